@@ -88,9 +88,12 @@ const CoverageCounter::Row& CoverageCounter::row_after(std::span<const Token> te
   Row& row = place->second;
   if (fresh) {
     const std::vector<float> logits = logits_after(target_, text, request_.context_shift);
-    row.p = distribution_of(logits, request_.sampling, {text, {}});
+    const std::optional<TokenSet> mask = allowed_after(request_, text);
+    const TokenSet* const allowed = mask ? &*mask : nullptr;
+    row.p = distribution_of(logits, request_.sampling, {text, {}}, allowed);
     const std::span<const Token> committed = text.first(text.size() - drafted);
-    row.penalized_by_draft = drafted > 0 && row.p != distribution_of(logits, request_.sampling, {committed, {}});
+    row.penalized_by_draft =
+        drafted > 0 && row.p != distribution_of(logits, request_.sampling, {committed, {}}, allowed);
   }
   return row;
 }

@@ -12,11 +12,27 @@
 
 namespace draftproof {
 
-PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text) {
-  return {digest_of(logits), distribution_of(logits, sampling, {text, {}})};
+PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text,
+                const TokenSet* allowed) {
+  return {digest_of(logits), distribution_of(logits, sampling, {text, {}}, allowed)};
+}
+
+std::optional<TokenSet> allowed_after(const Request& request, std::span<const Token> text) {
+  if (!request.constraint) return std::nullopt;
+  return request.constraint->reader()->allowed(text.subspan(request.prompt.size()));
 }
 
 namespace {
+
+/// Returns the row after a text of the request.
+PlainRow row_of(std::span<const float> logits, const Request& request, std::span<const Token> text) {
+  const auto allowed = allowed_after(request, text);
+  return draftproof::row_of(logits, request.sampling, text, allowed ? &*allowed : nullptr);
+}
+
+bool is_complete(const Request& request, std::span<const Token> output) {
+  return request.constraint && request.constraint->reader()->complete(output);
+}
 
 /// Returns the log-probabilities of these tokens.
 std::vector<TokenLogprob> log_probabilities_of(std::span<const float> logits, std::span<const Token> tokens) {
@@ -85,7 +101,7 @@ std::vector<PlainRow> plain_rows(Model& target, const Request& request, std::spa
     const auto before = text.first(tokens);
     rows.push_back(row_of(is_fresh_row(request, tokens, fresh_rows) ? logits_after(target, before, shift)
                                                                   : growing.logits_after(before),
-                          request.sampling, before));
+                          request, before));
   }
   return rows;
 }
@@ -99,7 +115,7 @@ PlainRun plain(Model& target, const Request& request, RandomSource& random, int 
   while (static_cast<int>(run.output.size()) < request.max_new_tokens) {
     const std::vector<float> logits =
         is_fresh_row(request, text.size(), fresh_rows) ? logits_after(target, text, shift) : growing.logits_after(text);
-    run.rows.push_back(row_of(logits, request.sampling, text));
+    run.rows.push_back(row_of(logits, request, text));
     const Distribution& p = run.rows.back().distribution;
     const Key key{request.sequence, static_cast<int>(text.size()), Purpose::target};
     const Token token = p.tokens()[random.sample_index(key, p.weights())];
@@ -107,7 +123,7 @@ PlainRun plain(Model& target, const Request& request, RandomSource& random, int 
     run.top_logprobs.push_back(top_log_probabilities(logits, Request::top_logprobs_max));
     text.push_back(token);
     run.output.push_back(token);
-    if (request.stops_at(token)) {
+    if (request.stops_at(token) || is_complete(request, run.output)) {
       run.finish = Finish::stop;
       break;
     }

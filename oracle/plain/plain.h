@@ -59,11 +59,15 @@ struct PlainRow {
   Distribution distribution;  // of the next token
 };
 
-/// Returns the row whose logits, those after `text`, are given.
-PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text);
+/// Returns the row whose logits, those after `text`, are given. `allowed`: what masks it; nullptr: nothing.
+PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text,
+                const TokenSet* allowed = nullptr);
 
 /// Returns the row after `text`, which must not be empty.
 PlainRow plain_row(Model& target, const Sampling& sampling, std::span<const Token> text);
+
+/// Returns what masks the row after a text of the request; nullopt: nothing. It reads the whole output.
+std::optional<TokenSet> allowed_after(const Request& request, std::span<const Token> text);
 
 /// As `most` or `fresh_rows` below: every row is recomputed from the whole text.
 inline constexpr int every_row = std::numeric_limits<int>::max();

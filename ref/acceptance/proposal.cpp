@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ref/acceptance/proposal.h"
 
+#include <cmath>
 #include <utility>
 
 #include "ref/acceptance/draw.h"
@@ -54,15 +55,34 @@ void Proposal::keep(const std::vector<int>& draft_tokens) {
   *this = std::move(kept);
 }
 
+void Proposal::append(Token token) {
+  REQUIRE(is_chain(), "draft tokens are appended to a chain");
+  tokens.push_back(token);
+  drawn_from.push_back(Distribution::point(token));
+}
+
 ProposalBuilder::ProposalBuilder(const Sampling& sampling, std::span<const Token> committed, int sequence, int position,
-                                 Purpose noise, RandomSource& random, Sampler& sampler)
+                                 Purpose noise, RandomSource& random, Sampler& sampler, ConstraintReader* constraint,
+                                 std::size_t prompt)
     : sampling_(sampling), committed_(committed), sequence_(sequence), position_(position), noise_(noise),
-      random_(random), sampler_(sampler) {}
+      random_(random), sampler_(sampler), constraint_(constraint), prompt_(prompt) {}
+
+/// Returns what masks the row of the next draft token; nullptr: nothing, or all that is finite in it.
+const TokenSet* ProposalBuilder::allowed_in(std::span<const float> logits) {
+  if (constraint_ == nullptr) return nullptr;
+  output_.assign(committed_.begin() + static_cast<std::ptrdiff_t>(prompt_), committed_.end());
+  output_.insert(output_.end(), branch_.begin(), branch_.end());
+  const TokenSet& allowed = constraint_->allowed(output_);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (allowed.has(static_cast<Token>(i)) && std::isfinite(logits[i])) return &allowed;
+  }
+  return nullptr;
+}
 
 Token ProposalBuilder::draw(std::span<const float> logits) {
   REQUIRE(can_draw(), "draft tokens are drawn only on the first branch");
   Distribution q = sampler_.blank();
-  sampler_.read(logits, sampling_, {committed_, branch_}, q);
+  sampler_.read(logits, sampling_, {committed_, branch_}, q, allowed_in(logits));
   const int depth = static_cast<int>(branch_.size());
   const Token token = draftproof::draw(q, draft_key(sequence_, position_, depth, noise_), random_);
   add(branch_, token, std::move(q));

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "ref/acceptance/constraint.h"
 #include "ref/acceptance/distribution.h"
 #include "ref/acceptance/random_source.h"
 #include "ref/acceptance/sampling.h"
@@ -24,7 +25,7 @@ struct Proposal {
   /// Draft tokens that each of several drafts was asked for, in order, up to the one that proposed; 0: it was not.
   /// Empty for a draft alone without a tuner.
   std::vector<int> asked = {};
-  int cut = 0;  // draft tokens that cut_below has removed
+  int cut = 0;  // draft tokens that prune has removed
 
   int size() const noexcept { return static_cast<int>(tokens.size()); }
   bool is_chain() const noexcept { return depths.empty(); }
@@ -44,9 +45,13 @@ struct Proposal {
   std::vector<int> path_to(int node) const;
   static constexpr int no_node = -2;
 
-  /// Removes all descendants of every draft token for which `ends(token)` is true.
-  template <class Ends>
-  void cut_below(const Ends& ends);
+  /// What prune leaves of a draft token: it and what is below it, it alone, or neither.
+  enum class Kept { whole, alone, nothing };
+  /// Removes what `kept(node)` says. It is asked of draft tokens whose ancestors stay whole.
+  template <class KeptOf>
+  void prune(const KeptOf& kept_of);
+  /// Appends a draft token to a chain, deterministically.
+  void append(Token token);
 
  private:
   void keep(const std::vector<int>& draft_tokens);
@@ -59,10 +64,13 @@ class ProposalBuilder {
  public:
   /// The first draft token is for absolute position `position`, after the `committed` text. `noise`: the purpose in the
   /// keys of the draws; Purpose::draft for independent noise, Purpose::target to share the target's noise.
+  /// `constraint`: of the output, which follows the first `prompt` tokens of the text; nullptr: none.
   ProposalBuilder(const Sampling& sampling, std::span<const Token> committed, int sequence, int position, Purpose noise,
-                  RandomSource& random, Sampler& sampler);
+                  RandomSource& random, Sampler& sampler, ConstraintReader* constraint = nullptr,
+                  std::size_t prompt = 0);
 
   /// Draws the next draft token of the branch from a row of logits and returns it. Allowed on the first branch only.
+  /// The constraint masks the row, unless that leaves nothing of it.
   Token draw(std::span<const float> logits);
   /// Adds this token, deterministically, as the next draft token of the branch. It must not be there yet, and nothing
   /// may have been drawn deeper than its place.
@@ -91,6 +99,7 @@ class ProposalBuilder {
   Proposal proposal() && { return std::move(proposal_); }
 
  private:
+  const TokenSet* allowed_in(std::span<const float> logits);
   int last_of(std::span<const Token> branch) const;
   void add(std::span<const Token> branch, Token token, Distribution q);
 
@@ -101,20 +110,24 @@ class ProposalBuilder {
   Purpose noise_;
   RandomSource& random_;
   Sampler& sampler_;
+  ConstraintReader* constraint_;
+  std::size_t prompt_;
+  std::vector<Token> output_;  // with the branch
   Proposal proposal_;
   std::vector<Token> branch_;
   bool first_branch_ = true;
   int drawn_ = 0;  // depth of the deepest drawn draft token of the first branch, plus 1
 };
 
-template <class Ends>
-void Proposal::cut_below(const Ends& ends) {
+template <class KeptOf>
+void Proposal::prune(const KeptOf& kept_of) {
   std::vector<int> kept;
-  int end = size();  // draft tokens deeper than this are descendants of one that ends
+  int end = size();  // draft tokens deeper than this are below one that does not stay whole
   for (int node = 0; node < size(); ++node) {
     if (depth(node) > end) continue;
-    kept.push_back(node);
-    end = ends(tokens[node]) ? depth(node) : size();
+    const Kept what = kept_of(node);
+    if (what != Kept::nothing) kept.push_back(node);
+    end = what == Kept::whole ? size() : depth(node);
   }
   if (kept.size() < tokens.size()) keep(kept);
 }

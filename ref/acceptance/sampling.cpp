@@ -33,6 +33,20 @@ std::vector<Token> penalized_tokens(const History& history, int repeat_last_n) {
   return tokens;
 }
 
+void add_biases(std::span<float> result, const std::vector<LogitBias>& biases) {
+  for (const auto& [token, bias] : biases) {
+    REQUIRE(token >= 0, "tokens are not negative");
+    if (static_cast<std::size_t>(token) < result.size()) result[token] += bias;
+  }
+}
+
+void mask(std::span<float> result, const TokenSet& allowed) {
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const bool usable = result[i] < infinity;  // what is not is an error wherever it is
+    if (usable && !allowed.has(static_cast<Token>(i))) result[i] = -infinity;
+  }
+}
+
 void penalize(std::span<float> result, const Sampling& sampling, const History& history) {
   const std::vector<Token> tokens = penalized_tokens(history, sampling.repeat_last_n);
   const float repeat = sampling.repeats() ? sampling.repeat_penalty : 1.0f;
@@ -47,11 +61,15 @@ void penalize(std::span<float> result, const Sampling& sampling, const History& 
   }
 }
 
-[[noreturn]] void throw_unusable(std::span<const float> z) {
+[[noreturn]] void throw_unusable(std::span<const float> z, const TokenSet* allowed) {
   for (std::size_t i = 0; i < z.size(); ++i) {
     if (z[i] < infinity) continue;
     throw Error("the logit of token " + std::to_string(i) + " is " + (std::isnan(z[i]) ? "NaN" : "+infinity") +
                 "; check the weights of the model and the penalties");
+  }
+  if (allowed != nullptr) {
+    throw Error("no token of the vocabulary that has a finite logit may follow by the constraint of the output; check "
+                "the grammar");
   }
   throw Error("none of the " + std::to_string(z.size()) +
               " logits of a row is finite; check the weights of the model and the penalties");
@@ -70,18 +88,20 @@ void Sampler::apply_truncation(const Truncation& truncation, const BlockedRow& r
 }
 
 void Sampler::read(std::span<const float> logits, const Sampling& sampling, const History& history,
-                   Distribution& result) {
+                   Distribution& result, const TokenSet* allowed) {
   std::span<const float> z = logits;
-  if (sampling.penalizes()) {
-    penalized_.assign(logits.begin(), logits.end());
-    penalize(penalized_, sampling, history);
-    z = penalized_;
+  if (!sampling.logit_bias.empty() || allowed != nullptr || sampling.penalizes()) {
+    changed_.assign(logits.begin(), logits.end());
+    add_biases(changed_, sampling.logit_bias);
+    if (allowed != nullptr) mask(changed_, *allowed);
+    if (sampling.penalizes()) penalize(changed_, sampling, history);
+    z = changed_;
   }
   const BlockedRow row(z);
   best_of_blocks_.resize(row.blocks());
   const bool usable = find_best_of_blocks(row, best_of_blocks_.data());
   const auto best_block = std::max_element(best_of_blocks_.begin(), best_of_blocks_.end());
-  if (!usable || z.empty() || *best_block == -infinity) throw_unusable(z);
+  if (!usable || z.empty() || *best_block == -infinity) throw_unusable(z, allowed);
   const float best = *best_block;
   if (sampling.greedy()) {
     const std::ptrdiff_t index = best_block - best_of_blocks_.begin();
@@ -150,9 +170,10 @@ void Sampler::give_back(std::vector<Distribution>& read) {
   read.clear();
 }
 
-Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history) {
+Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history,
+                             const TokenSet* allowed) {
   Distribution result;
-  Sampler().read(logits, sampling, history, result);
+  Sampler().read(logits, sampling, history, result, allowed);
   return result;
 }
 

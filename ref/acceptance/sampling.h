@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Turns a row of logits into a distribution. Order of the steps: penalties, temperature, top-k, top-p, min-p. One total
-// order breaks every tie: larger logit first, then smaller token.
+// Turns a row of logits into a distribution. Order of the steps: logit bias, constraint, penalties, temperature, top-k,
+// top-p, min-p. One total order breaks every tie: larger logit first, then smaller token.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,19 @@
 #include <vector>
 
 #include "ref/acceptance/distribution.h"
+#include "ref/acceptance/token_set.h"
 #include "ref/acceptance/truncation.h"
 #include "ref/base/token.h"
 
 namespace draftproof {
+
+/// Is added to the logit of a token; those of tokens beyond a row are ignored.
+struct LogitBias {
+  Token token = 0;
+  float bias = 0;
+
+  bool operator==(const LogitBias&) const = default;
+};
 
 struct Sampling {
   float temperature = 0;          // 0 and below: the point distribution on the best token
@@ -22,6 +31,7 @@ struct Sampling {
   float presence_penalty = 0;     // 0: off
   float frequency_penalty = 0;    // 0: off
   int repeat_last_n = 64;         // tokens of prompt and output that penalties see; below 0: all; 0: off
+  std::vector<LogitBias> logit_bias = {};
 
   bool operator==(const Sampling&) const = default;
 
@@ -42,24 +52,26 @@ struct History {
 class Sampler {
  public:
   /// Computes the distribution of one row:
-  /// 1. Penalties, for each distinct token among the last `repeat_last_n` tokens of the history, with count c:
+  /// 1. The biases are added, and the logits of tokens that are not `allowed` become -infinity; nullptr: all are.
+  /// 2. Penalties, for each distinct token among the last `repeat_last_n` tokens of the history, with count c:
   ///    z = (z < 0 ? z * repeat : z / repeat) - presence, then z = z - frequency * c. Tokens of the history beyond the
   ///    row are ignored.
-  /// 2. Greedy: the point distribution on the best z, and done. Otherwise e = exp((z - best) / temperature) in float
+  /// 3. Greedy: the point distribution on the best z, and done. Otherwise e = exp((z - best) / temperature) in float
   ///    and raw weight = floor(e * 2^40).
-  /// 3. top-k by z; top-p keeps a token while the sum of the raw weights before it, in order, is < top_p * (sum of raw
+  /// 4. top-k by z; top-p keeps a token while the sum of the raw weights before it, in order, is < top_p * (sum of raw
   ///    weights); min-p removes raw weights < min_p * (largest raw weight). Both products are in double.
-  /// 4. Distribution::quantized.
+  /// 5. Distribution::quantized.
   /// Throws Error when a logit is NaN or +infinity before or after penalties, when no logit is finite, or when the
   /// temperature is not finite.
-  void read(std::span<const float> logits, const Sampling& sampling, const History& history, Distribution& result);
+  void read(std::span<const float> logits, const Sampling& sampling, const History& history, Distribution& result,
+            const TokenSet* allowed = nullptr);
 
   /// Returns a distribution to read into. It reuses the storage of one that was given back, if there is any.
   Distribution blank();
   /// Takes back all of these distributions for reuse and leaves `read` empty.
   void give_back(std::vector<Distribution>& read);
 
-  /// Bytes that reading a row takes: the row with penalties, its fixed-point weights, and two distributions.
+  /// Bytes that reading a row takes: the row with biases, constraint and penalties, its fixed-point weights, and two distributions.
   static std::uint64_t bytes(int vocabulary) noexcept {
     return 2 * sizeof(float) * static_cast<std::uint64_t>(vocabulary) + 2 * Distribution::bytes_for(vocabulary);
   }
@@ -67,7 +79,7 @@ class Sampler {
  private:
   void apply_truncation(const Truncation& truncation, const BlockedRow& row);
 
-  std::vector<float> penalized_;
+  std::vector<float> changed_;  // the row with biases, constraint and penalties
   std::vector<float> best_of_blocks_;
   std::vector<float> best_blocks_;  // the same values, partially sorted for top-k
   FixedPointWeights raw_of_best_;
@@ -77,6 +89,7 @@ class Sampler {
 };
 
 /// Computes the distribution of a single row with a temporary Sampler.
-Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history);
+Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history,
+                             const TokenSet* allowed = nullptr);
 
 }  // namespace draftproof

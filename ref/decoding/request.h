@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "ref/acceptance/constraint.h"
 #include "ref/acceptance/sampling.h"
 #include "ref/base/token.h"
 #include "ref/caches/context_shift.h"
@@ -25,6 +27,7 @@ struct Request {
   bool logprobs = false;      // record the log-probability of every token
   int top_logprobs = 0;       // record as many of the most likely tokens for every token, 0 to top_logprobs_max
   std::optional<ContextShift> context_shift = {};  // lossy; without it the whole text must fit the target's context
+  std::shared_ptr<const Constraint> constraint = {};  // what the output may be; nullptr: anything
 
   static constexpr int top_logprobs_max = 20;
   static constexpr int text_max = 1 << 30;  // most tokens of prompt and output; positions are counted in ints

@@ -47,14 +47,22 @@ class LogProbabilities {
   double log_sum_ = 0;
 };
 
+/// The output of a text, with these draft tokens after it.
+std::vector<Token> output_of(const Request& request, std::span<const Token> text, std::span<const Token> drafted) {
+  const auto output = text.subspan(request.prompt.size());
+  std::vector<Token> tokens(output.begin(), output.end());
+  tokens.insert(tokens.end(), drafted.begin(), drafted.end());
+  return tokens;
+}
+
 /// The distributions of one verification pass, read from its logits when the rule asks for them.
 class VerifiedRows final : public TargetRows {
  public:
   /// `digests`, `rows`: what the round shall record of every row.
   VerifiedRows(const SegmentOutput& output, int vocabulary, const Request& request, std::span<const Token> committed,
-               Round& round, SequenceScratch& scratch, bool digests, bool rows)
-      : output_(output), vocabulary_(vocabulary), request_(request), committed_(committed), round_(round),
-        scratch_(scratch), digests_(digests), rows_(rows) {}
+               ConstraintReader* constraint, Round& round, SequenceScratch& scratch, bool digests, bool rows)
+      : output_(output), vocabulary_(vocabulary), request_(request), committed_(committed), constraint_(constraint),
+        round_(round), scratch_(scratch), digests_(digests), rows_(rows) {}
 
   const Distribution& row(int row) override {
     REQUIRE(row >= last_row_ && row <= round_.proposal.size(), "a rule reads rows in ascending order");
@@ -62,7 +70,9 @@ class VerifiedRows final : public TargetRows {
     drafted_.clear();
     for (const int node : round_.proposal.path_to(row - 1)) drafted_.push_back(round_.proposal.tokens[node]);
     const auto logits = output_.logits_row(row, vocabulary_);
-    scratch_.sampler.read(logits, request_.sampling, {committed_, drafted_}, scratch_.row);
+    const TokenSet* const allowed =
+        constraint_ == nullptr ? nullptr : &constraint_->allowed(output_of(request_, committed_, drafted_));
+    scratch_.sampler.read(logits, request_.sampling, {committed_, drafted_}, scratch_.row, allowed);
     if (digests_) {
       round_.logits.push_back(digest_of(logits));
       round_.targets.push_back(scratch_.row.fingerprint());
@@ -76,6 +86,7 @@ class VerifiedRows final : public TargetRows {
   int vocabulary_;
   const Request& request_;
   std::span<const Token> committed_;
+  ConstraintReader* constraint_;
   Round& round_;
   SequenceScratch& scratch_;
   bool digests_;
@@ -128,6 +139,7 @@ Sequence::Sequence(const Collaborators& with, Request request, const Execution& 
   with.draft.use_target_cache(*cache_);
   trace_.request = std::move(request);
   trace_.execution = execution;
+  if (trace_.request.constraint) constraint_ = trace_.request.constraint->reader();
   if (const DraftCosts* const costs = with.draft.costs()) trace_.costs = *costs;
   if (with.draft.draft_max() > 0) trace_.draft_times.resize(std::max<std::size_t>(1, with.draft.times().size()));
   note_end();
@@ -284,7 +296,39 @@ void Sequence::begin_round(SequenceScratch& scratch) {
   const Request& request = trace_.request;
   if (rows_next() > 1) {
     builder_.emplace(request.sampling, text_, request.sequence, round_.position, with_.rule.draft_noise, with_.random,
-                     scratch.sampler);
+                     scratch.sampler, constraint_.get(), request.prompt.size());
+  }
+}
+
+/// Removes what cannot be accepted: what is below a draft token that ends the text or is not allowed, and such a draft
+/// token itself when it was not drawn. (To drop a drawn one for its value would change the distribution.)
+void Sequence::prune(Proposal& proposal) {
+  std::vector<Token> path = constraint_ ? trace_.output : std::vector<Token>();
+  proposal.prune([&](int node) {
+    const Token token = proposal.tokens[node];
+    if (trace_.request.stops_at(token)) return Proposal::Kept::alone;
+    if (!constraint_) return Proposal::Kept::whole;
+    path.resize(trace_.output.size());
+    for (const int one : proposal.path_to(proposal.parent(node))) path.push_back(proposal.tokens[one]);
+    if (!constraint_->allowed(path).has(token)) {
+      return proposal.drawn_from[node].is_point() ? Proposal::Kept::nothing : Proposal::Kept::alone;
+    }
+    path.push_back(token);
+    return constraint_->complete(path) ? Proposal::Kept::alone : Proposal::Kept::whole;
+  });
+}
+
+/// Appends to a chain the draft tokens that the constraint leaves no choice about.
+void Sequence::jump_ahead(Proposal& proposal) {
+  if (!constraint_ || !proposal.is_chain()) return;
+  std::vector<Token> path = trace_.output;
+  path.insert(path.end(), proposal.tokens.begin(), proposal.tokens.end());
+  while (proposal.size() < rows_next() - 1 && !constraint_->complete(path)) {
+    if (!proposal.tokens.empty() && trace_.request.stops_at(proposal.tokens.back())) return;
+    const std::optional<Token> only = constraint_->allowed(path).only();
+    if (!only) return;
+    proposal.append(*only);
+    path.push_back(*only);
   }
 }
 
@@ -305,7 +349,8 @@ std::optional<Segment> Sequence::plan(const ProposeJob* proposed, double seconds
         REQUIRE(builder_->size() <= rows_next() - 1, "a draft proposes at most `limit` draft tokens");
         round_.proposal = std::move(*builder_).proposal();
         builder_.reset();
-        round_.proposal.cut_below([&](Token token) { return trace_.request.stops_at(token); });
+        prune(round_.proposal);
+        jump_ahead(round_.proposal);
       }
       if (digests() || callback_.rows) {
         round_.positions_before = cache_->length();
@@ -358,7 +403,7 @@ std::optional<ObserveJob> Sequence::absorb(const SegmentOutput& output, double s
 /// Sets the verdict and what follows from it.
 void Sequence::judge(const SegmentOutput& output, SequenceScratch& scratch) {
   const int vocabulary = with_.target.vocabulary();
-  VerifiedRows rows(output, vocabulary, trace_.request, text_, round_, scratch, callback_.rows || digests(),
+  VerifiedRows rows(output, vocabulary, trace_.request, text_, constraint_.get(), round_, scratch, callback_.rows || digests(),
                     callback_.rows);
   round_.verdict =
       with_.rule.judge(round_.proposal, rows, trace_.request.sequence, round_.position, with_.random);
@@ -405,6 +450,7 @@ void Sequence::emit() {
   for (auto token = emitted.begin(); token != emitted.end(); ++token) {
     trace_.output.push_back(*token);
     if (with_.stop != nullptr && with_.stop->ends(trace_.output)) next_ = Next::stop;
+    if (constraint_ && constraint_->complete(trace_.output)) next_ = Next::stop;
     if (next_ == Next::go_on && !trace_.request.stops_at(*token)) continue;
     emitted.erase(token + 1, emitted.end());
     break;

@@ -127,6 +127,8 @@ class Sequence {
  private:
   void make_room();
   void begin_round(SequenceScratch& scratch);
+  void prune(Proposal& proposal);
+  void jump_ahead(Proposal& proposal);
   void judge(const SegmentOutput& output, SequenceScratch& scratch);
   void emit();
   void redecode(SequenceScratch& scratch);
@@ -151,6 +153,7 @@ class Sequence {
   std::unique_ptr<Cache> cache_;
   int dropped_ = 0;          // positions that context shifts dropped from the cache
   std::vector<Token> text_;  // prompt and output; the last is the anchor
+  std::unique_ptr<ConstraintReader> constraint_;
   Trace trace_;
   Next next_ = Next::go_on;  // what the stop condition or the callback said last
   std::exception_ptr error_;

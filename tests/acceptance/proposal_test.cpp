@@ -154,7 +154,9 @@ TEST(Proposal, CutsDescendantsAndNothingElse) {
         tokens.push_back(static_cast<Token>(10 + draft_token));
       }
       Proposal proposal = proposal_of(depths);
-      proposal.cut_below([&](Token token) { return is_end(token - 10); });
+      proposal.prune([&](int node) {
+        return is_end(proposal.tokens[node] - 10) ? Proposal::Kept::alone : Proposal::Kept::whole;
+      });
       EXPECT_EQ(proposal.tokens, tokens);
       EXPECT_EQ(proposal.drawn_from.size(), tokens.size());
       const bool cut = tokens.size() < 6;
