@@ -9,6 +9,7 @@ namespace draftproof {
 void add_verify(Command& app);
 void add_generate(Command& app);
 void add_chat(Command& app);
+void add_serve(Command& app);
 void add_inspect(Command& app);
 void add_signature(Command& app);
 void add_convert(Command& app);

@@ -28,6 +28,7 @@ Exit run(int argc, char** argv) {
   add_verify(app);
   add_generate(app);
   add_chat(app);
+  add_serve(app);
   add_inspect(app);
   add_signature(app);
   add_convert(app);

@@ -170,6 +170,10 @@ void Sampler::give_back(std::vector<Distribution>& read) {
   read.clear();
 }
 
+Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history) {
+  return distribution_of(logits, sampling, history, nullptr);
+}
+
 Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history,
                              const TokenSet* allowed) {
   Distribution result;

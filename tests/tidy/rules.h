@@ -65,7 +65,8 @@ inline const std::vector<Layer>& layers() {
                             "ref/formats/json.h", "ref/formats/printable.h", "ref/formats/whole_file.h",
                             "kernels/math64.h"}},
       {"zoo", {"oracle/", "ref/"}},
-      {"tools", {"kernels/", "ref/", "oracle/", "zoo/", "tools/bench/", "tools/convert/", "bench/roofline/"}},
+      {"serve", {"ref/", "kernels/threads.h"}},
+      {"tools", {"kernels/", "ref/", "oracle/", "zoo/", "serve/", "tools/bench/", "tools/convert/", "bench/roofline/"}},
       {"tools/convert", {"kernels/", "ref/"}},
       {"tools/bench", {"kernels/", "ref/", "oracle/", "tools/", "bench/roofline/"}},
       {"bench/roofline", {"kernels/"}},
@@ -99,7 +100,8 @@ struct Library {
 
 inline const std::vector<Library>& libraries() {
   static const std::vector<Library> list = {
-      {"nlohmann/", {"ref/formats/", "oracle/report/", "tools/"}},
+      {"nlohmann/", {"ref/formats/", "oracle/report/", "serve/", "tools/"}},
+      {"httplib", {"serve/server.cpp"}},
       {"hdf5", {"ref/formats/"}},
       {"pcre2", {"ref/text/"}},
       {"unicode/", {"ref/text/"}},
@@ -169,7 +171,7 @@ inline const std::vector<Ban>& bans() {
        "results would depend on the thread; pass the state in"},
       {{"steady_clock", "system_clock", "high_resolution_clock", "clock_gettime", "gettimeofday"},
        false,
-       {"ref/base/stopwatch.h", "bench/", "tools/", "tests/"},
+       {"ref/base/stopwatch.h", "bench/", "serve/", "tools/", "tests/"},
        "clocks are for statistics; let ref/base/stopwatch.h measure"},
   };
   return list;

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+#include "serve/question.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "ref/base/error.h"
+#include "ref/formats/json.h"
+
+namespace draftproof::serve {
+namespace {
+
+constexpr int choices_max = 16;  // of one request
+constexpr int prompts_max = 16;
+constexpr std::size_t messages_max = 4096;
+constexpr int int_max = std::numeric_limits<int>::max();
+
+Json body_of(const std::string& body) {
+  const Json json = Json::parse(body, "the request");
+  if (!json.is_object()) json.fail("is not a JSON object");
+  return json;
+}
+
+template <class Value>
+void read_number(const Json& json, const char* field, double least, double most, Value& value) {
+  const auto found = json.find(field);
+  if (!found) return;
+  const double number = found->number();
+  if (number < least || number > most) {
+    found->fail("lies outside " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  value = static_cast<Value>(number);
+}
+
+void read_integer(const Json& json, const char* field, int least, int most, int& value) {
+  if (const auto found = json.find(field)) value = static_cast<int>(found->integer(least, most));
+}
+
+bool boolean_of(const Json& json, const char* field, bool otherwise) {
+  const auto found = json.find(field);
+  return found ? found->boolean() : otherwise;
+}
+
+/// Refuses a field that is known, but not supported, unless it says nothing.
+void refuse_fields(const Json& json, std::initializer_list<const char*> fields) {
+  for (const char* const field : fields) {
+    const auto found = json.find(field);
+    if (!found || (found->is_array() && found->size() == 0) || (found->is_boolean() && !found->boolean())) continue;
+    found->fail("is not supported by this server; leave it out");
+  }
+}
+
+Sampling read_sampling(const Json& json, const ServedModel& model) {
+  Sampling sampling;
+  sampling.temperature = 1;
+  sampling.repeat_last_n = -1;
+  read_number(json, "temperature", 0, 1000, sampling.temperature);
+  read_number(json, "top_p", 0, 1, sampling.top_p);
+  read_number(json, "min_p", 0, 1, sampling.min_p);
+  read_integer(json, "top_k", -1, int_max, sampling.top_k);
+  read_number(json, "presence_penalty", -100, 100, sampling.presence_penalty);
+  read_number(json, "frequency_penalty", -100, 100, sampling.frequency_penalty);
+  read_number(json, "repetition_penalty", 0, 100, sampling.repeat_penalty);
+  read_integer(json, "repeat_last_n", -1, int_max, sampling.repeat_last_n);
+  if (const auto biases = json.find("logit_bias")) {
+    if (!biases->is_object()) biases->fail("is not an object of token ids and biases");
+    for (const std::string& name : biases->fields()) {
+      const Json bias = biases->at(name);
+      const bool digits = !name.empty() && name.size() < 10 && std::ranges::all_of(name, [](char c) {
+        return c >= '0' && c <= '9';
+      });
+      if (!digits || std::stoi(name) >= model.vocabulary) bias.fail("is not a bias of a token id of this model");
+      if (!(bias.number() >= -100 && bias.number() <= 100)) bias.fail("lies outside -100 to 100");
+      sampling.logit_bias.push_back({std::stoi(name), static_cast<float>(bias.number())});
+    }
+  }
+  return sampling;
+}
+
+/// Throws Error when the text of tokens is needed, and there is none.
+const Tokenizer& tokenizer_for(const ServedModel& model, const std::string& what) {
+  if (model.tokenizer != nullptr) return *model.tokenizer;
+  throw Error(what + " needs a tokenizer, and the model " + model.name + " has none; give prompts as token ids");
+}
+
+StopStrings read_stops(const Json& json, const ServedModel& model) {
+  const auto stop = json.find("stop");
+  if (!stop) return {};
+  std::vector<std::string> strings;
+  if (stop->is_array()) {
+    for (std::size_t i = 0; i < stop->size(); ++i) strings.push_back((*stop)[i].string());
+  } else {
+    strings.push_back(stop->string());
+  }
+  if (!strings.empty()) tokenizer_for(model, "stop");
+  return StopStrings(std::move(strings));
+}
+
+std::uint64_t random_seed() {
+  std::uint32_t seed = 0;  // of 32 bits: some clients keep no larger integers
+  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) throw Error("the system gave no random seed; give one");
+  return seed;
+}
+
+std::uint64_t read_seed(const Json& json) {
+  const auto seed = json.find("seed");
+  if (!seed) return random_seed();
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::uint64_t>(seed->integer(-most - 1, most));
+}
+
+/// The number of new tokens that is asked for; nullopt: as many as the server gives.
+std::optional<int> read_max_tokens(const Json& json) {
+  int number = 0;
+  read_integer(json, "max_tokens", 1, Request::text_max, number);
+  read_integer(json, "max_completion_tokens", 1, Request::text_max, number);
+  return number == 0 ? std::nullopt : std::optional(number);
+}
+
+std::vector<Token> tokens_of(const Json& list, const ServedModel& model) {
+  std::vector<Token> tokens;
+  for (const std::int64_t token : list.integers(0, model.vocabulary - 1)) tokens.push_back(static_cast<Token>(token));
+  return tokens;
+}
+
+/// A string, a list of token ids, or a list of either.
+std::vector<std::vector<Token>> read_prompts(const Json& prompt, const ServedModel& model) {
+  const auto one = [&](const Json& json) {
+    return json.is_string() ? tokenizer_for(model, "a prompt of text").encode(json.string()) : tokens_of(json, model);
+  };
+  const bool several = prompt.is_array() && prompt.size() > 0 && !prompt[0].is_number();
+  if (!several) return {one(prompt)};
+  if (prompt.size() > prompts_max) prompt.fail("has more than " + std::to_string(prompts_max) + " prompts");
+  std::vector<std::vector<Token>> prompts;
+  for (std::size_t i = 0; i < prompt.size(); ++i) prompts.push_back(one(prompt[i]));
+  return prompts;
+}
+
+/// The text of a message: a string, or a list of parts of text.
+std::string content_of(const Json& message) {
+  const auto content = message.find("content");
+  if (!content) return "";
+  if (!content->is_array()) return content->string();
+  std::string text;
+  for (std::size_t i = 0; i < content->size(); ++i) {
+    const Json part = (*content)[i];
+    if (part.at("type").string() != "text") part.fail("is not text, and this server reads no other content");
+    text += part.at("text").string();
+  }
+  return text;
+}
+
+std::vector<Token> read_messages(const Json& json, const ServedModel& model) {
+  if (model.chat == nullptr) {
+    throw Error("the model " + model.name + " has no chat template; use /v1/completions, or start the server with "
+                "--template FILE");
+  }
+  const Tokenizer& tokenizer = tokenizer_for(model, "a chat");
+  constexpr std::array<std::string_view, 5> roles = {"system", "developer", "user", "assistant", "tool"};
+  const Json messages = json.at("messages");
+  if (messages.size() == 0) messages.fail("is empty; give at least one message");
+  if (messages.size() > messages_max) messages.fail("has more than " + std::to_string(messages_max) + " messages");
+  std::vector<jinja::Value> list;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Json message = messages[i];
+    const Json role = message.at("role");
+    if (std::ranges::find(roles, role.string()) == roles.end()) {
+      role.fail("is not one of system, developer, user, assistant and tool");
+    }
+    refuse_fields(message, {"tool_calls", "function_call", "audio"});
+    jinja::Dict fields;
+    fields.set("role", jinja::Value::text(role.string()));
+    fields.set("content", jinja::MarkedText::of_user(content_of(message)));
+    list.push_back(jinja::Value::of(std::move(fields)));
+  }
+  Chat chat;
+  chat.messages = jinja::Value::list(std::move(list));
+  if (const auto more = json.find("chat_template_kwargs")) {
+    for (const std::string& name : more->fields()) {
+      chat.more.set(name, jinja::Value::from_json(more->at(name), true));
+    }
+  }
+  const std::time_t now = std::time(nullptr);
+  localtime_r(&now, &chat.now);
+  return encode(tokenizer, model.chat->render(chat));
+}
+
+/// What chats and completions have in common. `request`: with its logprobs.
+Question read_common(const Json& json, const ServedModel& model, Request request,
+                     std::vector<std::vector<Token>> prompts) {
+  refuse_fields(json, {"best_of", "echo", "suffix"});
+  Question question;
+  question.prompts = static_cast<int>(prompts.size());
+  question.stream = boolean_of(json, "stream", false);
+  if (const auto options = json.find("stream_options")) {
+    question.include_usage = boolean_of(*options, "include_usage", false);
+  }
+  question.return_tokens = boolean_of(json, "return_tokens", false);
+  if (const auto name = json.find("model")) name->string();
+  question.job.speculative = boolean_of(json, "speculative", true);
+  question.job.stops = read_stops(json, model);
+  question.job.seed = read_seed(json);
+  request.sampling = read_sampling(json, model);
+  if (!boolean_of(json, "ignore_eos", false)) request.stops = model.stops;
+  int choices = 1;
+  read_integer(json, "n", 1, choices_max, choices);
+  const std::optional<int> asked = read_max_tokens(json);
+  for (std::vector<Token>& prompt : prompts) {
+    if (prompt.empty()) throw Error("the prompt is empty; give at least one token to continue");
+    const int room = model.context - static_cast<int>(prompt.size());
+    if (room < 1) {
+      throw Error("the prompt has " + std::to_string(prompt.size()) + " tokens, and the context of the model has " +
+                  std::to_string(model.context) + "; give a shorter one");
+    }
+    request.prompt = std::move(prompt);
+    request.max_new_tokens = asked.value_or(std::min(model.max_new_tokens, room));
+    for (int i = 0; i < choices; ++i) {
+      question.job.choices.push_back(request);
+      ++request.sequence;
+    }
+  }
+  return question;
+}
+
+}  // namespace
+
+Question read_chat(const std::string& body, const ServedModel& model) {
+  const Json json = body_of(body);
+  refuse_fields(json, {"tools", "functions", "audio"});
+  Request request;
+  request.logprobs = boolean_of(json, "logprobs", false);
+  read_integer(json, "top_logprobs", 0, Request::top_logprobs_max, request.top_logprobs);
+  if (request.top_logprobs > 0 && !request.logprobs) json.at("top_logprobs").fail("needs logprobs to be true");
+  Question question = read_common(json, model, request, {read_messages(json, model)});
+  question.chat = true;
+  return question;
+}
+
+Question read_completion(const std::string& body, const ServedModel& model) {
+  const Json json = body_of(body);
+  Request request;
+  if (const auto logprobs = json.find("logprobs"); logprobs && !(logprobs->is_boolean() && !logprobs->boolean())) {
+    request.logprobs = true;
+    if (!logprobs->is_boolean()) {
+      request.top_logprobs = static_cast<int>(logprobs->integer(0, Request::top_logprobs_max));
+    }
+  }
+  return read_common(json, model, request, read_prompts(json.at("prompt"), model));
+}
+
+std::vector<Token> read_tokenize(const std::string& body, const ServedModel& model) {
+  const Json json = body_of(body);
+  return tokenizer_for(model, "/tokenize")
+      .encode(json.at("content").string(), boolean_of(json, "add_special", false),
+              boolean_of(json, "parse_special", true));
+}
+
+std::string read_detokenize(const std::string& body, const ServedModel& model) {
+  const Json json = body_of(body);
+  return tokenizer_for(model, "/detokenize").decode(tokens_of(json.at("tokens"), model), false);
+}
+
+}  // namespace draftproof::serve

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// What a request of OpenAI's API asks. HTTP is serve/server.h, the answer serve/teller.h.
+//
+// Unknown fields are ignored, as OpenAI's clients expect. Known fields of a wrong type, and those that are known but
+// not supported, are errors that name the field. Fields beyond OpenAI's API: top_k, min_p, repetition_penalty,
+// repeat_last_n, ignore_eos, grammar, chat_template_kwargs, and
+//     speculative     false: this request is decoded plainly, which gives the same answer
+//     return_tokens   every part of the answer has "round": the tokens of one decoding round
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ref/chat/chat_template.h"
+#include "ref/text/tokenizer.h"
+#include "serve/service.h"
+
+namespace draftproof::serve {
+
+/// What questions and answers need to know of the model that is served.
+struct ServedModel {
+  std::string name;
+  std::string draft;        // as it is named on the command line
+  std::string fingerprint;  // of what can change a bit of an answer: the numerics class
+  const Tokenizer* tokenizer = nullptr;  // nullptr: prompts are token ids, and answers have no text
+  const ChatTemplate* chat = nullptr;    // nullptr: no chats
+  std::vector<Token> stops;
+  int vocabulary = 0;
+  int context = 0;
+  int max_new_tokens = 0;  // of an answer whose request does not say
+};
+
+struct Question {
+  bool chat = false;
+  bool stream = false;
+  bool include_usage = false;  // in a stream
+  bool return_tokens = false;
+  int prompts = 1;             // the choices of a job are those of the first prompt, then those of the next
+  Job job;
+};
+
+/// Read the body of a request. Throw Error, with a sentence for the client.
+Question read_chat(const std::string& body, const ServedModel& model);
+Question read_completion(const std::string& body, const ServedModel& model);
+
+/// The texts of /tokenize, and the tokens of /detokenize, with the fields of llama-server. Throw Error.
+std::vector<Token> read_tokenize(const std::string& body, const ServedModel& model);
+std::string read_detokenize(const std::string& body, const ServedModel& model);
+
+}  // namespace draftproof::serve

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT
+#include "serve/server.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fmt/format.h>
+#include <httplib.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+#include "ref/base/error.h"
+#include "serve/page.h"
+#include "serve/teller.h"
+
+namespace draftproof::serve {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t body_max = std::size_t{8} << 20;
+constexpr auto read_timeout = 10s;   // of a request that has begun to arrive
+constexpr auto write_timeout = 30s;  // of a client that does not read its answer
+constexpr auto poll_interval = 50ms;  // how often a waiting thread looks whether its client is still there
+constexpr const char* request_id_header = "X-Request-Id";
+
+/// The connection of a request. cpp-httplib does not tell its handlers which socket that is, so it is looked for among
+/// those of the process by the address of the client.
+class Connection {
+ public:
+  explicit Connection(const httplib::Request& request) {
+    DIR* const folder = opendir("/proc/self/fd");
+    if (folder == nullptr) return;
+    while (const dirent* const entry = readdir(folder)) {
+      const int file = std::atoi(entry->d_name);
+      if (!is_peer(file, request)) continue;
+      file_ = file;
+      break;
+    }
+    closedir(folder);
+  }
+
+  /// Whether the client has closed it.
+  bool closed() const {
+    if (file_ < 0) return false;
+    pollfd state = {file_, POLLRDHUP, 0};
+    return poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  }
+
+ private:
+  static bool is_peer(int file, const httplib::Request& request) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    if (getpeername(file, reinterpret_cast<sockaddr*>(&address), &size) != 0) return false;
+    char text[INET6_ADDRSTRLEN] = {};
+    int port = 0;
+    if (address.ss_family == AF_INET) {
+      const auto* const four = reinterpret_cast<const sockaddr_in*>(&address);
+      inet_ntop(AF_INET, &four->sin_addr, text, sizeof(text));
+      port = ntohs(four->sin_port);
+    } else if (address.ss_family == AF_INET6) {
+      const auto* const six = reinterpret_cast<const sockaddr_in6*>(&address);
+      inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof(text));
+      port = ntohs(six->sin6_port);
+    }
+    return port != 0 && port == request.remote_port && request.remote_addr == text;
+  }
+
+  int file_ = -1;  // stays this request's until its handler has returned
+};
+
+/// Compares in a time that does not depend on where they differ.
+bool equal_keys(const std::string& a, const std::string& b) {
+  if (a.size() != b.size()) return false;
+  unsigned char difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+/// An id that came with the request, if it can stand in a header and a log.
+bool is_request_id(const std::string& id) {
+  return !id.empty() && id.size() <= 128 && std::ranges::all_of(id, [](char c) { return c > ' ' && c < 127; });
+}
+
+/// (cpp-httplib's own would let two servers take the same port.)
+void set_socket_options_of(int file) {
+  const auto set = [&](int level, int option, int value) { setsockopt(file, level, option, &value, sizeof(value)); };
+  set(SOL_SOCKET, SO_REUSEADDR, 1);
+  // A peer that has vanished without a word is noticed after half a minute.
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 15);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+}  // namespace
+
+class Server::Http {
+ public:
+  Http(Service& service, const ServedModel& model, const Metrics& metrics, const Log& log, ServerOptions options)
+      : service_(service), model_(model), metrics_(metrics), log_(log), options_(std::move(options)) {
+    const auto threads = static_cast<std::size_t>(options_.connections);
+    http_.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
+    http_.set_payload_max_length(body_max);
+    http_.set_read_timeout(read_timeout);
+    http_.set_write_timeout(write_timeout);
+    http_.set_keep_alive_max_count(1000);
+    http_.set_tcp_nodelay(true);
+    http_.set_socket_options(set_socket_options_of);
+    http_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+      return admit(request, response);
+    });
+    http_.set_error_handler([](const httplib::Request&, httplib::Response& response) {
+      if (response.body.empty()) fail(response, response.status, sentence_of(response.status));
+    });
+    http_.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr thrown) {
+      try {
+        std::rethrow_exception(std::move(thrown));
+      } catch (const std::exception& wrong) {
+        fail(response, 500, wrong.what());
+      }
+    });
+    add_routes();
+  }
+
+  int bind() {
+    const int port = options_.port == 0 ? http_.bind_to_any_port(options_.host)
+                     : http_.bind_to_port(options_.host, options_.port) ? options_.port
+                                                                        : -1;
+    if (port <= 0) {
+      throw Error(fmt::format("cannot listen on {} port {}; choose another --port, or stop what uses it",
+                              options_.host, options_.port));
+    }
+    return port;
+  }
+
+  void listen() { http_.listen_after_bind(); }
+  void stop() { http_.stop(); }
+
+ private:
+  using Request = httplib::Request;
+  using Response = httplib::Response;
+  using Route = void (Http::*)(const Request&, Response&);
+
+  static void fail(Response& response, int status, const std::string& message) {
+    response.status = status;
+    const char* const type = status == 401   ? "authentication_error"
+                             : status == 429 ? "rate_limit_error"
+                             : status < 500  ? "invalid_request_error"
+                                             : "server_error";
+    response.set_content(error_json(message, type), "application/json");
+  }
+
+  static std::string sentence_of(int status) {
+    switch (status) {
+      case 404: return "there is no such path; POST to /v1/chat/completions or /v1/completions";
+      case 413: return fmt::format("the request is longer than {} MiB", body_max >> 20);
+      case 414: return "the path is too long";
+      default: return "the request is not HTTP that this server understands";
+    }
+  }
+
+  void add_routes() {
+    const auto route = [this](Route handler) {
+      return [this, handler](const Request& request, Response& response) {
+        (this->*handler)(request, response);
+        log_request(request, response);
+      };
+    };
+    http_.Get("/", route(&Http::get_page));
+    http_.Get("/v1/models", route(&Http::get_models));
+    http_.Get("/health", route(&Http::get_health));
+    http_.Get("/metrics", route(&Http::get_metrics));
+    http_.Post("/tokenize", route(&Http::tokenize));
+    http_.Post("/detokenize", route(&Http::detokenize));
+    http_.Post("/v1/completions", [this](const Request& request, Response& response) {
+      answer(request, response, read_completion);
+    });
+    http_.Post("/v1/chat/completions", [this](const Request& request, Response& response) {
+      answer(request, response, read_chat);
+    });
+  }
+
+  /// Names the request, and refuses one without a key.
+  httplib::Server::HandlerResponse admit(const Request& request, Response& response) {
+    const std::string given = request.get_header_value(request_id_header);
+    response.set_header(request_id_header,
+                        is_request_id(given) ? given : fmt::format("{}-{}", start_, ++requests_));
+    const bool open = request.path == "/" || request.path == "/health" || request.path == "/metrics";
+    if (open || options_.api_keys.empty()) return httplib::Server::HandlerResponse::Unhandled;
+    const std::string header = request.get_header_value("Authorization");
+    const std::string key = header.starts_with("Bearer ") ? header.substr(7) : "";
+    bool known = false;
+    for (const std::string& one : options_.api_keys) known = equal_keys(one, key) || known;
+    if (known) return httplib::Server::HandlerResponse::Unhandled;
+    fail(response, 401, "the API key is missing or wrong; send it as \"Authorization: Bearer KEY\"");
+    log_request(request, response);
+    return httplib::Server::HandlerResponse::Handled;
+  }
+
+  void log_request(const Request& request, const Response& response) const {
+    if (request.path == "/health" || request.path == "/metrics") return;
+    const int status = response.status > 0 ? response.status : 200;
+    log_.write("request", {{"id", response.get_header_value(request_id_header)},
+                           {"client", request.remote_addr},
+                           {"method", request.method},
+                           {"path", request.path},
+                           {"status", status}});
+  }
+
+  void get_page(const Request&, Response& response) {
+    const std::string_view html = page();
+    response.set_content(html.data(), html.size(), "text/html; charset=utf-8");
+  }
+  void get_models(const Request&, Response& response) {
+    response.set_content(models_json(model_), "application/json");
+  }
+  void get_health(const Request&, Response& response) {
+    const bool draining = service_.draining();
+    response.status = draining ? 503 : 200;
+    response.set_content(draining ? R"({"status":"draining"})" : R"({"status":"ok"})", "application/json");
+  }
+  void get_metrics(const Request&, Response& response) {
+    response.set_content(metrics_.text(), "text/plain; version=0.0.4");
+  }
+  void tokenize(const Request& request, Response& response) {
+    try {
+      response.set_content(tokens_json(read_tokenize(request.body, model_)), "application/json");
+    } catch (const Error& wrong) {
+      fail(response, 400, wrong.what());
+    }
+  }
+  void detokenize(const Request& request, Response& response) {
+    try {
+      response.set_content(content_json(read_detokenize(request.body, model_)), "application/json");
+    } catch (const Error& wrong) {
+      fail(response, 400, wrong.what());
+    }
+  }
+
+  /// An answer that is being told to a client.
+  struct Telling {
+    Telling(Question asked, const ServedModel& model, std::string request_id, const Request& request)
+        : question(std::move(asked)), id(std::move(request_id)), teller(question, model, id), connection(request),
+          client(request.remote_addr), path(request.path) {}
+
+    Question question;
+    std::string id;
+    Teller teller;
+    Connection connection;
+    std::string client;
+    std::string path;
+    std::shared_ptr<Answer> answer = nullptr;
+    Clock::time_point begun = Clock::now();
+  };
+
+  void answer(const Request& request, Response& response, Question (*read)(const std::string&, const ServedModel&)) {
+    std::shared_ptr<Telling> telling;
+    try {
+      telling = std::make_shared<Telling>(read(request.body, model_), model_,
+                                          response.get_header_value(request_id_header), request);
+    } catch (const Error& wrong) {
+      fail(response, 400, wrong.what());
+      log_request(request, response);
+      return;
+    }
+    if (!begin(*telling, response)) {
+      log_request(request, response);
+    } else if (telling->question.stream) {
+      response.set_header("Cache-Control", "no-cache");
+      response.set_chunked_content_provider(
+          "text/event-stream",
+          [this, telling](std::size_t, httplib::DataSink& sink) { return tell_more(*telling, sink); },
+          [this, telling](bool) {
+            telling->answer->cancel();
+            log_answer(*telling, 200);
+          });
+    } else {
+      tell_whole(*telling, response);
+    }
+  }
+
+  /// Asks the service, and waits until it is certain that there will be an answer. Returns whether there will be one;
+  /// else the response says why not.
+  bool begin(Telling& telling, Response& response) {
+    const Service::Asked asked = service_.ask(telling.question.job);
+    if (asked.refusal == Service::Refusal::full) {
+      response.set_header("Retry-After", "1");
+      fail(response, 429, "the server is full: as many requests as it takes are being answered or wait; ask again");
+      return false;
+    }
+    if (asked.refusal == Service::Refusal::draining) {
+      response.set_header("Retry-After", "5");
+      fail(response, 503, "the server is shutting down; ask again once it is back");
+      return false;
+    }
+    telling.answer = asked.answer;
+    while (!telling.answer->wait_for_start(poll_interval)) {
+      if (telling.connection.closed()) break;
+    }
+    if (const auto why = telling.answer->refusal()) {
+      telling.answer->cancel();
+      fail(response, 400, *why);
+      return false;
+    }
+    return true;
+  }
+
+  /// Sends what there is. Returns whether the connection is alive.
+  static bool tell_more(Telling& telling, httplib::DataSink& sink) {
+    const std::vector<AnswerEvent> events = telling.answer->take(poll_interval);
+    std::string chunks;
+    for (const AnswerEvent& event : events) chunks += telling.teller.take(event);
+    const bool finished = telling.answer->finished();
+    if (finished) chunks += telling.teller.end_of_stream();
+    if (telling.connection.closed()) return false;
+    if (!chunks.empty() && !sink.write(chunks.data(), chunks.size())) return false;
+    if (finished) sink.done();
+    return true;
+  }
+
+  void tell_whole(Telling& telling, Response& response) {
+    while (!telling.answer->finished() && !telling.connection.closed()) {
+      for (const AnswerEvent& event : telling.answer->take(poll_interval)) telling.teller.take(event);
+    }
+    telling.answer->cancel();
+    if (telling.teller.failure()) {
+      fail(response, 500, *telling.teller.failure());
+    } else if (telling.answer->finished()) {
+      response.set_content(telling.teller.whole(), "application/json");
+    } else {
+      fail(response, 499, "the client has closed the connection");
+    }
+    log_answer(telling, response.status > 0 ? response.status : 200);
+  }
+
+  void log_answer(const Telling& telling, int status) const {
+    const Usage& usage = telling.teller.usage();
+    const std::chrono::duration<double> seconds = Clock::now() - telling.begun;
+    const bool finished = telling.answer->finished();
+    log_.write("answer", {{"id", telling.id},
+                          {"client", telling.client},
+                          {"path", telling.path},
+                          {"status", status},
+                          {"outcome", telling.teller.failure() ? *telling.teller.failure()
+                                      : finished               ? "whole"
+                                                               : "client has gone"},
+                          {"seconds", seconds.count()},
+                          {"prompt_tokens", usage.prompt_tokens},
+                          {"cached_tokens", usage.cached_tokens},
+                          {"completion_tokens", usage.completion_tokens},
+                          {"drafted_tokens", usage.drafted},
+                          {"accepted_tokens", usage.accepted}});
+  }
+
+  Service& service_;
+  const ServedModel& model_;
+  const Metrics& metrics_;
+  const Log& log_;
+  ServerOptions options_;
+  httplib::Server http_;
+  std::atomic<std::uint64_t> requests_{0};
+  std::string start_ = fmt::format("{:x}", std::chrono::system_clock::now().time_since_epoch().count());
+};
+
+Server::Server(Service& service, const ServedModel& model, const Metrics& metrics, const Log& log,
+               ServerOptions options)
+    : http_(std::make_unique<Http>(service, model, metrics, log, std::move(options))) {}
+
+Server::~Server() = default;
+
+int Server::bind() { return http_->bind(); }
+void Server::listen() { http_->listen(); }
+void Server::stop() { http_->stop(); }
+
+}  // namespace draftproof::serve

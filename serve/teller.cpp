@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT
+#include "serve/teller.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace draftproof::serve {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string server_sent(const Json& json) { return "data: " + text_of(json) + "\n\n"; }
+
+Json error_object(const std::string& message, const std::string& type) {
+  return {{"error", {{"message", message}, {"type", type}, {"param", nullptr}, {"code", nullptr}}}};
+}
+
+Json usage_object(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+          {"drafted_tokens", usage.drafted},
+          {"accepted_tokens", usage.accepted}};
+}
+
+/// The raw bytes of a token; of a model without a tokenizer, its id.
+std::string bytes_of(const ServedModel& model, Token token) {
+  std::string bytes;
+  if (model.tokenizer == nullptr) return "token_id:" + std::to_string(token);
+  model.tokenizer->append_bytes(token, false, bytes);
+  return bytes;
+}
+
+/// A token in the list of a chat's logprobs.
+Json token_object(const ServedModel& model, Token token, double logprob) {
+  const std::string bytes = bytes_of(model, token);
+  auto list = Json::array();
+  for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
+  return {{"token", bytes}, {"logprob", logprob}, {"bytes", std::move(list)}};
+}
+
+}  // namespace
+
+std::string error_json(const std::string& message, const std::string& type) {
+  return text_of(error_object(message, type));
+}
+
+std::string models_json(const ServedModel& model) {
+  const Json one = {{"id", model.name},        {"object", "model"},  {"created", 0}, {"owned_by", "draftproof"},
+                    {"draft", model.draft},    {"max_model_len", model.context},
+                    {"numerics", model.fingerprint}, {"chat", model.chat != nullptr}};
+  return text_of({{"object", "list"}, {"data", Json::array({one})}});
+}
+
+std::string tokens_json(const std::vector<Token>& tokens) { return text_of({{"tokens", tokens}}); }
+std::string content_json(const std::string& content) { return text_of({{"content", content}}); }
+
+/// One choice, as far as it was told.
+struct Teller::Choice {
+  Choice(const Question& question, const ServedModel& model) : question(question), model(model) {
+    if (model.tokenizer != nullptr) {
+      stream.emplace(*model.tokenizer, question.job.stops, true, TextPlace::continuation);
+    }
+  }
+
+  /// Appends tokens and returns the text that became certain.
+  std::string push(const AnswerRound& round, const std::vector<Token>& stops) {
+    std::string more;
+    for (const Token token : round.tokens) {
+      const bool is_text = std::ranges::find(stops, token) == stops.end();
+      if (stream && is_text) more += stream->push(token);
+    }
+    return more;
+  }
+
+  /// The logprobs of a round, as a list for a chat and as four for a completion.
+  Json logprobs_of(const AnswerRound& round, std::size_t text_before) const {
+    if (round.logprobs.empty()) return nullptr;
+    return question.chat ? chat_logprobs(round) : completion_logprobs(round, text_before);
+  }
+
+  const Question& question;
+  const ServedModel& model;
+  std::optional<TextStream> stream;
+  bool begun = false;
+  std::string text;
+  Json logprobs;  // null until there are some
+  Json rounds = Json::array();
+  Json finish;    // null until the choice has ended
+
+ private:
+  Json chat_logprobs(const AnswerRound& round) const {
+    auto content = Json::array();
+    for (std::size_t i = 0; i < round.tokens.size(); ++i) {
+      Json one = token_object(model, round.tokens[i], round.logprobs[i]);
+      one["top_logprobs"] = Json::array();
+      if (!round.top_logprobs.empty()) {
+        for (const TokenLogprob& other : round.top_logprobs[i]) {
+          one["top_logprobs"].push_back(token_object(model, other.token, other.logprob));
+        }
+      }
+      content.push_back(std::move(one));
+    }
+    return {{"content", std::move(content)}, {"refusal", nullptr}};
+  }
+
+  Json completion_logprobs(const AnswerRound& round, std::size_t text_before) const {
+    Json lists = {{"tokens", Json::array()}, {"token_logprobs", Json::array()}, {"top_logprobs", nullptr},
+                  {"text_offset", Json::array()}};
+    for (std::size_t i = 0; i < round.tokens.size(); ++i) {
+      const std::string bytes = bytes_of(model, round.tokens[i]);
+      lists["tokens"].push_back(bytes);
+      lists["token_logprobs"].push_back(round.logprobs[i]);
+      lists["text_offset"].push_back(text_before);
+      text_before += bytes.size();
+      if (round.top_logprobs.empty()) continue;
+      Json place = Json::object();
+      for (const TokenLogprob& other : round.top_logprobs[i]) place[bytes_of(model, other.token)] = other.logprob;
+      lists["top_logprobs"].push_back(std::move(place));
+    }
+    return lists;
+  }
+};
+
+namespace {
+
+/// Appends the lists of one object to those of another.
+void append_lists(Json& all, const Json& more) {
+  if (more.is_null()) return;
+  if (all.is_null()) {
+    all = more;
+    return;
+  }
+  for (const auto& [name, list] : more.items()) {
+    for (const Json& one : list) all[name].push_back(one);
+  }
+}
+
+Json round_object(const AnswerRound& round, const ServedModel& model) {
+  auto tokens = Json::array();
+  for (std::size_t i = 0; i < round.tokens.size(); ++i) {
+    const bool accepted = static_cast<int>(i) < round.accepted;
+    tokens.push_back({{"id", round.tokens[i]}, {"text", bytes_of(model, round.tokens[i])}, {"accepted", accepted}});
+  }
+  return {{"drafted", round.drafted}, {"accepted", round.accepted}, {"tokens", std::move(tokens)}};
+}
+
+/// What answers and chunks begin with.
+Json head(const Question& question, const ServedModel& model, const std::string& id, std::time_t created) {
+  const char* const object = !question.chat ? "text_completion"
+                             : question.stream ? "chat.completion.chunk"
+                                               : "chat.completion";
+  return {{"id", id}, {"object", object}, {"created", created}, {"model", model.name},
+          {"system_fingerprint", model.fingerprint}, {"seed", question.job.seed}};
+}
+
+}  // namespace
+
+Teller::Teller(const Question& question, const ServedModel& model, const std::string& id)
+    : question_(question), model_(model), id_((question.chat ? "chatcmpl-" : "cmpl-") + id),
+      created_(std::time(nullptr)) {
+  for (std::size_t i = 0; i < question.job.choices.size(); ++i) {
+    choices_.push_back(std::make_unique<Choice>(question, model));
+  }
+  const auto each = choices_.size() / static_cast<std::size_t>(question.prompts);
+  for (std::size_t i = 0; i < choices_.size(); i += each) {
+    usage_.prompt_tokens += static_cast<int>(question.job.choices[i].prompt.size());
+  }
+}
+
+Teller::~Teller() = default;
+
+std::string Teller::take(const AnswerEvent& event) {
+  Choice& choice = *choices_[static_cast<std::size_t>(event.choice)];
+  std::string more;
+  Json logprobs;
+  Json round;
+  if (event.round) {
+    more = choice.push(*event.round, question_.job.choices[static_cast<std::size_t>(event.choice)].stops);
+    logprobs = choice.logprobs_of(*event.round, choice.text.size());
+    if (question_.return_tokens) round = round_object(*event.round, model_);
+    usage_.completion_tokens += static_cast<int>(event.round->tokens.size());
+    usage_.drafted += event.round->drafted;
+    usage_.accepted += event.round->accepted;
+  }
+  if (event.end) {
+    if (choice.stream) more += choice.stream->finish();
+    const auto each = static_cast<int>(choices_.size()) / question_.prompts;
+    if (event.choice % each == 0) usage_.cached_tokens += event.end->reused;
+    if (!event.end->error.empty()) {
+      failure_ = event.end->error;
+      return question_.stream ? server_sent(error_object(event.end->error, "server_error")) : "";
+    }
+    choice.finish = name_of(event.end->finish);
+  }
+  choice.text += more;
+  if (!question_.stream) {
+    append_lists(choice.logprobs, logprobs);
+    if (!round.is_null()) choice.rounds.push_back(std::move(round));
+    return "";
+  }
+  Json one = {{"index", event.choice}};
+  if (question_.chat) {
+    one["delta"] = Json::object();
+    if (!std::exchange(choice.begun, true)) one["delta"]["role"] = "assistant";
+    if (event.round || !more.empty()) one["delta"]["content"] = more;
+  } else {
+    one["text"] = more;
+  }
+  one["logprobs"] = std::move(logprobs);
+  one["finish_reason"] = choice.finish;
+  Json chunk = head(question_, model_, id_, created_);
+  chunk["choices"] = Json::array({std::move(one)});
+  if (question_.include_usage) chunk["usage"] = nullptr;
+  if (!round.is_null()) chunk["round"] = std::move(round);
+  return server_sent(chunk);
+}
+
+std::string Teller::end_of_stream() const {
+  std::string end;
+  if (question_.include_usage && !failure_) {
+    Json chunk = head(question_, model_, id_, created_);
+    chunk["choices"] = Json::array();
+    chunk["usage"] = usage_object(usage_);
+    end = server_sent(chunk);
+  }
+  return end + "data: [DONE]\n\n";
+}
+
+std::string Teller::whole() const {
+  Json answer = head(question_, model_, id_, created_);
+  answer["choices"] = Json::array();
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    const Choice& choice = *choices_[i];
+    Json one = {{"index", i}};
+    if (question_.chat) one["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+    else one["text"] = choice.text;
+    one["logprobs"] = choice.logprobs;
+    one["finish_reason"] = choice.finish;
+    if (question_.return_tokens) one["rounds"] = choice.rounds;
+    answer["choices"].push_back(std::move(one));
+  }
+  answer["usage"] = usage_object(usage_);
+  return text_of(answer);
+}
+
+}  // namespace draftproof::serve

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <optional>
+#include <stop_token>
+#include <thread>
+
+#include "kernels/threads.h"
+#include "ref/base/error.h"
+#include "ref/base/sha256.h"
+#include "ref/chat/chat_template.h"
+#include "ref/decoding/engine.h"
+#include "ref/models/models.h"
+#include "serve/server.h"
+#include "tools/commands.h"
+#include "tools/complaint.h"
+#include "tools/progress.h"
+#include "tools/saved_prefixes.h"
+
+namespace draftproof {
+namespace {
+
+struct ServeOptions {
+  std::string target;
+  std::string draft = "none";
+  int draft_max = 0;
+  std::string template_file;  // empty: the model's own
+  LayoutOptions layout;
+  int threads = 0;
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  std::string api_key_file;
+  std::string log_format = "text";
+  int parallel = 32;
+  int waiting_max = 256;
+  int max_new_tokens = 512;
+  int rows_per_pass = 256;
+  ByteCount kv_budget;  // 0: what memory has room for
+  std::string prefix_folder;
+  ByteCount prefix_cache_size = {std::uint64_t{1} << 30};
+  int drain_seconds = 30;
+};
+
+std::vector<std::string> read_api_keys(const std::string& file) {
+  std::vector<std::string> keys;
+  if (file.empty()) return keys;
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty()) keys.push_back(line);
+  }
+  if (keys.empty()) throw Error(file + ": holds no API key, or cannot be read; write one key in each line");
+  return keys;
+}
+
+/// "Qwen3-0.6B" of a folder or a file with that name.
+std::string name_of_model(const std::string& target) {
+  std::filesystem::path path = std::filesystem::weakly_canonical(target);
+  return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
+}
+
+/// The signals that end a server are for the thread that waits for them: `on_first` is called for the first, the second
+/// ends the process. Made before all other threads, which inherit the mask.
+class EndSignals {
+ public:
+  EndSignals() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    sigaddset(&signals_, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    std::signal(SIGPIPE, SIG_IGN);
+  }
+  void watch(std::function<void()> on_first) {
+    thread_ = std::jthread([this, on_first = std::move(on_first)](const std::stop_token& stop) {
+      bool first = true;
+      while (!stop.stop_requested()) {
+        const timespec interval = {0, 200'000'000};
+        if (sigtimedwait(&signals_, nullptr, &interval) < 0) continue;
+        if (!first) std::_Exit(static_cast<int>(Exit::bad_input));
+        first = false;
+        on_first();
+      }
+    });
+  }
+
+ private:
+  sigset_t signals_{};
+  std::jthread thread_;
+};
+
+/// The KV caches of prompts that were read before, kept in a folder from one run of the server to the next. There is
+/// one file for each target, draft and numerics class, so servers of different models may share a folder.
+class ServedPrefixes {
+ public:
+  ServedPrefixes(const ServeOptions& options, std::uint64_t bytes, Engine& engine, const std::string& draft,
+                 const serve::Log& log)
+      : log_(log), in_memory_(bytes) {
+    if (options.prefix_folder.empty()) return;
+    const std::filesystem::path folder = options.prefix_folder;
+    std::error_code failure;
+    std::filesystem::create_directories(folder, failure);
+    if (failure) throw Error(options.prefix_folder + ": " + failure.message() + "; give --prefix-cache a folder");
+    Sha256 key;
+    key.add(draft + "\n" + engine.numerics());
+    const std::string file = (folder / (name_of_model(options.target) + "-" + key.hex().substr(0, 8) + ".h5")).string();
+    saved_.emplace(PrefixCacheOptions{file, {bytes}}, std::vector{options.target});
+    try {
+      saved_->load(engine, options.target, draft);
+    } catch (const Error& wrong) {
+      complain(std::string(wrong.what()) + "; the prefix cache starts empty, and will replace the file");
+    }
+  }
+
+  PrefixCache& cache() noexcept { return saved_ ? saved_->cache() : in_memory_; }
+  void save() const {
+    if (!saved_) return;
+    try {
+      saved_->save();
+    } catch (const Error& wrong) {
+      log_.write("prefix cache not saved", {{"why", wrong.what()}});
+    }
+  }
+
+ private:
+  const serve::Log& log_;
+  PrefixCache in_memory_;
+  std::optional<SavedPrefixes> saved_;
+};
+
+serve::LogFormat log_format_of(const ServeOptions& options) {
+  return options.log_format == "json"   ? serve::LogFormat::json
+         : options.log_format == "none" ? serve::LogFormat::none
+                                        : serve::LogFormat::text;
+}
+
+std::optional<ChatTemplate> template_of(const ServeOptions& options, const Checkpoint& files) {
+  if (!options.template_file.empty()) return ChatTemplate::read(options.template_file, files);
+  return ChatTemplate::find(files);
+}
+
+Exit serve_model(const ServeOptions& options) {
+  EndSignals signals;
+  const std::vector<std::string> keys = read_api_keys(options.api_key_file);
+  set_threads(options.threads > 0 ? options.threads : threads());
+  ModelFiles files(options.target);
+  std::optional<Tokenizer> tokenizer;
+  if (Tokenizer::is_in(files.target())) tokenizer.emplace(Tokenizer::load(files.target()));
+  const std::optional<ChatTemplate> chat = template_of(options, files.target());
+  Progress progress(false);
+  LoadOptions load_options = layout_of(options.layout);
+  load_options.observer = progress.observer();
+  Engine engine(files, load_options);
+  const Gate gate = engine.gate(options.draft);
+  if (gate != Gate::open && gate != Gate::no_draft) {
+    complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));
+  }
+  const std::string draft = gate == Gate::open ? options.draft : "none";
+
+  const std::uint64_t room =
+      engine.cache_budget(std::span(&draft, 1), options.rows_per_pass, engine.target().context());
+  const std::uint64_t for_prefixes = std::min(options.prefix_cache_size.bytes, room / 4);
+  serve::ServiceOptions service_options;
+  service_options.draft = draft;
+  service_options.execution.draft_max = options.draft_max;
+  service_options.limits = {options.rows_per_pass, options.parallel,
+                            options.kv_budget.bytes > 0 ? options.kv_budget.bytes : room - for_prefixes};
+  service_options.waiting_max = options.waiting_max;
+  service_options.drain_seconds = options.drain_seconds;
+
+  serve::ServedModel model;
+  model.name = name_of_model(options.target);
+  model.draft = draft;
+  model.fingerprint = engine.numerics();
+  model.tokenizer = tokenizer ? &*tokenizer : nullptr;
+  model.chat = chat ? &*chat : nullptr;
+  model.stops = read_stop_tokens(files.target());
+  model.vocabulary = engine.target().vocabulary();
+  model.context = engine.target().context();
+  model.max_new_tokens = options.max_new_tokens;
+
+  const serve::Log log(log_format_of(options));
+  ServedPrefixes prefixes(options, for_prefixes, engine, draft, log);
+  std::vector<std::string> stages;
+  for (const DraftStage& stage : parse_draft_spec(draft).stages) stages.push_back(stage.name_with({}));
+  serve::Metrics metrics(stages);
+  serve::Service service(engine, model.tokenizer, prefixes.cache(), metrics, service_options);
+  serve::Server server(service, model, metrics, log,
+                       {options.host, options.port, keys, options.parallel + options.waiting_max + 32});
+  const int port = server.bind();
+  std::jthread http([&] { server.listen(); });
+  signals.watch([&] {
+    log.write("draining");
+    service.drain();
+  });
+  fmt::print("listening on http://{}:{}\n", options.host, port);
+  std::fflush(stdout);
+  log.write("ready", {{"model", model.name}, {"draft", draft}, {"numerics", model.fingerprint}, {"port", port}});
+  service.run();
+  server.stop();
+  http.join();
+  prefixes.save();
+  log.write("stopped");
+  return Exit::pass;
+}
+
+}  // namespace
+
+void add_serve(Command& app) {
+  auto options = std::make_shared<ServeOptions>();
+  Command& command = app.subcommand("serve", "answer requests of OpenAI's API over HTTP");
+  command.group("Model");
+  add_target_option(command, options->target);
+  add_layout_options(command, options->layout);
+  add_threads_option(command, options->threads);
+  command.option("--template FILE", options->template_file, "chat template (Jinja); left out: the model's own");
+  add_one_draft_option(command, options->draft);
+  command.option("--draft-max", options->draft_max, "draft tokens per round, at most; 0: as the draft prefers")
+      .range(0, 1024)
+      .show_default();
+  command.group("HTTP");
+  command.option("--host", options->host, "address to listen on; 0.0.0.0 is every one of this machine").show_default();
+  command.option("--port", options->port, "port to listen on; 0 is any that is free").range(0, 65535).show_default();
+  command.option("--api-key-file FILE", options->api_key_file,
+                 "file with one API key in each line; left out: anyone may ask");
+  command.option("--log-format", options->log_format, "lines of the log on standard error")
+      .choices({"text", "json", "none"})
+      .show_default();
+  command.option("--drain-seconds", options->drain_seconds, "time that answers have to end after SIGTERM")
+      .range(0, 86400)
+      .show_default();
+  command.group("Scheduling");
+  command.option("--parallel", options->parallel, "answers that are decoded together, at most")
+      .range(1, 1024)
+      .show_default();
+  command.option("--waiting-max", options->waiting_max, "answers that wait, at most; more are told to come back")
+      .range(0, 65536)
+      .show_default();
+  command.option("--max-new-tokens,-n", options->max_new_tokens, "tokens of an answer whose request does not say")
+      .range(1, 1 << 30)
+      .show_default();
+  command.option("--rows-per-pass", options->rows_per_pass, "rows of a forward pass, at most")
+      .range(1, 65536)
+      .show_default();
+  command.option("--kv-budget", options->kv_budget,
+                 "memory for the KV caches of all answers together; left out: what is available");
+  command.option("--prefix-cache DIR", options->prefix_folder,
+                 "keep the KV caches of prompts in this folder from one run to the next");
+  command
+      .option("--prefix-cache-size", options->prefix_cache_size,
+              "memory for the KV caches of what was read; what was used least recently is dropped")
+      .show_default();
+  command.action([options] { return serve_model(*options); });
+}
+
+}  // namespace draftproof
