@@ -101,6 +101,22 @@ void set_socket_options_of(int file) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
+/// An answer that is being told to a client.
+struct Telling {
+  Telling(Question asked, const ServedModel& model, std::string request_id, const httplib::Request& request)
+      : question(std::move(asked)), id(std::move(request_id)), teller(question, model, id), connection(request),
+        client(request.remote_addr), path(request.path) {}
+
+  Question question;
+  std::string id;
+  Teller teller;
+  Connection connection;
+  std::string client;
+  std::string path;
+  std::shared_ptr<Answer> answer = nullptr;
+  Clock::time_point begun = Clock::now();
+};
+
 }  // namespace
 
 class Server::Http {
@@ -245,22 +261,6 @@ class Server::Http {
       fail(response, 400, wrong.what());
     }
   }
-
-  /// An answer that is being told to a client.
-  struct Telling {
-    Telling(Question asked, const ServedModel& model, std::string request_id, const Request& request)
-        : question(std::move(asked)), id(std::move(request_id)), teller(question, model, id), connection(request),
-          client(request.remote_addr), path(request.path) {}
-
-    Question question;
-    std::string id;
-    Teller teller;
-    Connection connection;
-    std::string client;
-    std::string path;
-    std::shared_ptr<Answer> answer = nullptr;
-    Clock::time_point begun = Clock::now();
-  };
 
   void answer(const Request& request, Response& response, Question (*read)(const std::string&, const ServedModel&)) {
     std::shared_ptr<Telling> telling;
