@@ -5,6 +5,7 @@
 #include "oracle/exact/exact_cases.h"
 #include "oracle/exact/exact_distribution.h"
 #include "oracle/exact/exhaustive_small_cases.h"
+#include "zoo/constraint.h"
 #include "zoo/zoo_subject.h"
 
 namespace draftproof::zoo {
@@ -72,6 +73,23 @@ std::vector<Request> requests() {
   return list;
 }
 
+/// Returns requests with a constraint, which ends their texts, and with biases.
+std::vector<Request> constrained_requests() {
+  std::vector<Request> list;
+  for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1},
+                                   Sampling{.temperature = 1, .logit_bias = {{2, 1.5F}, {5, -2}, {1, -100}}}}) {
+    Request request;
+    request.prompt = {1, 2, 3, 1};
+    request.sampling = sampling;
+    request.max_new_tokens = 12;
+    request.constraint = zoo_constraint(model_vocabulary, 9);
+    list.push_back(request);
+    request.stops = {0};
+    list.push_back(request);
+  }
+  return list;
+}
+
 struct Question {
   HashShape model;
   Request request;
@@ -104,6 +122,11 @@ std::vector<Question> all_questions(const Parts& parts) {
       list.push_back({{.vocabulary = model_vocabulary, .levels = 3, .seed = seed}, request});
     }
   }
+  for (const Request& request : constrained_requests()) {
+    for (const std::uint64_t seed : {5, 6}) {
+      list.push_back({{.vocabulary = model_vocabulary, .levels = 3, .seed = seed}, request});
+    }
+  }
   if (can_shift(parts)) {
     for (const Request& request : shifted_requests()) {
       list.push_back({{.vocabulary = model_vocabulary, .levels = 3, .seed = 4}, request});
@@ -119,6 +142,7 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
   const Sampling cut{.temperature = 0.7F, .min_p = 0.3F};
   const Sampling penalized{.temperature = 1, .repeat_penalty = 1.5F, .frequency_penalty = 0.5F, .repeat_last_n = 2};
   const Sampling best{.temperature = 0, .repeat_penalty = 2, .repeat_last_n = -1};
+  const Sampling biased{.temperature = 1, .logit_bias = {{1, 1}, {2, -1}}};
   struct Row {
     const Rule& rule;
     const Sampling& sampling;
@@ -127,6 +151,7 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
     int draft_max = 2;
     int max_new_tokens = 3;
     std::optional<ContextShift> context_shift = {};
+    std::shared_ptr<const Constraint> constraint = {};
   };
   std::vector<ExactCase> list;
   if (parts.trees) {
@@ -151,6 +176,10 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
       rows.push_back({*rule, plain, "perturbed", Verification::batched, 2, 4, shift});
     }
   }
+  const auto constraint = zoo_constraint(ExactCase().vocabulary, 3);
+  for (const Rule* const rule : {&rejection, &matching}) {
+    rows.push_back({*rule, biased, "perturbed", Verification::batched, 3, 4, {}, constraint});
+  }
   for (const Row& row : rows) {
     ExactCase exact_case;
     Request& request = exact_case.question.request;
@@ -159,6 +188,7 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
     request.stops = {0};
     request.max_new_tokens = row.max_new_tokens;
     request.context_shift = row.context_shift;
+    request.constraint = row.constraint;
     Variation& variation = exact_case.question.variation;
     variation.draft = row.draft;
     variation.draft_max = row.draft_max;

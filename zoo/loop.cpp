@@ -85,9 +85,11 @@ void falsify(Proposal& proposal, const std::vector<Distribution>& before, Fault 
 
 class Rows final : public TargetRows {
  public:
-  /// `counted`: the text that penalties count.
-  Rows(Model& target, Cache& cache, const Request& request, std::span<const Token> counted, Round& round, Fault fault)
-      : target_(target), cache_(cache), request_(request), counted_(counted), round_(round), fault_(fault) {
+  /// `counted`: the text that penalties count. `constrained`: the output that the constraint reads.
+  Rows(Model& target, Cache& cache, const Request& request, std::span<const Token> counted,
+       std::span<const Token> constrained, Round& round, Fault fault)
+      : target_(target), cache_(cache), request_(request), counted_(counted), constrained_(constrained), round_(round),
+        fault_(fault) {
     tokens_.push_back(round.anchor);
     tokens_.insert(tokens_.end(), round.proposal.tokens.begin(), round.proposal.tokens.end());
     read();
@@ -121,7 +123,17 @@ class Rows final : public TargetRows {
       }
     }
     if (fault_ == Fault::row_padded) logits.resize((logits.size() + 3) / 4 * 4);
-    distribution_ = distribution_of(logits, sampling, {counted_, drafted});
+    if (fault_ == Fault::biases_off_on_draft_rows && !bonus) sampling.logit_bias.clear();
+    const bool unmasked = (fault_ == Fault::constraint_off_on_draft_rows && !bonus) ||
+                          (fault_ == Fault::constraint_off_on_bonus && bonus && draft_tokens > 0);
+    if (request_.constraint && !unmasked) {
+      std::vector<Token> output(constrained_.begin(), constrained_.end());
+      const auto path = std::span<const Token>(tokens_).subspan(1, static_cast<std::size_t>(row));
+      if (fault_ != Fault::constraint_of_the_anchor) output.insert(output.end(), path.begin(), path.end());
+      allowed_ = request_.constraint->reader()->allowed(output);
+    }
+    const bool masked = request_.constraint && !unmasked && !allowed_.empty();
+    distribution_ = distribution_of(logits, sampling, {counted_, drafted}, masked ? &allowed_ : nullptr);
     if (fault_ == Fault::ranks_for_tokens && sampling.top_k > 0) distribution_ = ranked(distribution_);
     round_.targets.push_back(distribution_.fingerprint());
     return distribution_;
@@ -144,6 +156,8 @@ class Rows final : public TargetRows {
   Cache& cache_;
   const Request& request_;
   std::span<const Token> counted_;
+  std::span<const Token> constrained_;
+  TokenSet allowed_;
   Round& round_;
   Fault fault_;
   std::vector<Token> tokens_;
@@ -171,6 +185,8 @@ class Loop {
       : target_(target), draft_(draft), rule_(rule), random_(random), request_(request), execution_(execution),
         fault_(fault), text_(request.prompt), penalized_text_(text_), cached_text_(text_),
         anchor_of_drafted_(text_.back()), left_(request.max_new_tokens) {
+    const auto begun = request.constrained(text_);
+    constrained_.assign(begun.begin(), begun.end());
     trace_.request = request;
     trace_.execution = execution;
     const int prefill_rows = static_cast<int>(text_.size()) - 1;
@@ -256,7 +272,7 @@ class Loop {
     const bool last_only = fault_ == Fault::penalties_see_last_of_round;
     const bool cached_only = fault_ == Fault::penalties_see_the_cache;
     const std::vector<Token>& counted = last_only ? penalized_text_ : cached_only ? cached_text_ : text_;
-    Rows rows(target_, *cache_, request_, counted, round, fault_);
+    Rows rows(target_, *cache_, request_, counted, constrained_, round, fault_);
     round.verdict = rule_.judge(round.proposal, rows, request_.sequence, key_position, random_);
     const bool stops = emit(round, limit);
     if (request_.logprobs) set_logprobs(round, rows);
@@ -268,6 +284,10 @@ class Loop {
     }
     text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
     penalized_text_.push_back(text_.back());
+    const bool keeps_rejected = fault_ == Fault::constraint_keeps_rejected;
+    const std::vector<Token>& read = keeps_rejected ? round.proposal.tokens : round.emitted;
+    constrained_.insert(constrained_.end(), read.begin(), read.end());
+    if (keeps_rejected) constrained_.push_back(text_.back());
     cached_text_.insert(cached_text_.end(), round.emitted.begin(), round.emitted.end());
     round.cache_length = cache_->length();
     round.cache = cache_->digest();
@@ -290,7 +310,9 @@ class Loop {
                             sampler);
     draft_.propose(text_.back(), limit, builder);
     round.proposal = builder.proposal();
-    if (fault_ != Fault::cut_counted_as_accepted) cut_after_stop(request_, round.proposal.tokens);
+    const int proposed = round.proposal.size();
+    if (fault_ != Fault::cut_counted_as_accepted) cut_after_end(round.proposal.tokens);
+    round.proposal.cut = proposed - round.proposal.size();
     round.proposal.drawn_from.resize(round.proposal.tokens.size());
     std::vector<Distribution> drawn_from = round.proposal.drawn_from;
     falsify(round.proposal, drawn_from_before_, fault_);
@@ -337,14 +359,31 @@ class Loop {
     const bool any_stop = std::any_of(round.emitted.begin(), round.emitted.end(),
                                       [&](Token token) { return is_stop(request_, token); });
     const bool searched = fault_ != Fault::stop_only_at_round_end && fault_ != Fault::tokens_kept_after_stop;
-    if (!budget_first && searched) cut_after_stop(request_, round.emitted);
+    if (!budget_first && searched) cut_after_end(round.emitted);
     round.accepted = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
     if (fault_ == Fault::cut_counted_as_accepted) round.accepted = round.verdict.accepted;
     if (fault_ == Fault::bonus_counted_as_accepted) round.accepted = static_cast<int>(round.emitted.size());
     left_ -= fault_ == Fault::proposal_charged_whole ? 1 + round.proposal.size()
                                                      : static_cast<int>(round.emitted.size());
-    return !budget_first &&
-           (is_stop(request_, round.emitted.back()) || (any_stop && fault_ == Fault::tokens_kept_after_stop));
+    return !budget_first && (is_stop(request_, round.emitted.back()) || is_complete(round.emitted) ||
+                             (any_stop && fault_ == Fault::tokens_kept_after_stop));
+  }
+
+  /// Whether nothing may follow the output with these tokens.
+  bool is_complete(std::span<const Token> more) const {
+    if (!request_.constraint) return false;
+    std::vector<Token> text = text_;
+    text.insert(text.end(), more.begin(), more.end());
+    return request_.constraint->reader()->complete(request_.constrained(text));
+  }
+
+  /// Drops what follows a stop token or a complete output.
+  void cut_after_end(std::vector<Token>& tokens) const {
+    cut_after_stop(request_, tokens);
+    if (fault_ == Fault::constraint_ends_rounds_only) return;
+    for (std::size_t size = 1; size < tokens.size(); ++size) {
+      if (is_complete(std::span(tokens).first(size))) tokens.resize(size);
+    }
   }
 
   int rows_to_commit(const Round& round, const Rows& rows) {
@@ -388,6 +427,7 @@ class Loop {
   std::vector<Token> text_;
   std::vector<Token> penalized_text_;  // the prompt and the last token of each round
   std::vector<Token> cached_text_;     // the text without what context shifts dropped
+  std::vector<Token> constrained_;     // the output that the constraint has read
   int dropped_ = 0;                    // positions
   int positions_rewound_ = 0;          // of the keys of random draws
   std::unique_ptr<Cache> cache_;

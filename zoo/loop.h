@@ -37,6 +37,12 @@ enum class Fault {
   softmax_with_draft,          // although greedy decoding was requested
   ranks_for_tokens,            // top-k sorts the row, and ranks are used as token ids
   row_padded,                  // to a multiple of four, with zeros
+  biases_off_on_draft_rows,
+  constraint_off_on_draft_rows,
+  constraint_off_on_bonus,     // of a round with draft tokens
+  constraint_of_the_anchor,    // its row masks all rows of a round
+  constraint_keeps_rejected,   // rejected draft tokens stay in what the constraint has read
+  constraint_ends_rounds_only,  // whether an output is complete is asked of the last token of a round
   // the end of the text
   stop_only_at_round_end,
   tokens_kept_after_stop,      // the tokens after a stop token in its round are kept

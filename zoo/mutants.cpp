@@ -165,6 +165,26 @@ const Mutant mutants[] = {
     {"C06b", "one token counted", "P1", "sgl-project/sglang PR#33643", Harm::lossy,
      "penalties see only the last token of a round", {&tokens_equal, &acceptance_correct, &distribution_exact},
      {.loop = Fault::penalties_see_last_of_round}},
+    {"C02", "biases need no draft", "W1", "vllm-project/vllm #38202", Harm::lossy,
+     "logit biases are added to the last row of a verification only",
+     {&tokens_equal, &acceptance_correct, &distribution_exact}, {.loop = Fault::biases_off_on_draft_rows}},
+
+    // Constraints.
+    {"C12", "draft rows unmasked", "W1", "InternLM/lmdeploy #4551", Harm::lossy,
+     "the grammar masks the last row of a verification only",
+     {&tokens_equal, &acceptance_correct, &distribution_exact}, {.loop = Fault::constraint_off_on_draft_rows}},
+    {"C12b", "one mask for a round", "W1", "InternLM/lmdeploy #4551", Harm::lossy,
+     "the grammar advances once in a round: the mask of the anchor's row is that of all rows",
+     {&tokens_equal, &acceptance_correct, &distribution_exact}, {.loop = Fault::constraint_of_the_anchor}},
+    {"C13", "bonus unmasked", "B1", "vllm-project/vllm #44006", Harm::lossy,
+     "the grammar does not mask the row after the last draft token",
+     {&tokens_equal, &acceptance_correct}, {.loop = Fault::constraint_off_on_bonus}},
+    {"C12c", "grammar not rolled back", "R1", "", Harm::lossy,
+     "rejected draft tokens stay in the text that the grammar has read",
+     {&tokens_equal, &acceptance_correct, &distribution_exact}, {.loop = Fault::constraint_keeps_rejected}},
+    {"C12d", "grammar's end inside a round", "T1", "", Harm::lossy,
+     "whether the grammar has come to its end is asked of the last token of a round only",
+     {&tokens_equal, &termination_and_counters, &distribution_exact}, {.loop = Fault::constraint_ends_rounds_only}},
 
     // The end of the text.
     {"D01", "stop inside a round", "T1", "huggingface/transformers #47912", Harm::lossy,

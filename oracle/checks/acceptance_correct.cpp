@@ -300,11 +300,11 @@ class RunReplay {
     const Request& asked = trial_.request;
     const bool cut = round.emitted.size() <= accepted;
     const bool filled = text_.size() >= asked.prompt.size() + static_cast<std::size_t>(asked.max_new_tokens);
-    const bool stopped = std::find(asked.stops.begin(), asked.stops.end(), text_.back()) != asked.stops.end();
+    const bool stopped = ends_at_last(asked, text_);
     expect(!cut || filled || stopped, text_.size(), [&] {
       return Contradiction{"the accepted draft tokens and the token after them",
                            "accepted draft tokens were not emitted",
-                           {"the text does not end in a stop token, and the budget is not used up"}};
+                           {"the text does not end in a stop token or a complete output, and the budget is not used up"}};
     });
   }
 

@@ -75,6 +75,7 @@ void cancel_and_resume(Trial& trial, const Run& run, std::size_t cut, Examinatio
   if (!expect_none(wrong_cache(trial, run, begun, text), "")) return;
   Request rest = trial.request;
   rest.prompt.insert(rest.prompt.end(), begun.output.begin(), begun.output.end());
+  rest.constrained_prompt += static_cast<int>(begun.output.size());
   rest.max_new_tokens = std::max(0, rest.max_new_tokens - static_cast<int>(begun.output.size()));
   PhiloxSource same_random(trial.seed);
   const Trace resumed = trial.subject.run(rest, run.variation, same_random);

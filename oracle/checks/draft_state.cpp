@@ -46,7 +46,7 @@ class DraftStates {
                       "it holds " + std::to_string(draft.held) + " and " + std::to_string(draft.unread) +
                           " that it has not read");
         });
-        if (round.proposal.size() == 0 || stage != round.proposal.stage()) continue;
+        if (round.proposal.size() == round.proposal.forced || stage != round.proposal.stage()) continue;
         examination_.expect_of_draft(draft.anchor == text || draft.anchor == shifted, [&] {
           return fail("the draft places the anchor at position " + std::to_string(shifted),
                       "it places it at position " + std::to_string(draft.anchor));

@@ -43,11 +43,12 @@ class ExpectedDraws {
     for (int i = 0; i < static_cast<int>(proposal.drawn_from.size()); ++i) {
       if (is_draw(proposal.drawn_from[i])) add_draft_draw(proposal.depth(i), true);
     }
-    // Draft tokens after a stop token are cut off, so the trace does not show whether they were drawn. Only the first
-    // branch is drawn.
+    // The trace does not show whether draft tokens were drawn that were cut off: after a stop token, or where a
+    // constraint did not allow them. Only the first branch is drawn.
     int branch = 0;
-    while (branch < proposal.size() && proposal.depth(branch) == branch) ++branch;
-    if (branch == 0 || !trial_.request.stops_at(proposal.tokens[branch - 1])) return;
+    while (branch < proposal.size() - proposal.forced && proposal.depth(branch) == branch) ++branch;
+    const bool stopped = branch > 0 && trial_.request.stops_at(proposal.tokens[branch - 1]);
+    if (!stopped && proposal.cut == 0) return;
     const int most = std::max(run_.variation.draft_max, run_.trace.execution.draft_max);
     for (int i = branch; i < most; ++i) add_draft_draw(i, false);
   }

@@ -62,15 +62,18 @@ class RunCheck {
     const std::string budget = std::to_string(asked_.max_new_tokens);
     expect(size() <= asked_.max_new_tokens, "at most " + budget + " tokens", emitted_tokens(),
            "the budget is " + budget + " tokens");
-    const auto stop = std::find_if(output.begin(), output.end(), [&](Token token) { return asked_.stops_at(token); });
-    const bool stopped = stop != output.end();
-    const std::string fact = stopped ? "output " + std::to_string(stop - output.begin()) + " is stop token " +
-                                           std::to_string(*stop)
-                                     : "no stop token was emitted";
-    expect(!stopped || stop + 1 == output.end(), "the text ends with a stop token", "it continues after one", fact);
+    std::vector<Token> text = asked_.prompt;
+    std::size_t end = 0;  // of the text: so many tokens of the output
+    while (end < output.size() && (end == 0 || !ends_at_last(asked_, text))) text.push_back(output[end++]);
+    const bool stopped = end > 0 && ends_at_last(asked_, text);
+    const std::string fact = stopped ? "output " + std::to_string(end - 1) + ", token " + std::to_string(text.back()) +
+                                           (asked_.stops_at(text.back()) ? ", is a stop token"
+                                                                         : ", completes what the constraint allows")
+                                     : "nothing that was emitted ends the text";
+    expect(!stopped || end == output.size(), "the text ends there", "it continues", fact);
     const Finish finish = stopped ? Finish::stop : Finish::length;
     expect(trace_.finish == finish, std::string("finished by ") + name_of(finish),
-           std::string("finished by ") + name_of(trace_.finish) + (stopped ? " after a stop token" : " without one"),
+           std::string("finished by ") + name_of(trace_.finish) + (stopped ? " at the end of the text" : " before it"),
            fact);
     expect(stopped || size() == asked_.max_new_tokens, budget + " tokens",
            "the text ends early, after " + std::to_string(size()), fact);

@@ -19,7 +19,10 @@ PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::sp
 
 std::optional<TokenSet> allowed_after(const Request& request, std::span<const Token> text) {
   if (!request.constraint) return std::nullopt;
-  return request.constraint->reader()->allowed(text.subspan(request.prompt.size()));
+  const auto reader = request.constraint->reader();
+  const auto output = request.constrained(text);
+  if (!reader->possible(output) || reader->complete(output)) return std::nullopt;
+  return reader->allowed(output);
 }
 
 namespace {
@@ -28,10 +31,6 @@ namespace {
 PlainRow row_of(std::span<const float> logits, const Request& request, std::span<const Token> text) {
   const auto allowed = allowed_after(request, text);
   return draftproof::row_of(logits, request.sampling, text, allowed ? &*allowed : nullptr);
-}
-
-bool is_complete(const Request& request, std::span<const Token> output) {
-  return request.constraint && request.constraint->reader()->complete(output);
 }
 
 /// Returns the log-probabilities of these tokens.
@@ -46,6 +45,11 @@ std::vector<TokenLogprob> log_probabilities_of(std::span<const float> logits, st
 }
 
 }  // namespace
+
+bool ends_at_last(const Request& request, std::span<const Token> text) {
+  const bool complete = request.constraint && request.constraint->reader()->complete(request.constrained(text));
+  return complete || (text.size() > request.prompt.size() && request.stops_at(text.back()));
+}
 
 double log_probability(std::span<const float> logits, Token token) {
   return log_probabilities_of(logits, {&token, 1}).front().logprob;
@@ -123,7 +127,7 @@ PlainRun plain(Model& target, const Request& request, RandomSource& random, int 
     run.top_logprobs.push_back(top_log_probabilities(logits, Request::top_logprobs_max));
     text.push_back(token);
     run.output.push_back(token);
-    if (request.stops_at(token) || is_complete(request, run.output)) {
+    if (ends_at_last(request, text)) {
       run.finish = Finish::stop;
       break;
     }

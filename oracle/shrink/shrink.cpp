@@ -86,6 +86,7 @@ class Shrinker {
     without([](Sampling& s) { s.top_p = 1; });
     without([](Sampling& s) { s.min_p = 0; });
     without([](Sampling& s) { s.repeat_penalty = 1; });
+    without([](Sampling& s) { s.logit_bias.clear(); });
     without([](Sampling& s) { s.presence_penalty = 0; });
     without([](Sampling& s) { s.frequency_penalty = 0; });
     without([](Sampling& s) {
@@ -94,6 +95,7 @@ class Shrinker {
     without([](Sampling& s) { s.temperature = s.greedy() ? s.temperature : 1; });
     keep_changed([](Case& c) { c.request.sequence = 0; });
     keep_changed([](Case& c) { c.request.context_shift = {}; });
+    keep_changed([](Case& c) { c.request.constraint = nullptr; });
   }
 
   void leave_out_stops() {
@@ -127,6 +129,7 @@ class Shrinker {
     return a.request.prompt == b.request.prompt && a.request.stops == b.request.stops &&
            a.request.sampling == b.request.sampling && a.request.max_new_tokens == b.request.max_new_tokens &&
            a.request.sequence == b.request.sequence && a.request.context_shift == b.request.context_shift &&
+           a.request.constraint == b.request.constraint &&
            std::ranges::equal(a.variations, b.variations, {}, variation, variation);
   }
 

@@ -18,8 +18,10 @@ namespace draftproof {
 class ConstraintReader {
  public:
   virtual ~ConstraintReader() = default;
+  /// Returns whether the output is allowed, as a whole one or as the beginning of one.
+  virtual bool possible(std::span<const Token> output) = 0;
   /// Returns the tokens that may follow this output; the set lives until the next call. Where the output may end, the
-  /// request's stop tokens are among them. Nothing may follow an output that is complete or not allowed itself.
+  /// request's stop tokens are among them. Nothing may follow an output that is complete or not possible.
   virtual const TokenSet& allowed(std::span<const Token> output) = 0;
   /// Returns whether the output is whole and nothing can follow it: the text ends there, without a stop token.
   virtual bool complete(std::span<const Token> output) = 0;

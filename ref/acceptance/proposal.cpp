@@ -55,22 +55,23 @@ void Proposal::keep(const std::vector<int>& draft_tokens) {
   *this = std::move(kept);
 }
 
-void Proposal::append(Token token) {
+void Proposal::force(Token token) {
   REQUIRE(is_chain(), "draft tokens are appended to a chain");
+  ++forced;
   tokens.push_back(token);
   drawn_from.push_back(Distribution::point(token));
 }
 
 ProposalBuilder::ProposalBuilder(const Sampling& sampling, std::span<const Token> committed, int sequence, int position,
                                  Purpose noise, RandomSource& random, Sampler& sampler, ConstraintReader* constraint,
-                                 std::size_t prompt)
+                                 std::size_t constrained_from)
     : sampling_(sampling), committed_(committed), sequence_(sequence), position_(position), noise_(noise),
-      random_(random), sampler_(sampler), constraint_(constraint), prompt_(prompt) {}
+      random_(random), sampler_(sampler), constraint_(constraint), constrained_from_(constrained_from) {}
 
 /// Returns what masks the row of the next draft token; nullptr: nothing, or all that is finite in it.
 const TokenSet* ProposalBuilder::allowed_in(std::span<const float> logits) {
   if (constraint_ == nullptr) return nullptr;
-  output_.assign(committed_.begin() + static_cast<std::ptrdiff_t>(prompt_), committed_.end());
+  output_.assign(committed_.begin() + static_cast<std::ptrdiff_t>(constrained_from_), committed_.end());
   output_.insert(output_.end(), branch_.begin(), branch_.end());
   const TokenSet& allowed = constraint_->allowed(output_);
   for (std::size_t i = 0; i < logits.size(); ++i) {

@@ -26,6 +26,7 @@ struct Proposal {
   /// Empty for a draft alone without a tuner.
   std::vector<int> asked = {};
   int cut = 0;  // draft tokens that prune has removed
+  int forced = 0;  // of the last draft tokens, those that a constraint left no choice about: no draft proposed them
 
   int size() const noexcept { return static_cast<int>(tokens.size()); }
   bool is_chain() const noexcept { return depths.empty(); }
@@ -50,8 +51,8 @@ struct Proposal {
   /// Removes what `kept(node)` says. It is asked of draft tokens whose ancestors stay whole.
   template <class KeptOf>
   void prune(const KeptOf& kept_of);
-  /// Appends a draft token to a chain, deterministically.
-  void append(Token token);
+  /// Appends a forced draft token to a chain.
+  void force(Token token);
 
  private:
   void keep(const std::vector<int>& draft_tokens);
@@ -64,10 +65,10 @@ class ProposalBuilder {
  public:
   /// The first draft token is for absolute position `position`, after the `committed` text. `noise`: the purpose in the
   /// keys of the draws; Purpose::draft for independent noise, Purpose::target to share the target's noise.
-  /// `constraint`: of the output, which follows the first `prompt` tokens of the text; nullptr: none.
+  /// `constraint`: of the text from token `constrained_from` on; nullptr: none.
   ProposalBuilder(const Sampling& sampling, std::span<const Token> committed, int sequence, int position, Purpose noise,
                   RandomSource& random, Sampler& sampler, ConstraintReader* constraint = nullptr,
-                  std::size_t prompt = 0);
+                  std::size_t constrained_from = 0);
 
   /// Draws the next draft token of the branch from a row of logits and returns it. Allowed on the first branch only.
   /// The constraint masks the row, unless that leaves nothing of it.
@@ -111,7 +112,7 @@ class ProposalBuilder {
   RandomSource& random_;
   Sampler& sampler_;
   ConstraintReader* constraint_;
-  std::size_t prompt_;
+  std::size_t constrained_from_;
   std::vector<Token> output_;  // with the branch
   Proposal proposal_;
   std::vector<Token> branch_;

@@ -28,11 +28,16 @@ struct Request {
   int top_logprobs = 0;       // record as many of the most likely tokens for every token, 0 to top_logprobs_max
   std::optional<ContextShift> context_shift = {};  // lossy; without it the whole text must fit the target's context
   std::shared_ptr<const Constraint> constraint = {};  // what the output may be; nullptr: anything
+  int constrained_prompt = 0;  // so many of the last tokens of the prompt are part of that output: it goes on with them
 
   static constexpr int top_logprobs_max = 20;
   static constexpr int text_max = 1 << 30;  // most tokens of prompt and output; positions are counted in ints
 
   bool stops_at(Token token) const noexcept;
+  /// The part of a text of the request that its constraint reads.
+  std::span<const Token> constrained(std::span<const Token> text) const {
+    return text.subspan(prompt.size() - static_cast<std::size_t>(constrained_prompt));
+  }
   /// The most positions that its caches hold.
   int positions() const noexcept {
     const int text = static_cast<int>(prompt.size()) + max_new_tokens;

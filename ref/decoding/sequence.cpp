@@ -47,9 +47,9 @@ class LogProbabilities {
   double log_sum_ = 0;
 };
 
-/// The output of a text, with these draft tokens after it.
-std::vector<Token> output_of(const Request& request, std::span<const Token> text, std::span<const Token> drafted) {
-  const auto output = text.subspan(request.prompt.size());
+/// What the constraint reads of a text with these draft tokens after it.
+std::vector<Token> constrained_of(const Request& request, std::span<const Token> text, std::span<const Token> drafted) {
+  const auto output = request.constrained(text);
   std::vector<Token> tokens(output.begin(), output.end());
   tokens.insert(tokens.end(), drafted.begin(), drafted.end());
   return tokens;
@@ -70,9 +70,7 @@ class VerifiedRows final : public TargetRows {
     drafted_.clear();
     for (const int node : round_.proposal.path_to(row - 1)) drafted_.push_back(round_.proposal.tokens[node]);
     const auto logits = output_.logits_row(row, vocabulary_);
-    const TokenSet* const allowed =
-        constraint_ == nullptr ? nullptr : &constraint_->allowed(output_of(request_, committed_, drafted_));
-    scratch_.sampler.read(logits, request_.sampling, {committed_, drafted_}, scratch_.row, allowed);
+    scratch_.sampler.read(logits, request_.sampling, {committed_, drafted_}, scratch_.row, allowed());
     if (digests_) {
       round_.logits.push_back(digest_of(logits));
       round_.targets.push_back(scratch_.row.fingerprint());
@@ -82,6 +80,14 @@ class VerifiedRows final : public TargetRows {
   }
 
  private:
+  /// What masks the row. No token is needed of one after a complete output, or after a draft token that is not allowed.
+  const TokenSet* allowed() {
+    if (constraint_ == nullptr) return nullptr;
+    const std::vector<Token> output = constrained_of(request_, committed_, drafted_);
+    if (!constraint_->possible(output) || constraint_->complete(output)) return nullptr;
+    return &constraint_->allowed(output);
+  }
+
   const SegmentOutput& output_;
   int vocabulary_;
   const Request& request_;
@@ -296,20 +302,22 @@ void Sequence::begin_round(SequenceScratch& scratch) {
   const Request& request = trace_.request;
   if (rows_next() > 1) {
     builder_.emplace(request.sampling, text_, request.sequence, round_.position, with_.rule.draft_noise, with_.random,
-                     scratch.sampler, constraint_.get(), request.prompt.size());
+                     scratch.sampler, constraint_.get(),
+                     text_.size() - request.constrained(text_).size());
   }
 }
 
 /// Removes what cannot be accepted: what is below a draft token that ends the text or is not allowed, and such a draft
 /// token itself when it was not drawn. (To drop a drawn one for its value would change the distribution.)
 void Sequence::prune(Proposal& proposal) {
-  std::vector<Token> path = constraint_ ? trace_.output : std::vector<Token>();
+  std::vector<Token> drafted;
   proposal.prune([&](int node) {
     const Token token = proposal.tokens[node];
     if (trace_.request.stops_at(token)) return Proposal::Kept::alone;
     if (!constraint_) return Proposal::Kept::whole;
-    path.resize(trace_.output.size());
-    for (const int one : proposal.path_to(proposal.parent(node))) path.push_back(proposal.tokens[one]);
+    drafted.clear();
+    for (const int one : proposal.path_to(proposal.parent(node))) drafted.push_back(proposal.tokens[one]);
+    std::vector<Token> path = constrained_of(trace_.request, text_, drafted);
     if (!constraint_->allowed(path).has(token)) {
       return proposal.drawn_from[node].is_point() ? Proposal::Kept::nothing : Proposal::Kept::alone;
     }
@@ -321,13 +329,12 @@ void Sequence::prune(Proposal& proposal) {
 /// Appends to a chain the draft tokens that the constraint leaves no choice about.
 void Sequence::jump_ahead(Proposal& proposal) {
   if (!constraint_ || !proposal.is_chain()) return;
-  std::vector<Token> path = trace_.output;
-  path.insert(path.end(), proposal.tokens.begin(), proposal.tokens.end());
+  std::vector<Token> path = constrained_of(trace_.request, text_, proposal.tokens);
   while (proposal.size() < rows_next() - 1 && !constraint_->complete(path)) {
     if (!proposal.tokens.empty() && trace_.request.stops_at(proposal.tokens.back())) return;
     const std::optional<Token> only = constraint_->allowed(path).only();
     if (!only) return;
-    proposal.append(*only);
+    proposal.force(*only);
     path.push_back(*only);
   }
 }
@@ -441,6 +448,11 @@ void Sequence::redecode(SequenceScratch& scratch) {
   depths_.clear();
 }
 
+/// Whether nothing may follow the output with these tokens.
+bool Sequence::completes(std::span<const Token> emitted) {
+  return constraint_->complete(constrained_of(trace_.request, text_, emitted));
+}
+
 /// Sets the emitted tokens: the accepted draft tokens and the target's token, cut after the first that ends the text.
 void Sequence::emit() {
   std::vector<Token>& emitted = round_.emitted;
@@ -450,7 +462,7 @@ void Sequence::emit() {
   for (auto token = emitted.begin(); token != emitted.end(); ++token) {
     trace_.output.push_back(*token);
     if (with_.stop != nullptr && with_.stop->ends(trace_.output)) next_ = Next::stop;
-    if (constraint_ && constraint_->complete(trace_.output)) next_ = Next::stop;
+    if (constraint_ && completes(std::span(emitted.begin(), token + 1))) next_ = Next::stop;
     if (next_ == Next::go_on && !trace_.request.stops_at(*token)) continue;
     emitted.erase(token + 1, emitted.end());
     break;

@@ -130,6 +130,7 @@ class Sequence {
   void prune(Proposal& proposal);
   void jump_ahead(Proposal& proposal);
   void judge(const SegmentOutput& output, SequenceScratch& scratch);
+  bool completes(std::span<const Token> emitted);
   void emit();
   void redecode(SequenceScratch& scratch);
   void record();

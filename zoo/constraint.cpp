@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "zoo/constraint.h"
+
+#include <numeric>
+
+namespace draftproof::zoo {
+namespace {
+
+class Sums final : public Constraint {
+ public:
+  Sums(int vocabulary, int length) : vocabulary_(vocabulary), length_(length) {}
+  std::unique_ptr<ConstraintReader> reader() const override { return std::make_unique<Reader>(*this); }
+
+ private:
+  class Reader final : public ConstraintReader {
+   public:
+    explicit Reader(const Sums& sums) : sums_(sums), set_(sums.vocabulary_) {}
+
+    bool possible(std::span<const Token> output) override {
+      if (static_cast<int>(output.size()) > sums_.length_) return false;
+      for (std::size_t i = 0; i < output.size(); ++i) {
+        if (!follows(output.first(i), output[i])) return false;
+      }
+      return true;
+    }
+    const TokenSet& allowed(std::span<const Token> output) override {
+      set_.clear();
+      if (!possible(output) || complete(output)) return set_;
+      for (Token token = 0; token < sums_.vocabulary_; ++token) {
+        if (follows(output, token)) set_.add(token);
+      }
+      return set_;
+    }
+    bool complete(std::span<const Token> output) override {
+      return static_cast<int>(output.size()) == sums_.length_ && possible(output);
+    }
+
+   private:
+    static bool follows(std::span<const Token> output, Token token) {
+      if (!output.empty() && output.back() == 4) return token == 2;
+      return (std::accumulate(output.begin(), output.end(), token)) % 3 != 0;
+    }
+
+    const Sums& sums_;
+    TokenSet set_;
+  };
+
+  int vocabulary_;
+  int length_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Constraint> zoo_constraint(int vocabulary, int length) {
+  return std::make_shared<Sums>(vocabulary, length);
+}
+
+}  // namespace draftproof::zoo
