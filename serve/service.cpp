@@ -66,7 +66,9 @@ void Service::drain() {
 }
 
 void Service::run() {
-  Scheduler scheduler(engine_.target(options_.execution), options_.limits, &prefixes_);
+  std::optional<DraftLengths> lengths;
+  if (options_.costs) lengths.emplace(*options_.costs);
+  Scheduler scheduler(engine_.target(options_.execution), options_.limits, &prefixes_, lengths ? &*lengths : nullptr);
   while (true) {
     {
       std::unique_lock lock(mutex_);

@@ -14,6 +14,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct ServiceOptions {
   std::string draft;  // with an open gate, or "none"
   Execution execution;
   SchedulerLimits limits;
+  std::optional<DraftCosts> costs;  // by which load decides the lengths of drafts; nullopt: it does not
   int waiting_max = 64;      // most choices that wait; more are refused
   double drain_seconds = 30; // after drain(), what has not ended by then is cancelled
 };

@@ -24,6 +24,8 @@
 namespace draftproof {
 namespace {
 
+constexpr int measured_rows = 32;  // of a pass, by which load decides the lengths of drafts
+
 struct ServeOptions {
   std::string target;
   std::string draft = "none";
@@ -97,8 +99,8 @@ class EndSignals {
 class ServedPrefixes {
  public:
   ServedPrefixes(const ServeOptions& options, std::uint64_t bytes, Engine& engine, const std::string& draft,
-                 const serve::Log& log)
-      : log_(log), in_memory_(bytes) {
+                 const serve::Log& events)
+      : events_(events), in_memory_(bytes) {
     if (options.prefix_folder.empty()) return;
     const std::filesystem::path folder = options.prefix_folder;
     std::error_code failure;
@@ -121,12 +123,12 @@ class ServedPrefixes {
     try {
       saved_->save();
     } catch (const Error& wrong) {
-      log_.write("prefix cache not saved", {{"why", wrong.what()}});
+      events_.write("prefix cache not saved", {{"why", wrong.what()}});
     }
   }
 
  private:
-  const serve::Log& log_;
+  const serve::Log& events_;
   PrefixCache in_memory_;
   std::optional<SavedPrefixes> saved_;
 };
@@ -168,6 +170,7 @@ Exit serve_model(const ServeOptions& options) {
   service_options.execution.draft_max = options.draft_max;
   service_options.limits = {options.rows_per_pass, options.parallel,
                             options.kv_budget.bytes > 0 ? options.kv_budget.bytes : room - for_prefixes};
+  if (options.draft_max == 0) service_options.costs = engine.shared_pass_costs(draft, {}, measured_rows);
   service_options.waiting_max = options.waiting_max;
   service_options.drain_seconds = options.drain_seconds;
 
@@ -182,28 +185,28 @@ Exit serve_model(const ServeOptions& options) {
   model.context = engine.target().context();
   model.max_new_tokens = options.max_new_tokens;
 
-  const serve::Log log(log_format_of(options));
-  ServedPrefixes prefixes(options, for_prefixes, engine, draft, log);
+  const serve::Log events(log_format_of(options));
+  ServedPrefixes prefixes(options, for_prefixes, engine, draft, events);
   std::vector<std::string> stages;
   for (const DraftStage& stage : parse_draft_spec(draft).stages) stages.push_back(stage.name_with({}));
   serve::Metrics metrics(stages);
   serve::Service service(engine, model.tokenizer, prefixes.cache(), metrics, service_options);
-  serve::Server server(service, model, metrics, log,
+  serve::Server server(service, model, metrics, events,
                        {options.host, options.port, keys, options.parallel + options.waiting_max + 32});
   const int port = server.bind();
   std::jthread http([&] { server.listen(); });
   signals.watch([&] {
-    log.write("draining");
+    events.write("draining");
     service.drain();
   });
   fmt::print("listening on http://{}:{}\n", options.host, port);
   std::fflush(stdout);
-  log.write("ready", {{"model", model.name}, {"draft", draft}, {"numerics", model.fingerprint}, {"port", port}});
+  events.write("ready", {{"model", model.name}, {"draft", draft}, {"numerics", model.fingerprint}, {"port", port}});
   service.run();
   server.stop();
   http.join();
   prefixes.save();
-  log.write("stopped");
+  events.write("stopped");
   return Exit::pass;
 }
 
@@ -218,7 +221,10 @@ void add_serve(Command& app) {
   add_threads_option(command, options->threads);
   command.option("--template FILE", options->template_file, "chat template (Jinja); left out: the model's own");
   add_one_draft_option(command, options->draft);
-  command.option("--draft-max", options->draft_max, "draft tokens per round, at most; 0: as the draft prefers")
+  command
+      .option("--draft-max", options->draft_max,
+              "draft tokens of every round, at most; 0: by load, as many as pay by the measured costs of passes and by "
+              "what was accepted")
       .range(0, 1024)
       .show_default();
   command.group("HTTP");

@@ -304,7 +304,7 @@ class RunReplay {
     expect(!cut || filled || stopped, text_.size(), [&] {
       return Contradiction{"the accepted draft tokens and the token after them",
                            "accepted draft tokens were not emitted",
-                           {"the text does not end in a stop token or a complete output, and the budget is not used up"}};
+                           {"nothing that was emitted ends the text, and the budget is not used up"}};
     });
   }
 

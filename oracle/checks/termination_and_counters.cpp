@@ -73,7 +73,7 @@ class RunCheck {
     expect(!stopped || end == output.size(), "the text ends there", "it continues", fact);
     const Finish finish = stopped ? Finish::stop : Finish::length;
     expect(trace_.finish == finish, std::string("finished by ") + name_of(finish),
-           std::string("finished by ") + name_of(trace_.finish) + (stopped ? " at the end of the text" : " before it"),
+           std::string("finished by ") + name_of(trace_.finish) + (stopped ? " at its end" : " before its end"),
            fact);
     expect(stopped || size() == asked_.max_new_tokens, budget + " tokens",
            "the text ends early, after " + std::to_string(size()), fact);

@@ -71,7 +71,8 @@ class Sampler {
   /// Takes back all of these distributions for reuse and leaves `read` empty.
   void give_back(std::vector<Distribution>& read);
 
-  /// Bytes that reading a row takes: the row with biases, constraint and penalties, its fixed-point weights, and two distributions.
+  /// Bytes that reading a row takes: the row with biases, constraint and penalties, its fixed-point weights, and two
+  /// distributions.
   static std::uint64_t bytes(int vocabulary) noexcept {
     return 2 * sizeof(float) * static_cast<std::uint64_t>(vocabulary) + 2 * Distribution::bytes_for(vocabulary);
   }

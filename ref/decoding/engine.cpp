@@ -193,6 +193,18 @@ const DraftCosts& Engine::costs(LoadedDraft& draft, const Execution& execution, 
   return draft.costs.emplace_back(MeasuredCosts{execution.verification, sampling, std::move(costs)}).costs;
 }
 
+std::optional<DraftCosts> Engine::shared_pass_costs(const std::string& draft, const Execution& execution, int rows) {
+  if (drafter(draft) == nullptr || !tuning_error(draft).empty()) return std::nullopt;
+  const int positions = std::min(target_->context(), 2 * rows + 256);
+  if (positions < rows + 2) return std::nullopt;
+  DraftCosts costs;
+  with_workers([&] {
+    costs = measure_draft_costs(target(execution), load(draft).tuned->stages(), rows - 1, positions,
+                                {.temperature = 1, .top_p = 0.95F});
+  });
+  return costs;
+}
+
 Drafter* Engine::drafter(const std::string& draft) {
   return gate(draft) == Gate::open ? load(draft).drafter.get() : nullptr;
 }

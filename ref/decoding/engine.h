@@ -93,6 +93,10 @@ class Engine {
   Opened open(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
               RandomSource& random, Recording recording = Recording::counts, StopCondition* stop = nullptr);
 
+  /// Measures what passes of up to `rows` rows and proposals of this draft take, for DraftLengths. Takes a second or
+  /// more. nullopt for a draft whose lengths cannot be chosen, and without a draft.
+  std::optional<DraftCosts> shared_pass_costs(const std::string& draft, const Execution& execution, int rows);
+
   /// The target, as verification wants it: as it is, or row by row.
   Model& target(const Execution& execution) noexcept;
   /// What traces record of this engine.

@@ -115,6 +115,7 @@ bool Scheduler::step() {
   make_room();
   admit();
   if (running_.empty()) return false;
+  limit_drafts();
   try {
     gather();
     forward(propose());
@@ -133,6 +134,13 @@ bool Scheduler::step() {
 void Scheduler::drop_finished() {
   std::erase_if(running_,
                 [](const Entry& entry) { return entry.sequence->finished() || entry.sequence->error() != nullptr; });
+}
+
+void Scheduler::limit_drafts() {
+  if (lengths_ == nullptr) return;
+  const auto decodes = [](const Entry& entry) { return !entry.sequence->reading(); };
+  const int most = lengths_->most(std::max(1, static_cast<int>(std::ranges::count_if(running_, decodes))));
+  for (const Entry& entry : running_) entry.sequence->limit_draft(most);
 }
 
 /// Chooses the sequences of the pass and lets them begin it.
@@ -224,11 +232,17 @@ void Scheduler::finish_parts() {
     }
     do_jobs<ObserveJob>(jobs, drafters, &Drafter::observe, observe_alone);
   }
+  if (lengths_ != nullptr) lengths_->forget();
   for (Part& part : parts_) {
     if (!part.alive) continue;
     part.alive = false;
     Sequence& sequence = *part.sequence;
     sequence.commit(part.observe, seconds, scratch_);
+    if (lengths_ != nullptr && !part.reading && !sequence.error()) {
+      const Round& round = sequence.trace().rounds.back();
+      const int drafted = round.proposal.size() - round.proposal.forced;
+      lengths_->learn(drafted, std::min(round.accepted, drafted));
+    }
     const bool text_read = part.reading && !sequence.reading();
     if (prefixes_ == nullptr || sequence.error() || !(text_read || sequence.finished())) continue;
     try {

@@ -21,6 +21,7 @@
 #include <span>
 #include <vector>
 
+#include "ref/decoding/draft_lengths.h"
 #include "ref/decoding/sequence.h"
 
 namespace draftproof {
@@ -53,8 +54,11 @@ class Scheduler {
  public:
   /// The target outlives the scheduler and is that of all its sequences. So does the prefix cache, if there is one:
   /// sequences take from it what they need not read, and give to it what they have read.
-  explicit Scheduler(Model& target, const SchedulerLimits& limits = {}, PrefixCache* prefixes = nullptr)
-      : target_(target), limits_(limits), prefixes_(prefixes) {}
+  /// `lengths`: limits the draft tokens of every round by how many sequences share a pass, under `matching` only;
+  /// nullptr: drafts decide alone.
+  explicit Scheduler(Model& target, const SchedulerLimits& limits = {}, PrefixCache* prefixes = nullptr,
+                     DraftLengths* lengths = nullptr)
+      : target_(target), limits_(limits), prefixes_(prefixes), lengths_(lengths) {}
 
   /// The sequence takes part as soon as there is room for it, until it finishes or fails; it outlives the scheduler or
   /// is removed. Throws Error, with the numbers, when its caches alone do not fit.
@@ -91,6 +95,7 @@ class Scheduler {
   void admit();
   void make_room();
   void preempt(std::deque<Entry>::iterator entry);
+  void limit_drafts();
   void gather();
   double propose();
   void forward(double draft_seconds);
@@ -100,6 +105,7 @@ class Scheduler {
   Model& target_;
   SchedulerLimits limits_;
   PrefixCache* prefixes_;
+  DraftLengths* lengths_;
   SchedulerCounts counts_;
   std::deque<Entry> running_;  // the next to be served first
   std::deque<Entry> waiting_;

@@ -211,7 +211,8 @@ int Sequence::tokens_left() const noexcept {
 int Sequence::rows_next() const noexcept {
   const auto& shift = trace_.request.context_shift;
   const int room = shift ? shift->room(cache_->length()) : capacity() - cache_->length();
-  if (!reading()) return std::max(1, std::min({pending_rows_, tokens_left(), room}));
+  const int most = 1 + std::min(pending_rows_ - 1, draft_limit_);
+  if (!reading()) return std::max(1, std::min({most, tokens_left(), room}));
   const int asked = trace_.execution.prefill_chunk;
   const int chunk = asked > 0 ? std::min(asked, Draft::max_chunk) : Draft::max_chunk;
   return std::min({chunk, positions() - 1 - read(), room});
@@ -410,8 +411,8 @@ std::optional<ObserveJob> Sequence::absorb(const SegmentOutput& output, double s
 /// Sets the verdict and what follows from it.
 void Sequence::judge(const SegmentOutput& output, SequenceScratch& scratch) {
   const int vocabulary = with_.target.vocabulary();
-  VerifiedRows rows(output, vocabulary, trace_.request, text_, constraint_.get(), round_, scratch, callback_.rows || digests(),
-                    callback_.rows);
+  VerifiedRows rows(output, vocabulary, trace_.request, text_, constraint_.get(), round_, scratch,
+                    callback_.rows || digests(), callback_.rows);
   round_.verdict =
       with_.rule.judge(round_.proposal, rows, trace_.request.sequence, round_.position, with_.random);
   REQUIRE(round_.proposal.depth(round_.verdict.last) + 1 == round_.verdict.accepted,

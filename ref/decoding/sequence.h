@@ -20,6 +20,7 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,6 +82,8 @@ class Sequence {
   void watch(RoundCallback callback, const std::atomic<bool>* cancelled);
   /// Continues after a cancellation or an error.
   void resume();
+  /// The next rounds have at most so many draft tokens. Not inside a pass.
+  void limit_draft(int draft_tokens) noexcept { draft_limit_ = draft_tokens; }
   /// Gives back the memory of the caches; the next passes read the text again. Not inside a pass.
   void preempt();
 
@@ -151,6 +154,7 @@ class Sequence {
   RoundCallback callback_;
   const std::atomic<bool>* cancelled_ = nullptr;
   int pending_rows_;  // most rows of a round
+  int draft_limit_ = std::numeric_limits<int>::max();
   std::unique_ptr<Cache> cache_;
   int dropped_ = 0;          // positions that context shifts dropped from the cache
   std::vector<Token> text_;  // prompt and output; the last is the anchor

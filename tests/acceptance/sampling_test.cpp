@@ -51,6 +51,62 @@ Sampling random_sampling(Numbers& numbers) {
           .repeat_last_n = numbers.one_of({-1, 0, 1, 2, 3, 5, 64})};
 }
 
+TEST(Sampling, BiasesAndConstraintChangeTheRowBeforeEverythingElse) {
+  Numbers numbers{7};
+  for (int round = 0; round < 5000; ++round) {
+    const Row row = tied_row(numbers, 2 + numbers.next() % 140);
+    const Tokens history = {static_cast<Token>(numbers.next() % row.size()), 0};
+    Sampling sampling = random_sampling(numbers);
+    Row changed = row;
+    TokenSet allowed(static_cast<int>(row.size()));
+    Sampling biased = sampling;
+    for (int i = 0; i < 3; ++i) {
+      const LogitBias bias = {static_cast<Token>(numbers.next() % (row.size() + 2)), numbers.one_of({-100.0f, 1.0f})};
+      biased.logit_bias.push_back(bias);
+      if (static_cast<std::size_t>(bias.token) < row.size()) changed[bias.token] += bias.bias;
+    }
+    for (std::size_t token = 0; token < row.size(); ++token) {
+      if (numbers.next() % 3 == 0) changed[token] = -infinity;
+      else allowed.add(static_cast<Token>(token));
+    }
+    const auto read = [](const auto& reading) {
+      try {
+        return reading().fingerprint().hex();
+      } catch (const Error&) {
+        return std::string("an error");
+      }
+    };
+    EXPECT_EQ(read([&] { return distribution_of(row, biased, {history, {}}, &allowed); }),
+              read([&] { return distribution_of(changed, sampling, {history, {}}); }));
+  }
+}
+
+TEST(Sampling, AConstraintHidesNoUnusableLogitAndAnEmptyOneIsAnError) {
+  TokenSet allowed(3);
+  allowed.add(1);
+  EXPECT_THROW(distribution_of(Row{nan, 1, 2}, {}, {}, &allowed), Error);
+  EXPECT_THROW(distribution_of(Row{0, 1, infinity}, {}, {}, &allowed), Error);
+  EXPECT_THROW(distribution_of(Row{0, -infinity, 1}, {}, {}, &allowed), Error);
+  EXPECT_EQ(distribution_of(Row{0, -5, 1}, {}, {}, &allowed).fingerprint(), Distribution::point(1).fingerprint());
+}
+
+TEST(TokenSet, KnowsItsOnlyToken) {
+  for (const Token token : {0, 1, 63, 64, 127, 128, 199}) {
+    TokenSet set(200);
+    EXPECT_EQ(set.only(), std::nullopt);
+    EXPECT_TRUE(set.empty());
+    set.add(token);
+    EXPECT_EQ(set.only(), token);
+    EXPECT_FALSE(set.empty());
+    set.add((token + 1) % 200);
+    EXPECT_EQ(set.only(), std::nullopt);
+    EXPECT_TRUE(set.has(token));
+    EXPECT_FALSE(set.has((token + 2) % 200));
+  }
+  EXPECT_FALSE(TokenSet(10).has(-1));
+  EXPECT_FALSE(TokenSet(10).has(1000));
+}
+
 TEST(Sampling, EqualsANaiveImplementationOfItsDocumentation) {
   Numbers numbers{1};
   for (int round = 0; round < 20000; ++round) {

@@ -115,7 +115,7 @@ TEST_F(Checks, TerminationAndCountersComparesCountsWithTheRounds) {
   const auto check = [&](auto tamper, const char* words) { catches(termination_and_counters, matched, tamper, words); };
   check([](Played& run) { run.trace.output.push_back(0); },
         "expected: at most 12 tokens; observed: 13 tokens were emitted; the budget is 12 tokens");
-  check([](Played& run) { run.trace.finish = Finish::stop; }, "finished by stop without one");
+  check([](Played& run) { run.trace.finish = Finish::stop; }, "finished by stop before its end");
   check([](Played& run) { --run.trace.final_length; }, "it holds 13 positions");
   check([](Played& run) { ++run.trace.rounds[0].accepted; }, "accepted draft tokens");
   check([](Played& run) { ++run.trace.statistics.drafted; }, "statistics");

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "ref/decoding/draft_lengths.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ref/base/require.h"
+
+namespace draftproof {
+namespace {
+
+/// What an estimate begins with, and returns to: so many draft tokens of which so many were accepted.
+constexpr double tried_at_first = 2;
+constexpr double accepted_at_first = 1.6;
+constexpr double kept_per_pass = 0.995;  // half of it after 140 passes
+
+}  // namespace
+
+DraftLengths::DraftLengths(DraftCosts costs) : costs_(std::move(costs)) {
+  REQUIRE(costs_.verify.size() >= 2, "the costs say what one row more takes");
+  std::size_t longest = 0;
+  for (const auto& stage : costs_.draft) longest = std::max(longest, stage.size());
+  depths_.resize(longest == 0 ? 0 : longest - 1, {tried_at_first, accepted_at_first});
+}
+
+/// The seconds of a pass of so many rows.
+double DraftLengths::pass(int rows) const {
+  const auto measured = static_cast<int>(costs_.verify.size());
+  if (rows <= measured) return costs_.verify[static_cast<std::size_t>(rows - 1)];
+  const double first = costs_.verify.front();
+  const double last = costs_.verify.back();
+  const double each = std::max(0.0, (last - first) / (measured - 1));
+  return last + each * (rows - measured);
+}
+
+/// The seconds that so many proposals take together, by the most expensive of the stages.
+double DraftLengths::proposals(int sequences, int draft_tokens) const {
+  double one = 0;
+  for (const auto& stage : costs_.draft) {
+    if (stage.empty()) continue;
+    one = std::max(one, stage[std::min(stage.size() - 1, static_cast<std::size_t>(draft_tokens))]);
+  }
+  const int rows = std::max(1, draft_tokens);
+  return one * pass(sequences * rows) / pass(rows);
+}
+
+int DraftLengths::most(int sequences) const {
+  int best = 0;
+  double best_rate = 1 / (pass(sequences) + proposals(sequences, 0));
+  double expected = 1;
+  double reached = 1;
+  for (int k = 1; k <= static_cast<int>(depths_.size()); ++k) {
+    const Depth& depth = depths_[static_cast<std::size_t>(k - 1)];
+    reached *= depth.accepted / depth.tried;
+    expected += reached;
+    const double rate = expected / (pass(sequences * (1 + k)) + proposals(sequences, k));
+    if (rate <= best_rate) continue;
+    best_rate = rate;
+    best = k;
+  }
+  return best;
+}
+
+void DraftLengths::learn(int drafted, int accepted) {
+  for (int d = 0; d < std::min({drafted, accepted + 1, static_cast<int>(depths_.size())}); ++d) {
+    Depth& depth = depths_[static_cast<std::size_t>(d)];
+    depth.tried += 1;
+    if (d < accepted) depth.accepted += 1;
+  }
+}
+
+void DraftLengths::forget() {
+  for (Depth& depth : depths_) {
+    depth.tried = tried_at_first + (depth.tried - tried_at_first) * kept_per_pass;
+    depth.accepted = accepted_at_first + (depth.accepted - accepted_at_first) * kept_per_pass;
+  }
+}
+
+}  // namespace draftproof

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// How many draft tokens a round pays for when sequences share passes. A pass that is bound by memory reads the weights
+// once for all of its rows, so the rows of draft tokens cost little. The more sequences there are, the more rows a pass
+// has without them, until it is bound by arithmetic and every row costs its share: then fewer draft tokens pay, or
+// none.
+//
+// With a(d) the estimate of how often the draft token at depth d is accepted when all before it were, n sequences that
+// draft k tokens each are expected to give n (1 + a(0) + ... + a(0) ... a(k - 1)) tokens in the time of a pass of
+// n (1 + k) rows and of n proposals. The choice is the k for which that is most per second. What happened lately counts
+// most, and an estimate that nothing confirms returns to its high beginning, so that drafting is tried again.
+//
+// The choice depends on measured times, so it may only be used where draft lengths change no text: under `matching`.
+#pragma once
+
+#include <vector>
+
+#include "ref/drafts/tuner.h"
+
+namespace draftproof {
+
+class DraftLengths {
+ public:
+  /// `costs.verify` has at least two entries; more rows than it has cost as the last of them do. Proposals of several
+  /// sequences take as much longer than one as passes of the target do.
+  explicit DraftLengths(DraftCosts costs);
+
+  /// Returns the most draft tokens of each of so many rounds that share a pass.
+  int most(int sequences) const;
+  /// Learns of a round with draft tokens.
+  void learn(int drafted, int accepted);
+  /// A pass has ended: what was learned before counts a little less.
+  void forget();
+
+ private:
+  struct Depth {
+    double tried;
+    double accepted;
+  };
+  double pass(int rows) const;
+  double proposals(int sequences, int draft_tokens) const;
+
+  DraftCosts costs_;
+  std::vector<Depth> depths_;
+};
+
+}  // namespace draftproof
