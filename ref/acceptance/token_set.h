@@ -22,6 +22,7 @@ class TokenSet {
 
   /// `token` is one of the vocabulary.
   void add(Token token) { words_[word_of(token)] |= bit_of(token); }
+  void remove(Token token) { words_[word_of(token)] &= ~bit_of(token); }
   bool has(Token token) const noexcept {
     return token >= 0 && word_of(token) < words_.size() && (words_[word_of(token)] & bit_of(token)) != 0;
   }

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: MIT
+#include "ref/grammar/grammar.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "ref/base/error.h"
+#include "ref/base/utf8.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof {
+namespace {
+
+using CodePoints = std::vector<std::pair<char32_t, char32_t>>;
+using ByteRanges = std::vector<std::pair<unsigned char, unsigned char>>;
+
+constexpr char32_t last_code_point = 0x10FFFF;
+
+std::string utf8_of(char32_t code_point) {
+  std::string bytes;
+  utf8::append(bytes, code_point);
+  return bytes;
+}
+
+/// Splits where the bytes of a range would not be a product of byte ranges.
+void split(char32_t first, char32_t last, std::vector<ByteRanges>& sequences) {
+  if (first > last) return;
+  if (first <= 0xDFFF && last >= 0xD800) {  // without surrogates
+    if (first < 0xD800) split(first, 0xD7FF, sequences);
+    if (last > 0xDFFF) split(0xE000, last, sequences);
+    return;
+  }
+  for (const char32_t longest : {0x7F, 0x7FF, 0xFFFF}) {
+    if (first <= longest && longest < last) {
+      split(first, longest, sequences);
+      split(longest + 1, last, sequences);
+      return;
+    }
+  }
+  for (int shift = 6; shift <= 18 && last > 0x7F; shift += 6) {
+    const char32_t low = (char32_t{1} << shift) - 1;
+    if ((first & ~low) == (last & ~low)) break;
+    if ((first & low) != 0) {
+      split(first, first | low, sequences);
+      split((first | low) + 1, last, sequences);
+      return;
+    }
+    if ((last & low) != low) {
+      split(first, (last & ~low) - 1, sequences);
+      split(last & ~low, last, sequences);
+      return;
+    }
+  }
+  const std::string from = utf8_of(first);
+  const std::string to = utf8_of(last);
+  ByteRanges ranges;
+  for (std::size_t i = 0; i < from.size(); ++i) ranges.emplace_back(from[i], to[i]);
+  sequences.push_back(std::move(ranges));
+}
+
+/// All code points that are in none of these ranges.
+CodePoints complement(CodePoints ranges) {
+  std::ranges::sort(ranges);
+  CodePoints others;
+  char32_t next = 0;
+  for (const auto& [first, last] : ranges) {
+    if (first > next) others.emplace_back(next, first - 1);
+    next = std::max(next, static_cast<char32_t>(last + 1));
+  }
+  if (next <= last_code_point) others.emplace_back(next, last_code_point);
+  return others;
+}
+
+}  // namespace
+
+std::vector<ByteRanges> utf8_ranges(char32_t first, char32_t last) {
+  std::vector<ByteRanges> sequences;
+  split(first, std::min(last, last_code_point), sequences);
+  return sequences;
+}
+
+/// Reads the text by recursive descent, and writes symbols as it goes. What is inside of a group or repeated becomes a
+/// rule without a name.
+class GrammarCompiler {
+ public:
+  GrammarCompiler(std::string_view text, const std::string& origin) : text_(text), origin_(origin) {}
+
+  Grammar compiled() && {
+    if (text_.size() > Grammar::text_max) fail("is longer than 1 MiB");
+    if (!utf8::is_valid(text_)) fail("is not UTF-8");
+    skip_blanks(true);
+    while (at_ < text_.size()) read_rule();
+    const auto root = names_.find("root");
+    if (root == names_.end()) fail("has no rule named root");
+    for (const auto& [name, rule] : names_) {
+      if (!defined_[static_cast<std::size_t>(rule)]) fail("names the rule " + in_quotes(name) + ", which does not exist");
+    }
+    grammar_.root_ = root->second;
+    refuse_left_recursion();
+    return std::move(grammar_);
+  }
+
+ private:
+  using Symbol = Grammar::Symbol;
+  using Sequence = std::vector<Symbol>;
+
+  [[noreturn]] void fail(const std::string& what) const {
+    const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
+    throw Error(origin_ + ": line " + std::to_string(line) + ": the grammar " + what);
+  }
+
+  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  bool take(std::string_view token) {
+    if (!text_.substr(at_).starts_with(token)) return false;
+    at_ += token.size();
+    return true;
+  }
+
+  /// Skips blanks and comments; line ends too, where the rule cannot end there.
+  void skip_blanks(bool lines) {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '#') {
+        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+      } else if (c == ' ' || c == '\t' || (lines && (c == '\n' || c == '\r'))) {
+        ++at_;
+      } else {
+        return;
+      }
+    }
+  }
+
+  static bool is_of_name(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  }
+
+  std::string read_name() {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && is_of_name(text_[at_])) ++at_;
+    if (begin == at_) fail("has something else where a name is expected");
+    return std::string(text_.substr(begin, at_ - begin));
+  }
+
+  int new_rule(bool defined) {
+    grammar_.rules_.emplace_back();
+    defined_.push_back(defined);
+    count(1);
+    return static_cast<int>(grammar_.rules_.size()) - 1;
+  }
+  int rule_named(const std::string& name) {
+    const auto found = names_.find(name);
+    return found != names_.end() ? found->second : names_.emplace(name, new_rule(false)).first->second;
+  }
+
+  /// Throws Error where the compiled grammar becomes too large.
+  void count(std::size_t more) {
+    counted_ += more;
+    if (counted_ > Grammar::symbols_max) fail("is too large once its repetitions are written out");
+  }
+
+  void add_alternative(int rule, const Sequence& sequence) {
+    count(sequence.size() + 1);
+    grammar_.rules_[static_cast<std::size_t>(rule)].push_back(static_cast<int>(grammar_.symbols_.size()));
+    grammar_.symbols_.insert(grammar_.symbols_.end(), sequence.begin(), sequence.end());
+    grammar_.symbols_.push_back({});
+  }
+
+  void read_rule() {
+    const std::string name = read_name();
+    const int rule = rule_named(name);
+    if (defined_[static_cast<std::size_t>(rule)]) fail("has two rules named " + in_quotes(name));
+    defined_[static_cast<std::size_t>(rule)] = true;
+    skip_blanks(false);
+    if (!take("::=")) fail("lacks ::= after the name " + in_quotes(name));
+    skip_blanks(true);
+    read_alternatives(rule, 0);
+    skip_blanks(false);
+    if (at_ < text_.size() && peek() != '\n' && peek() != '\r') fail("has something that does not belong to a rule");
+    skip_blanks(true);
+  }
+
+  void read_alternatives(int rule, int depth) {
+    if (depth > Grammar::depth_max) fail("nests too deep");
+    add_alternative(rule, read_sequence(depth));
+    while (true) {
+      skip_blanks(depth > 0);
+      if (!take("|")) return;
+      skip_blanks(true);
+      add_alternative(rule, read_sequence(depth));
+    }
+  }
+
+  Sequence read_sequence(int depth) {
+    Sequence sequence;
+    while (true) {
+      skip_blanks(depth > 0);
+      Sequence element;
+      const char c = peek();
+      if (c == '"') {
+        element = read_string();
+      } else if (c == '[') {
+        element = {symbol_of(read_class())};
+      } else if (take(".")) {
+        element = {symbol_of({{0, last_code_point}})};
+      } else if (take("(")) {
+        const int group = new_rule(true);
+        skip_blanks(true);
+        read_alternatives(group, depth + 1);
+        skip_blanks(true);
+        if (!take(")")) fail("lacks a closing parenthesis");
+        element = {{Symbol::Kind::rule, group}};
+      } else if (is_of_name(c)) {
+        element = {{Symbol::Kind::rule, rule_named(read_name())}};
+      } else {
+        return sequence;
+      }
+      repeat(element);
+      count(element.size());
+      sequence.insert(sequence.end(), element.begin(), element.end());
+    }
+  }
+
+  /// Applies the * + ? {m,n} that follow an element, if any.
+  void repeat(Sequence& element) {
+    while (true) {
+      constexpr int without_end = -1;
+      int least = 0;
+      int most = without_end;
+      if (take("*")) {
+      } else if (take("+")) {
+        least = 1;
+      } else if (take("?")) {
+        most = 1;
+      } else if (take("{")) {
+        skip_blanks(false);
+        least = read_number();
+        skip_blanks(false);
+        most = least;
+        if (take(",")) {
+          skip_blanks(false);
+          most = peek() == '}' ? without_end : read_number();
+          skip_blanks(false);
+        }
+        if (!take("}")) fail("lacks a closing brace");
+        if (most != without_end && most < least) fail("has a repetition whose most is less than its least");
+      } else {
+        return;
+      }
+      if (element.size() != 1) {
+        const int group = new_rule(true);
+        add_alternative(group, element);
+        element = {{Symbol::Kind::rule, group}};
+      }
+      const Symbol one = element.front();
+      count(static_cast<std::size_t>(least));
+      element.assign(static_cast<std::size_t>(least), one);
+      if (most == without_end) {
+        const int rest = new_rule(true);
+        add_alternative(rest, {one, {Symbol::Kind::rule, rest}});
+        add_alternative(rest, {});
+        element.push_back({Symbol::Kind::rule, rest});
+        continue;
+      }
+      int rest = -1;  // up to so many more
+      for (int more = 0; more < most - least; ++more) {
+        const int longer = new_rule(true);
+        add_alternative(longer, rest < 0 ? Sequence{one} : Sequence{one, {Symbol::Kind::rule, rest}});
+        add_alternative(longer, {});
+        rest = longer;
+      }
+      if (rest >= 0) element.push_back({Symbol::Kind::rule, rest});
+    }
+  }
+
+  int read_number() {
+    int number = 0;
+    const std::size_t begin = at_;
+    for (; peek() >= '0' && peek() <= '9'; ++at_) {
+      number = number * 10 + (peek() - '0');
+      if (number > static_cast<int>(Grammar::symbols_max)) fail("repeats something too often");
+    }
+    if (begin == at_) fail("lacks a number in a repetition");
+    return number;
+  }
+
+  char32_t read_hex(int digits) {
+    char32_t value = 0;
+    for (int i = 0; i < digits; ++i, ++at_) {
+      const char c = peek();
+      const int digit = c >= '0' && c <= '9'   ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : -1;
+      if (digit < 0) fail("has an escape with too few hexadecimal digits");
+      value = value * 16 + static_cast<char32_t>(digit);
+    }
+    if (value > last_code_point || (value >= 0xD800 && value <= 0xDFFF)) fail("has an escape that is no character");
+    return value;
+  }
+
+  char32_t read_character() {
+    if (at_ >= text_.size() || peek() == '\n') fail("has a string or a class without an end");
+    if (!take("\\")) {
+      const utf8::Step step = utf8::step(text_, at_);
+      at_ += step.length;
+      return step.code_point;
+    }
+    const char c = peek();
+    ++at_;
+    switch (c) {
+      case 'n': return '\n';
+      case 't': return '\t';
+      case 'r': return '\r';
+      case 'x': return read_hex(2);
+      case 'u': return read_hex(4);
+      case 'U': return read_hex(8);
+      case '\\': case '"': case '[': case ']': case '-': case '^': case '\'': case '/': return static_cast<char32_t>(c);
+      default: fail("has an escape that does not exist");
+    }
+  }
+
+  Sequence read_string() {
+    ++at_;
+    Sequence sequence;
+    while (peek() != '"') {
+      for (const char byte : utf8_of(read_character())) {
+        sequence.push_back(symbol_of_range(static_cast<unsigned char>(byte), static_cast<unsigned char>(byte)));
+      }
+    }
+    ++at_;
+    // One element, so that what is repeated is the whole string.
+    if (sequence.size() == 1) return sequence;
+    const int rule = new_rule(true);
+    add_alternative(rule, sequence);
+    return {{Symbol::Kind::rule, rule}};
+  }
+
+  CodePoints read_class() {
+    ++at_;
+    const bool negated = take("^");
+    CodePoints ranges;
+    while (peek() != ']') {
+      const char32_t first = read_character();
+      char32_t last = first;
+      if (peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
+        ++at_;
+        last = read_character();
+      }
+      if (last < first) fail("has a class whose range ends before it begins");
+      ranges.emplace_back(first, last);
+    }
+    ++at_;
+    if (negated) ranges = complement(std::move(ranges));
+    if (ranges.empty()) fail("has a class without a character");
+    return ranges;
+  }
+
+  Symbol symbol_of(const ByteSet& set) {
+    const auto [place, fresh] = set_places_.try_emplace(set.to_string(), static_cast<int>(grammar_.sets_.size()));
+    if (fresh) grammar_.sets_.push_back(set);
+    return {Symbol::Kind::bytes, place->second};
+  }
+  Symbol symbol_of_range(unsigned char first, unsigned char last) {
+    ByteSet set;
+    for (int byte = first; byte <= last; ++byte) set.set(static_cast<std::size_t>(byte));
+    return symbol_of(set);
+  }
+
+  /// One of these characters: a set where all are bytes, else a rule.
+  Symbol symbol_of(const CodePoints& ranges) {
+    ByteSet single;
+    std::vector<Sequence> longer;
+    for (const auto& [first, last] : ranges) {
+      for (const ByteRanges& bytes : utf8_ranges(first, last)) {
+        if (bytes.size() == 1) {
+          for (int byte = bytes[0].first; byte <= bytes[0].second; ++byte) single.set(static_cast<std::size_t>(byte));
+          continue;
+        }
+        Sequence sequence;
+        for (const auto& [from, to] : bytes) sequence.push_back(symbol_of_range(from, to));
+        longer.push_back(std::move(sequence));
+      }
+    }
+    if (longer.empty()) return symbol_of(single);
+    const int rule = new_rule(true);
+    if (single.any()) add_alternative(rule, {symbol_of(single)});
+    for (const Sequence& sequence : longer) add_alternative(rule, sequence);
+    return {Symbol::Kind::rule, rule};
+  }
+
+  /// The rules that can read nothing.
+  std::vector<bool> nullable_rules() const {
+    std::vector<bool> nullable(grammar_.rules_.size(), false);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t rule = 0; rule < nullable.size(); ++rule) {
+        if (nullable[rule]) continue;
+        for (int place : grammar_.rules_[rule]) {
+          while (grammar_.at(place).kind == Symbol::Kind::rule &&
+                 nullable[static_cast<std::size_t>(grammar_.at(place).index)]) {
+            ++place;
+          }
+          if (grammar_.at(place).kind != Symbol::Kind::end) continue;
+          nullable[rule] = true;
+          changed = true;
+          break;
+        }
+      }
+    }
+    return nullable;
+  }
+
+  /// Throws Error for a rule that can come back to itself without having read a byte.
+  void refuse_left_recursion() const {
+    const std::vector<bool> nullable = nullable_rules();
+    enum class Mark { unseen, open, done };
+    std::vector<Mark> marks(grammar_.rules_.size(), Mark::unseen);
+    struct Visit {
+      int rule;
+      std::vector<int> begun;  // the rules that can come first in it
+      std::size_t next = 0;
+    };
+    const auto first_rules = [&](int rule) {
+      std::vector<int> list;
+      for (int place : grammar_.alternatives(rule)) {
+        for (; grammar_.at(place).kind == Symbol::Kind::rule; ++place) {
+          list.push_back(grammar_.at(place).index);
+          if (!nullable[static_cast<std::size_t>(grammar_.at(place).index)]) break;
+        }
+      }
+      return list;
+    };
+    for (int start = 0; start < static_cast<int>(marks.size()); ++start) {
+      if (marks[static_cast<std::size_t>(start)] != Mark::unseen) continue;
+      std::vector<Visit> path;
+      const auto enter = [&](int rule) {
+        marks[static_cast<std::size_t>(rule)] = Mark::open;
+        path.push_back({rule, first_rules(rule)});
+      };
+      enter(start);
+      while (!path.empty()) {
+        Visit& visit = path.back();
+        if (visit.next == visit.begun.size()) {
+          marks[static_cast<std::size_t>(visit.rule)] = Mark::done;
+          path.pop_back();
+          continue;
+        }
+        const int rule = visit.begun[visit.next++];
+        const Mark mark = marks[static_cast<std::size_t>(rule)];
+        if (mark == Mark::open) throw Error(origin_ + ": the grammar " + left_recursion(rule));
+        if (mark == Mark::unseen) enter(rule);
+      }
+    }
+  }
+
+  std::string left_recursion(int rule) const {
+    for (const auto& [name, named] : names_) {
+      if (named == rule) {
+        return "comes back to the rule " + in_quotes(name) + " without having read anything (left recursion); let the "
+               "rule begin with something else";
+      }
+    }
+    return "repeats something that can be empty; let it read at least one character";
+  }
+
+  std::string_view text_;
+  const std::string& origin_;
+  std::size_t at_ = 0;
+  std::size_t counted_ = 0;
+  Grammar grammar_;
+  std::map<std::string, int> names_;
+  std::vector<bool> defined_;                // [rule]
+  std::map<std::string, int> set_places_;    // of equal sets there is one
+};
+
+Grammar Grammar::from_gbnf(std::string_view text, const std::string& origin) {
+  return GrammarCompiler(text, origin).compiled();
+}
+
+}  // namespace draftproof

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// A grammar as an automaton over bytes, built while it is used. A state is what may come next after some bytes: a set
+// of stacks of places in rules. Equal stacks and equal states exist once, and where a byte leads from a state is
+// remembered, so a byte that was read before costs a look-up.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "ref/grammar/grammar.h"
+
+namespace draftproof {
+
+class GrammarStates {
+ public:
+  static constexpr int dead = -1;  // the state after bytes that no sentence begins with
+  static constexpr std::size_t states_max = std::size_t{1} << 16;
+  static constexpr std::size_t stacks_max = std::size_t{1} << 20;
+  static constexpr std::size_t stacks_of_state_max = 2048;
+
+  /// `grammar` outlives it.
+  explicit GrammarStates(const Grammar& grammar);
+
+  int start() const noexcept { return start_; }
+  /// Throws Error when the grammar is so ambiguous that a state or the automaton becomes too large.
+  int next(int state, unsigned char byte);
+  /// Whether the bytes so far are a sentence; whether they are one and nothing may follow.
+  bool accepts(int state) const { return state != dead && states_[static_cast<std::size_t>(state)].accepts; }
+  bool complete(int state) const { return accepts(state) && states_[static_cast<std::size_t>(state)].stacks.empty(); }
+
+  std::size_t size() const noexcept { return states_.size(); }
+
+ private:
+  static constexpr int bottom = -1;  // the empty stack
+  struct Stack {
+    int place;  // in front of a set of bytes, or a place to return to
+    int below;
+  };
+  struct State {
+    std::vector<int> stacks;  // ascending; each with a set of bytes on top
+    bool accepts = false;
+    std::unique_ptr<std::array<int, 256>> after = {};  // where each byte leads; made when one is asked for
+  };
+  static constexpr int unknown = -2;
+
+  int stack(int place, int below);
+  void expand(int place, int below, State& state, std::vector<std::pair<int, int>>& seen);
+  int state_of(State state);
+
+  const Grammar& grammar_;
+  std::vector<Stack> stacks_;
+  std::map<std::pair<int, int>, int> stack_places_;
+  std::vector<State> states_;
+  std::map<std::pair<std::vector<int>, bool>, int> state_places_;
+  int start_;
+};
+
+}  // namespace draftproof
