@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// JSON as a grammar: any object, or what a schema describes. The grammar is GBNF (ref/grammar/grammar.h).
+//
+// Every text of the grammar satisfies the schema; not every document that does is a text of it:
+// - Blanks: at most one space after a colon and after a comma, and nowhere else.
+// - Properties come in the order of the schema, and those that are not required may be left out. There are no others,
+//   unless the schema names none at all.
+// - Integers have up to 18 digits.
+// - All of `prefixItems` are there.
+//
+// Supported: type, properties, required, additionalProperties, items, prefixItems, minItems, maxItems, enum, const,
+// anyOf, oneOf (as anyOf), allOf of one schema, $ref within the schema, minLength, maxLength, format (date, time,
+// date-time, uuid), and minimum, maximum and their exclusive forms for integers. Every other keyword that restricts
+// what is allowed is an error that names it.
+#pragma once
+
+#include <string>
+
+#include "ref/formats/json.h"
+
+namespace draftproof {
+
+std::string gbnf_of_json_object();
+/// Throws Error, naming the field, for a schema that is none or that needs what is not supported.
+std::string gbnf_of_schema(const Json& schema);
+
+}  // namespace draftproof
