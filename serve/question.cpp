@@ -13,6 +13,8 @@
 
 #include "ref/base/error.h"
 #include "ref/formats/json.h"
+#include "ref/grammar/grammar_constraint.h"
+#include "ref/grammar/json_schema.h"
 
 namespace draftproof::serve {
 namespace {
@@ -192,6 +194,29 @@ std::vector<Token> read_messages(const Json& json, const ServedModel& model) {
   return encode(tokenizer, model.chat->render(chat));
 }
 
+/// The grammar that the answer has to follow, as GBNF; nullopt: none.
+std::optional<std::string> read_grammar(const Json& json) {
+  const auto grammar = json.find("grammar");
+  const auto format = json.find("response_format");
+  if (grammar && format) grammar->fail("and response_format exclude each other; leave one out");
+  if (grammar) return grammar->string();
+  if (!format) return std::nullopt;
+  const Json type = format->at("type");
+  if (type.string() == "text") return std::nullopt;
+  if (type.string() == "json_object") return gbnf_of_json_object();
+  if (type.string() == "json_schema") return gbnf_of_schema(format->at("json_schema").at("schema"));
+  type.fail("is not one of text, json_object and json_schema");
+}
+
+std::shared_ptr<const Constraint> read_constraint(const Json& json, const ServedModel& model,
+                                                  const std::vector<Token>& stops) {
+  const std::optional<std::string> gbnf = read_grammar(json);
+  if (!gbnf) return nullptr;
+  tokenizer_for(model, "a grammar");
+  return std::make_shared<GrammarConstraint>(
+      std::make_shared<const Grammar>(Grammar::from_gbnf(*gbnf, "the grammar of the request")), model.tokens, stops);
+}
+
 /// What chats and completions have in common. `request`: with its logprobs.
 Question read_common(const Json& json, const ServedModel& model, Request request,
                      std::vector<std::vector<Token>> prompts) {
@@ -209,6 +234,7 @@ Question read_common(const Json& json, const ServedModel& model, Request request
   question.job.seed = read_seed(json);
   request.sampling = read_sampling(json, model);
   if (!boolean_of(json, "ignore_eos", false)) request.stops = model.stops;
+  request.constraint = read_constraint(json, model, request.stops);
   int choices = 1;
   read_integer(json, "n", 1, choices_max, choices);
   const std::optional<int> asked = read_max_tokens(json);

@@ -3,15 +3,18 @@
 //
 // Unknown fields are ignored, as OpenAI's clients expect. Known fields of a wrong type, and those that are known but
 // not supported, are errors that name the field. Fields beyond OpenAI's API: top_k, min_p, repetition_penalty,
-// repeat_last_n, ignore_eos, grammar, chat_template_kwargs, and
+// repeat_last_n, ignore_eos, chat_template_kwargs, and
+//     grammar         GBNF that the answer has to follow, in place of response_format
 //     speculative     false: this request is decoded plainly, which gives the same answer
 //     return_tokens   every part of the answer has "round": the tokens of one decoding round
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "ref/chat/chat_template.h"
+#include "ref/grammar/token_trie.h"
 #include "ref/text/tokenizer.h"
 #include "serve/service.h"
 
@@ -24,6 +27,7 @@ struct ServedModel {
   std::string fingerprint;  // of what can change a bit of an answer: the numerics class
   const Tokenizer* tokenizer = nullptr;  // nullptr: prompts are token ids, and answers have no text
   const ChatTemplate* chat = nullptr;    // nullptr: no chats
+  std::shared_ptr<const TokenTrie> tokens = nullptr;  // nullptr: no grammars
   std::vector<Token> stops;
   int vocabulary = 0;
   int context = 0;

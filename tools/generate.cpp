@@ -11,7 +11,11 @@
 #include "ref/base/utf8.h"
 #include "ref/decoding/engine.h"
 #include "ref/decoding/stop_at_strings.h"
+#include "ref/formats/json.h"
 #include "ref/formats/printable.h"
+#include "ref/grammar/grammar_constraint.h"
+#include "ref/grammar/json_schema.h"
+#include "ref/models/models.h"
 #include "tools/commands.h"
 #include "tools/complaint.h"
 #include "tools/interrupt.h"
@@ -31,6 +35,8 @@ struct GenerateOptions {
   bool logprobs = false;
   int top_logprobs = 0;
   std::vector<std::string> stops;
+  std::string grammar_file;
+  std::string schema_file;
   PrefixCacheOptions prefixes;
   TraceFileNames trace;
 };
@@ -131,6 +137,21 @@ void require_stop_strings(const GenerateOptions& options, const Tokenizer* token
   }
 }
 
+/// What --grammar or --json-schema allow; nullptr without them.
+std::shared_ptr<const Constraint> constraint_of(const GenerateOptions& options, const Tokenizer* tokenizer,
+                                                const Checkpoint& files, const std::vector<Token>& stops) {
+  const std::string& file = options.grammar_file.empty() ? options.schema_file : options.grammar_file;
+  if (file.empty()) return nullptr;
+  if (tokenizer == nullptr) {
+    throw Error("a grammar needs the text of tokens, and " + options.common.target + " has no tokenizer; leave it out");
+  }
+  if (!options.trace.trace.empty()) throw Error("a trace cannot hold a grammar; leave out --trace or the grammar");
+  const std::string gbnf = options.grammar_file.empty() ? gbnf_of_schema(Json::read(file)) : read_text_file(file);
+  return std::make_shared<GrammarConstraint>(
+      std::make_shared<const Grammar>(Grammar::from_gbnf(gbnf, file)),
+      std::make_shared<const TokenTrie>(*tokenizer, describe(files.config()).vocabulary), stops);
+}
+
 /// Prints each token with its logprob, and the most likely tokens with theirs.
 void print_logprobs(const Trace& trace) {
   for (const Round& round : trace.rounds) {
@@ -159,8 +180,9 @@ Exit generate(const GenerateOptions& options) {
     require_stop_strings(options, tokenizer.get());
     stop = std::make_unique<StopAtStrings>(*tokenizer, stops);
   }
+  request.constraint = constraint_of(options, tokenizer.get(), files.target(), request.stops);
   const Rule& rule = rule_by_name(common.rule);
-  std::vector<std::string> used = {common.target, common.prompt_file};
+  std::vector<std::string> used = {common.target, common.prompt_file, options.grammar_file, options.schema_file};
   std::optional<SavedPrefixes> saved;
   if (!options.prefixes.file.empty()) {
     saved.emplace(options.prefixes, used);
@@ -244,6 +266,10 @@ void add_generate(Command& app) {
   command.option("--stop STRING", options->stops,
                  "end the text before this string, taken as it is, without escapes; may be given several times")
       .one_each_time();
+  Option& grammar = command.option("--grammar FILE", options->grammar_file,
+                                   "the output has to follow this grammar, in the notation GBNF of llama.cpp");
+  command.option("--json-schema FILE", options->schema_file, "the output has to be JSON of this schema")
+      .excludes(grammar);
   add_prefix_cache_options(command, options->prefixes);
   command.group("Output");
   add_trace_options(command, options->trace, "");

@@ -180,6 +180,7 @@ Exit serve_model(const ServeOptions& options) {
   model.fingerprint = engine.numerics();
   model.tokenizer = tokenizer ? &*tokenizer : nullptr;
   model.chat = chat ? &*chat : nullptr;
+  if (tokenizer) model.tokens = std::make_shared<const TokenTrie>(*tokenizer, engine.target().vocabulary());
   model.stops = read_stop_tokens(files.target());
   model.vocabulary = engine.target().vocabulary();
   model.context = engine.target().context();
