@@ -78,9 +78,9 @@ struct Teller::Choice {
   }
 
   /// The logprobs of a round, as a list for a chat and as four for a completion.
-  Json logprobs_of(const AnswerRound& round, std::size_t text_before) const {
+  Json logprobs_of(const AnswerRound& round) {
     if (round.logprobs.empty()) return nullptr;
-    return question.chat ? chat_logprobs(round) : completion_logprobs(round, text_before);
+    return question.chat ? chat_logprobs(round) : completion_logprobs(round);
   }
 
   const Question& question;
@@ -88,6 +88,7 @@ struct Teller::Choice {
   std::optional<TextStream> stream;
   bool begun = false;
   std::string text;
+  std::size_t offset = 0;  // bytes of the tokens with logprobs; the text may hold back some of them
   Json logprobs;  // null until there are some
   Json rounds = Json::array();
   Json finish;    // null until the choice has ended
@@ -108,15 +109,19 @@ struct Teller::Choice {
     return {{"content", std::move(content)}, {"refusal", nullptr}};
   }
 
-  Json completion_logprobs(const AnswerRound& round, std::size_t text_before) const {
+  Json completion_logprobs(const AnswerRound& round) {
     Json lists = {{"tokens", Json::array()}, {"token_logprobs", Json::array()}, {"top_logprobs", nullptr},
                   {"text_offset", Json::array()}};
     for (std::size_t i = 0; i < round.tokens.size(); ++i) {
       const std::string bytes = bytes_of(model, round.tokens[i]);
       lists["tokens"].push_back(bytes);
       lists["token_logprobs"].push_back(round.logprobs[i]);
-      lists["text_offset"].push_back(text_before);
-      text_before += bytes.size();
+      lists["text_offset"].push_back(offset);
+      if (model.tokenizer != nullptr) {
+        std::string text_of_token;
+        model.tokenizer->append_bytes(round.tokens[i], true, text_of_token);
+        offset += text_of_token.size();
+      }
       if (round.top_logprobs.empty()) continue;
       Json place = Json::object();
       for (const TokenLogprob& other : round.top_logprobs[i]) place[bytes_of(model, other.token)] = other.logprob;
@@ -181,7 +186,7 @@ std::string Teller::take(const AnswerEvent& event) {
   Json round;
   if (event.round) {
     more = choice.push(*event.round, question_.job.choices[static_cast<std::size_t>(event.choice)].stops);
-    logprobs = choice.logprobs_of(*event.round, choice.text.size());
+    logprobs = choice.logprobs_of(*event.round);
     if (question_.return_tokens) round = round_object(*event.round, model_);
     usage_.completion_tokens += static_cast<int>(event.round->tokens.size());
     usage_.drafted += event.round->drafted;

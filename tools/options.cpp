@@ -167,9 +167,9 @@ void add_one_draft_option(Command& command, std::string& draft) {
   command.option("--draft DRAFT", draft, "the draft: " + names_of_drafts()).show_default();
 }
 
-void add_drafts_option(Command& command, std::vector<std::string>& drafts, const std::string& also) {
+Option& add_drafts_option(Command& command, std::vector<std::string>& drafts, const std::string& also) {
   command.group("Speculative decoding");
-  command.option("--draft DRAFT", drafts, "drafts, one or more: " + names_of_drafts() + also).required().count(1, 16);
+  return command.option("--draft DRAFT", drafts, "drafts, one or more: " + names_of_drafts() + also).count(1, 16);
 }
 
 void add_layout_options(Command& command, LayoutOptions& options) {

@@ -63,8 +63,8 @@ void add_threads_option(Command& command, int& threads);
 
 /// --draft of a command that decodes with one draft.
 void add_one_draft_option(Command& command, std::string& draft);
-/// --draft of a command that takes several and needs at least one. `also`: what else it takes, for the help.
-void add_drafts_option(Command& command, std::vector<std::string>& drafts, const std::string& also = "");
+/// --draft of a command that takes several. `also`: what else it takes, for the help.
+Option& add_drafts_option(Command& command, std::vector<std::string>& drafts, const std::string& also = "");
 /// --draft-max.
 void add_draft_max_option(Command& command, NumberOrAuto& draft_max);
 /// --context-shift.

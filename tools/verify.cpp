@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
 
 #include "oracle/checks/checks.h"
 #include "oracle/exact/exhaustive_small_cases.h"
@@ -17,6 +18,7 @@
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
 #include "tools/trace_files.h"
+#include "tools/verify_endpoint.h"
 #include "tools/verify_plan.h"
 #include "zoo/production_distribution.h"
 
@@ -35,6 +37,7 @@ struct VerifyOptions {
   ReportFileNames files;
   TraceFileNames trace;
   std::string reproducer;
+  EndpointOptions endpoint;
   std::string effort = "standard";
   int sequences = 0;  // 0: as many as the effort says
 };
@@ -480,6 +483,38 @@ Exit VerifyCommand::run() {
 
 Exit verify(const VerifyOptions& options) { return VerifyCommand(options).run(); }
 
+void add_endpoint_options(Command& command, EndpointOptions& options) {
+  command.group("Proof over HTTP");
+  Option& url = command.option("--endpoint URL", options.url,
+                               "instead of drafts: a running `draftproof serve` of this target, which is asked many "
+                               "requests at once; every answer has to equal plain decoding here");
+  command.option("--clients", options.clients, "requests at a time").range(1, 256).show_default().needs(url);
+  command.option("--requests", options.requests, "requests, some of which are cancelled on purpose")
+      .range(1, 1'000'000)
+      .show_default()
+      .needs(url);
+  command.option("--seconds", options.seconds, "begin no request after this time; 0: ask all")
+      .range(0, 1'000'000)
+      .show_default()
+      .needs(url);
+  command.option("--api-key KEY", options.api_key, "key that the server wants").needs(url);
+  command.option("--template FILE", options.template_file, "the server's --template, if it has one").needs(url);
+}
+
+/// Throws Error for an option that a proof over HTTP has no use for.
+void refuse_local_options(const Command& command) {
+  const std::set<std::string> used = {"target", "--prompt", "--prompt-file", "--prompt-tokens", "--parse-special",
+                                      "--max-new-tokens", "--seed", "--kernels", "--quantize", "--kv", "--threads",
+                                      "--json", "--quiet", "--endpoint", "--clients", "--requests", "--seconds",
+                                      "--api-key", "--template"};
+  for (const Option& option : command.options()) {
+    const std::string& name = option.text().flags.empty() ? option.text().position : option.text().flags.front();
+    if (!option.given() || !option.text().position.empty() || used.contains(name)) continue;
+    throw Error(name + " does nothing with --endpoint: the requests vary on their own, and the server drafts; leave "
+                "it out");
+  }
+}
+
 }  // namespace
 
 void add_verify(Command& app) {
@@ -501,8 +536,14 @@ void add_verify(Command& app) {
       .show_default();
   command.option("--sequences", options->sequences, "sequences that are decoded together; left out: as the effort says")
       .range(2, 64);
-  command.action([options] {
+  add_endpoint_options(command, options->endpoint);
+  command.action([options, &command] {
     CommonOptions& common = options->common;
+    if (!options->endpoint.url.empty()) {
+      refuse_local_options(command);
+      return verify_endpoint(common, options->endpoint);
+    }
+    if (options->drafts.empty()) throw Error("--draft or --endpoint is required; see draftproof verify --help");
     const bool all = options->drafts == std::vector<std::string>{"all"};
     if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty()) {
       common.prompt = all ? repeating_prompt : default_prompt;

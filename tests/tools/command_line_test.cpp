@@ -48,7 +48,7 @@ TEST(CommandLine, SuggestsTheNearestOptionOrCommand) {
             "draftproof bench needs a subcommand: batch, decode, drafters, kernels, prefill, prefix, quantization, "
             "sampling, tokenizer"},
            {{"generate", "--prompt", "a"}, "TARGET is missing; give it as an argument or as -m or --model"},
-           {{"verify", target}, "--draft is required; see draftproof verify --help"},
+           {{"verify", target}, "--draft or --endpoint is required; see draftproof verify --help"},
            {{"verify", target, "--draft"}, "--draft needs a value"},
            {{"generate", target, "--kv", "q5"}, "--kv: 'q5' is none of f32, bf16, q8"}}) {
     const Outcome outcome = run_command(c.words);

@@ -331,7 +331,7 @@ void add_bench_drafters(Command& bench) {
   Command& command = bench.subcommand(
       "drafters", "whole decoding, with drafts and plain; without a prompt, of a story, an edited text and code");
   add_common_options(command, options->common);
-  add_drafts_option(command, options->drafts);
+  add_drafts_option(command, options->drafts).required();
   command.option("--prompts", options->prompts_file, "a file with a prompt in each line");
   command.option("--draft-lengths", options->lengths,
                  "compare these draft tokens per round, at most, with what the tuner chooses")

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+#include "tools/endpoint_answer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "ref/base/error.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof {
+namespace {
+
+using AnswerJson = nlohmann::ordered_json;
+
+/// JSON as text. Two numbers have the same text if and only if they have the same bits.
+std::string text_of_json(const AnswerJson& json) {
+  return json.dump(-1, ' ', false, AnswerJson::error_handler_t::replace);
+}
+
+/// As it comes back from JSON: bytes that are not UTF-8 are replaced there, and a number that is not finite is null.
+AnswerJson told(const AnswerJson& json) { return AnswerJson::parse(text_of_json(json)); }
+
+AnswerJson number_of(const AnswerJson& json) { return json.is_number() ? AnswerJson(json.get<double>()) : json; }
+
+std::string bytes_of(const Tokenizer* tokenizer, Token token) {
+  if (tokenizer == nullptr) return "token_id:" + std::to_string(token);
+  std::string bytes;
+  tokenizer->append_bytes(token, false, bytes);
+  return bytes;
+}
+
+AnswerJson list_of_bytes(const std::string& bytes) {
+  auto list = AnswerJson::array();
+  for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
+  return list;
+}
+
+}  // namespace
+
+AnswerReader::AnswerReader(const EndpointRequest& request) : request_(request) {
+  answer_.choices.resize(request.choices.size());
+}
+
+template <class Read>
+void AnswerReader::read(std::string_view text, const Read& read) {
+  const auto fail = [&](const std::string& why) {
+    throw Error(fmt::format("the answer to request {} is not one of draftproof's API ({}); see whether the address is "
+                            "that of `draftproof serve`", request_.number, why));
+  };
+  try {
+    const Json json = Json::parse(text);
+    if (json.contains("error")) {
+      throw Error(fmt::format("the server ended request {} with an error: {}", request_.number,
+                              json.at("error").at("message").get<std::string>()));
+    }
+    read(json);
+  } catch (const Json::exception& wrong) {
+    fail(wrong.what());
+  }
+}
+
+ReceivedChoice& AnswerReader::begin_choice(const Json& choice) {
+  const auto index = choice.at("index").get<std::size_t>();
+  if (index >= answer_.choices.size()) {
+    throw Error(fmt::format("the answer to request {} has a choice {}, and {} were asked for; see what answers there",
+                            request_.number, index, answer_.choices.size()));
+  }
+  ReceivedChoice& one = answer_.choices[index];
+  if (const Json& finish = choice.at("finish_reason"); !finish.is_null()) one.finish = finish.get<std::string>();
+  if (const auto logprobs = choice.find("logprobs"); logprobs != choice.end() && !logprobs->is_null()) {
+    read_logprobs(one, *logprobs);
+  }
+  return one;
+}
+
+void AnswerReader::read_round(ReceivedChoice& choice, const Json& round) const {
+  choice.drafted += round.at("drafted").get<int>();
+  choice.accepted += round.at("accepted").get<int>();
+  for (const Json& token : round.at("tokens")) {
+    choice.tokens.push_back(token.at("id").get<Token>());
+    choice.token_texts.push_back(token.at("text").get<std::string>());
+  }
+}
+
+void AnswerReader::read_logprobs(ReceivedChoice& choice, const Json& logprobs) const {
+  if (request_.chat) {
+    for (const Json& token : logprobs.at("content")) {
+      Json kept = {{"logprob", number_of(token.at("logprob"))}, {"bytes", token.at("bytes")}, {"top", Json::array()}};
+      for (const Json& other : token.at("top_logprobs")) {
+        kept["top"].push_back({{"logprob", number_of(other.at("logprob"))}, {"bytes", other.at("bytes")}});
+      }
+      choice.logprobs.push_back(text_of_json(kept));
+    }
+    return;
+  }
+  const Json& numbers = logprobs.at("token_logprobs");
+  const Json& top = logprobs.at("top_logprobs");
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    Json kept = {{"logprob", number_of(numbers[i])},
+                 {"text", logprobs.at("tokens").at(i)},
+                 {"offset", logprobs.at("text_offset").at(i)},
+                 {"top", Json::object()}};
+    if (!top.is_null()) {
+      for (const auto& [text, number] : top.at(i).items()) kept["top"][text] = number_of(number);
+    }
+    choice.logprobs.push_back(text_of_json(kept));
+  }
+}
+
+void AnswerReader::read_usage(const Json& answer) {
+  const auto usage = answer.find("usage");
+  if (usage == answer.end() || usage->is_null()) return;
+  answer_.prompt_tokens = usage->at("prompt_tokens").get<int>();
+  answer_.completion_tokens = usage->at("completion_tokens").get<int>();
+}
+
+void AnswerReader::read_event(std::string_view data) {
+  ++chunks_;
+  if (data == "[DONE]") {
+    answer_.ended = true;
+    return;
+  }
+  read(data, [this](const Json& chunk) {
+    read_usage(chunk);
+    for (const Json& one : chunk.at("choices")) {
+      ReceivedChoice& choice = begin_choice(one);
+      choice.text += request_.chat ? one.at("delta").value("content", "") : one.at("text").get<std::string>();
+      if (chunk.contains("round")) read_round(choice, chunk.at("round"));
+    }
+  });
+}
+
+void AnswerReader::read_whole(std::string_view body) {
+  read(body, [this](const Json& answer) {
+    read_usage(answer);
+    for (const Json& one : answer.at("choices")) {
+      ReceivedChoice& choice = begin_choice(one);
+      choice.text = (request_.chat ? one.at("message").at("content") : one.at("text")).get<std::string>();
+      for (const Json& round : one.at("rounds")) read_round(choice, round);
+    }
+  });
+  answer_.ended = true;
+}
+
+namespace {
+
+/// What plain decoding answers, in the form of what is received.
+struct PlainAnswer {
+  std::vector<Token> tokens;
+  std::vector<std::string> token_texts;
+  std::vector<std::string> logprobs;
+  std::string text;
+  std::string finish;
+};
+
+/// A token's logprobs as AnswerReader keeps them. `offset`: bytes of the text before it.
+std::string logprobs_text(const EndpointRequest& request, const Request& choice, const PlainRun& run, std::size_t i,
+                          std::size_t offset, const Tokenizer* tokenizer) {
+  const std::string bytes = bytes_of(tokenizer, run.output[i]);
+  const std::span<const TokenLogprob> top(run.top_logprobs[i].data(),
+                                          std::min<std::size_t>(run.top_logprobs[i].size(),
+                                                                static_cast<std::size_t>(choice.top_logprobs)));
+  AnswerJson kept = {{"logprob", run.logprobs[i]}};
+  if (request.chat) {
+    kept["bytes"] = list_of_bytes(bytes);
+    kept["top"] = AnswerJson::array();
+    for (const TokenLogprob& other : top) {
+      kept["top"].push_back({{"logprob", other.logprob}, {"bytes", list_of_bytes(bytes_of(tokenizer, other.token))}});
+    }
+  } else {
+    kept["text"] = bytes;
+    kept["offset"] = offset;
+    kept["top"] = AnswerJson::object();
+    for (const TokenLogprob& other : top) kept["top"][bytes_of(tokenizer, other.token)] = other.logprob;
+  }
+  return text_of_json(told(kept));
+}
+
+/// Returns how many tokens the output has until its text contains a stop string: all when it never does.
+std::size_t tokens_to_stop(const std::vector<Token>& output, const EndpointRequest& request,
+                           const Tokenizer* tokenizer, bool& stopped) {
+  std::string bytes;
+  for (std::size_t i = 0; !request.stop_strings.empty() && i < output.size(); ++i) {
+    tokenizer->append_bytes(output[i], true, bytes);
+    stopped = std::ranges::any_of(request.stop_strings,
+                                  [&](const std::string& stop) { return bytes.find(stop) != std::string::npos; });
+    if (stopped) return i + 1;
+  }
+  return output.size();
+}
+
+/// `most`: new tokens, at most. `to_end`: the text is that of a choice that has ended.
+PlainAnswer plain_answer(const EndpointRequest& request, Request choice, int most, bool to_end, Model& target,
+                         const Tokenizer* tokenizer) {
+  constexpr int fresh_rows = 1;  // all others continue a cache
+  choice.max_new_tokens = most;
+  PhiloxSource random(request.seed);
+  const PlainRun run = plain(target, choice, random, fresh_rows);
+  bool stopped = false;
+  const std::size_t length = tokens_to_stop(run.output, request, tokenizer, stopped);
+  PlainAnswer answer;
+  answer.tokens.assign(run.output.begin(), run.output.begin() + static_cast<std::ptrdiff_t>(length));
+  answer.finish = name_of(stopped ? Finish::stop : run.finish);
+  const StopStrings stops(request.stop_strings);
+  std::optional<TextStream> stream;
+  if (tokenizer != nullptr) stream.emplace(*tokenizer, stops, true, TextPlace::continuation);
+  std::string before;
+  for (std::size_t i = 0; i < length; ++i) {
+    const Token token = answer.tokens[i];
+    answer.token_texts.push_back(told(bytes_of(tokenizer, token)).get<std::string>());
+    if (choice.logprobs) {
+      answer.logprobs.push_back(logprobs_text(request, choice, run, i, before.size(), tokenizer));
+    }
+    if (!stream || choice.stops_at(token)) continue;
+    answer.text += stream->push(token);
+    tokenizer->append_bytes(token, true, before);
+  }
+  if (stream && to_end) answer.text += stream->finish();
+  return answer;
+}
+
+/// The first place where two lists differ; as long as both are when they do not.
+template <class Value>
+std::size_t first_difference(const std::vector<Value>& a, const std::vector<Value>& b) {
+  const auto [in_a, in_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return static_cast<std::size_t>(in_a - a.begin());
+}
+
+template <class Value>
+bool differ_at(const std::vector<Value>& a, const std::vector<Value>& b, std::size_t place) {
+  return place < a.size() || place < b.size();
+}
+
+std::string named(const std::vector<Token>& tokens, std::size_t place, const Tokenizer* tokenizer) {
+  if (place >= tokens.size()) return "the end";
+  if (tokenizer == nullptr || tokens[place] < 0) return std::to_string(tokens[place]);
+  return fmt::format("{} {}", tokens[place], in_quotes(bytes_of(tokenizer, tokens[place])));
+}
+
+std::string nth(const std::vector<std::string>& texts, std::size_t place) {
+  return place < texts.size() ? printable(texts[place], 400) : "nothing";
+}
+
+}  // namespace
+
+std::optional<EndpointDivergence> divergence_of(const EndpointRequest& request, const ReceivedAnswer& answer,
+                                                std::size_t choice, Model& target, const Tokenizer* tokenizer) {
+  const ReceivedChoice& received = answer.choices[choice];
+  const bool begins_only = answer.cancelled && received.finish.empty();
+  const Request& asked = request.choices[choice];
+  const int most = begins_only ? std::min(asked.max_new_tokens, static_cast<int>(received.tokens.size()))
+                               : asked.max_new_tokens;
+  if (most == 0) return std::nullopt;
+  const PlainAnswer expected = plain_answer(request, asked, most, !begins_only, target, tokenizer);
+  EndpointDivergence found{request.number, static_cast<int>(choice), -1, "", "", ""};
+  const auto differ = [&](const std::string& what, std::ptrdiff_t place, std::string right, std::string wrong) {
+    found.what = what;
+    found.place = static_cast<int>(place);
+    found.expected = std::move(right);
+    found.received = std::move(wrong);
+    return found;
+  };
+  const auto differ_in = [&](const std::string& what, const std::vector<std::string>& right,
+                             const std::vector<std::string>& wrong) -> std::optional<EndpointDivergence> {
+    const std::size_t place = first_difference(right, wrong);
+    if (!differ_at(right, wrong, place)) return std::nullopt;
+    return differ(what, static_cast<std::ptrdiff_t>(place), nth(right, place), nth(wrong, place));
+  };
+  if (const std::size_t place = first_difference(expected.tokens, received.tokens);
+      differ_at(expected.tokens, received.tokens, place)) {
+    return differ("token", static_cast<std::ptrdiff_t>(place), named(expected.tokens, place, tokenizer),
+                  named(received.tokens, place, tokenizer));
+  }
+  if (!begins_only && expected.finish != received.finish) {
+    return differ("finish reason", -1, expected.finish, received.finish.empty() ? "none" : received.finish);
+  }
+  if (auto logprobs = differ_in("logprobs", expected.logprobs, received.logprobs)) return logprobs;
+  if (auto texts = differ_in("text of the token", expected.token_texts, received.token_texts)) return texts;
+  if (expected.text != received.text) {
+    return differ("text", -1, in_quotes(expected.text), in_quotes(received.text));
+  }
+  if (!request.speculative && received.drafted > 0) {
+    return differ("number of draft tokens", -1, "0, because speculative is false", std::to_string(received.drafted));
+  }
+  return std::nullopt;
+}
+
+std::optional<EndpointDivergence> divergence_of(const EndpointRequest& request, const ReceivedAnswer& answer) {
+  const auto differ = [&](const std::string& what, std::string expected, std::string received) {
+    return EndpointDivergence{request.number, -1, -1, what, std::move(expected), std::move(received)};
+  };
+  std::size_t prompt_tokens = 0;
+  const std::size_t each = request.choices.size() / static_cast<std::size_t>(request.prompts);
+  for (std::size_t i = 0; i < request.choices.size(); i += each) {
+    prompt_tokens += request.choices[i].prompt.size();
+  }
+  if (answer.prompt_tokens >= 0 && static_cast<std::size_t>(answer.prompt_tokens) != prompt_tokens) {
+    return differ("number of prompt tokens", std::to_string(prompt_tokens), std::to_string(answer.prompt_tokens));
+  }
+  if (answer.cancelled) return std::nullopt;
+  std::size_t tokens = 0;
+  for (const ReceivedChoice& choice : answer.choices) tokens += choice.tokens.size();
+  if (answer.completion_tokens >= 0 && static_cast<std::size_t>(answer.completion_tokens) != tokens) {
+    return differ("number of tokens in `usage`", std::to_string(tokens), std::to_string(answer.completion_tokens));
+  }
+  if (!answer.ended) return differ("end of the stream", "[DONE]", "nothing");
+  return std::nullopt;
+}
+
+}  // namespace draftproof

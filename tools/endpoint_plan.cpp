@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+#include "tools/endpoint_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "ref/acceptance/random_source.h"
+#include "ref/base/error.h"
+
+namespace draftproof {
+namespace {
+
+using PlanJson = nlohmann::ordered_json;
+
+struct PlannedMessage {
+  const char* role;
+  std::string content;
+};
+
+std::vector<Token> tokens_of_chat(const EndpointQuestion& question, const std::vector<PlannedMessage>& messages,
+                                  std::tm now) {
+  std::vector<jinja::Value> list;
+  for (const PlannedMessage& message : messages) {
+    jinja::Dict fields;
+    fields.set("role", jinja::Value::text(message.role));
+    fields.set("content", jinja::MarkedText::of_user(message.content));
+    list.push_back(jinja::Value::of(std::move(fields)));
+  }
+  Chat chat;
+  chat.messages = jinja::Value::list(std::move(list));
+  chat.now = now;
+  return encode(*question.tokenizer, question.chat->render(chat));
+}
+
+/// Makes one request. Every choice is a draw of the project's own generator, keyed by the request and by how many
+/// draws came before.
+class RequestMaker {
+ public:
+  RequestMaker(const EndpointQuestion& question, const std::vector<std::vector<Token>>& stems, int number)
+      : question_(question), stems_(stems), draws_(question.seed), number_(number) {}
+
+  EndpointRequest make();
+
+ private:
+  /// A number from 0 to bound - 1.
+  int below(int bound) {
+    const Key key{number_, draws_made_++, Purpose::target};
+    return static_cast<int>(draws_.below(key, static_cast<std::uint64_t>(bound)));
+  }
+  int from(int least, int most) { return most <= least ? least : least + below(most - least + 1); }
+  bool one_in(int number) { return below(number) == 0; }
+  template <class Values>
+  auto one_of(const Values& values) {
+    return values[static_cast<std::size_t>(below(static_cast<int>(std::size(values))))];
+  }
+
+  /// Whether an answer fits behind a prompt that was a text.
+  bool fits(const std::vector<Token>& prompt) const {
+    return !prompt.empty() && static_cast<int>(prompt.size()) <= question_.context / 2;
+  }
+
+  std::string text();
+  std::vector<Token> tokens();
+  void add_prompt();
+  void add_chat();
+  void add_sampling();
+  void add_end();
+  void add_form();
+  void add_choices();
+
+  const EndpointQuestion& question_;
+  const std::vector<std::vector<Token>>& stems_;  // beginnings that prompts share
+  PhiloxSource draws_;
+  int number_;
+  int draws_made_ = 0;
+  EndpointRequest made_;
+  Request like_;  // what its choices have in common
+  std::vector<std::vector<Token>> prompts_;
+  PlanJson body_ = PlanJson::object();
+};
+
+/// A part of a text, cut between characters.
+std::string RequestMaker::text() {
+  constexpr int bytes_max = 160;
+  const std::string& whole = question_.texts[static_cast<std::size_t>(below(static_cast<int>(question_.texts.size())))];
+  const auto between_characters = [&](std::size_t place) {
+    while (place < whole.size() && (whole[place] & 0xc0) == 0x80) ++place;
+    return std::min(place, whole.size());
+  };
+  const auto half = static_cast<int>(whole.size() / 2);
+  const std::size_t begin = one_in(2) ? 0 : between_characters(static_cast<std::size_t>(from(0, half)));
+  const std::size_t end = between_characters(begin + static_cast<std::size_t>(from(8, bytes_max)));
+  return whole.substr(begin, end - begin);
+}
+
+/// A prompt as token ids: a beginning that others have too, or none, and a part of its own.
+std::vector<Token> RequestMaker::tokens() {
+  std::vector<Token> prompt;
+  const int most = std::max(1, question_.context / 2);
+  if (one_in(2)) prompt = one_of(stems_);
+  if (!prompt.empty() && one_in(4)) prompt.resize(static_cast<std::size_t>(from(1, static_cast<int>(prompt.size()))));
+  const int own = from(prompt.empty() ? 1 : 0, one_in(4) ? 96 : 12);
+  const auto all = one_in(4) ? 0 : static_cast<int>(question_.tokens.size());
+  const int first = all > own ? below(all - own) : 0;
+  for (int i = 0; i < own; ++i) {
+    prompt.push_back(first + i < all ? question_.tokens[static_cast<std::size_t>(first + i)]
+                                     : static_cast<Token>(below(question_.vocabulary)));
+  }
+  if (static_cast<int>(prompt.size()) > most) prompt.resize(static_cast<std::size_t>(most));
+  return prompt;
+}
+
+void RequestMaker::add_prompt() {
+  if (!question_.texts.empty() && one_in(4)) {
+    const std::string prompt = text();
+    const std::vector<Token> tokens = question_.tokenizer->encode(prompt);
+    if (fits(tokens)) {
+      prompts_.push_back(tokens);
+      body_["prompt"] = prompt;
+      return;
+    }
+  }
+  prompts_.push_back(tokens());
+  if (one_in(8)) {
+    prompts_.push_back(tokens());
+    body_["prompt"] = prompts_;
+  } else {
+    body_["prompt"] = prompts_.front();
+  }
+}
+
+void RequestMaker::add_chat() {
+  std::vector<PlannedMessage> messages;
+  const int turns = from(1, 2);
+  for (int i = 0; i < turns; ++i) {
+    if (i > 0) messages.push_back({"assistant", text()});
+    messages.push_back({"user", text()});
+  }
+  body_["messages"] = PlanJson::array();
+  for (const PlannedMessage& message : messages) {
+    body_["messages"].push_back({{"role", message.role}, {"content", message.content}});
+  }
+  prompts_.push_back(tokens_of_chat(question_, messages, {}));
+  if (fits(prompts_.front())) return;
+  made_.chat = false;
+  prompts_.clear();
+  body_.erase("messages");
+  add_prompt();
+}
+
+/// The fields that say how tokens are drawn; those that are left out keep the values of OpenAI's API.
+void RequestMaker::add_sampling() {
+  Sampling& sampling = like_.sampling;
+  sampling.temperature = 1;
+  sampling.repeat_last_n = -1;
+  const auto set = [&](const char* field, double value, float& member) {
+    body_[field] = value;
+    member = static_cast<float>(value);
+  };
+  switch (below(7)) {
+    case 0:
+    case 1: set("temperature", 0, sampling.temperature); break;
+    case 2: break;
+    case 3:
+      set("temperature", 0.8, sampling.temperature);
+      body_["top_k"] = sampling.top_k = from(1, 40);
+      break;
+    case 4: set("top_p", 0.05 * from(10, 19), sampling.top_p); break;
+    case 5:
+      set("temperature", 1.3, sampling.temperature);
+      set("min_p", 0.01 * from(1, 20), sampling.min_p);
+      break;
+    default:
+      set("temperature", 0.7, sampling.temperature);
+      body_["top_k"] = sampling.top_k = 40;
+      set("top_p", 0.95, sampling.top_p);
+      set("min_p", 0.01, sampling.min_p);
+  }
+  if (one_in(4)) {
+    set("presence_penalty", 0.1 * from(-5, 10), sampling.presence_penalty);
+    set("frequency_penalty", 0.1 * from(-5, 10), sampling.frequency_penalty);
+    if (one_in(2)) set("repetition_penalty", 1.1, sampling.repeat_penalty);
+    if (one_in(2)) body_["repeat_last_n"] = sampling.repeat_last_n = from(0, 32);
+  }
+  if (one_in(4)) {
+    PlanJson biases = PlanJson::object();
+    for (int i = from(1, 3); i > 0; --i) {
+      const double bias = 0.5 * from(-10, 6);
+      const int token = below(question_.vocabulary);
+      if (biases.contains(std::to_string(token))) continue;
+      biases[std::to_string(token)] = bias;
+      sampling.logit_bias.push_back({token, static_cast<float>(bias)});
+    }
+    body_["logit_bias"] = std::move(biases);
+  }
+}
+
+/// Where the answer ends.
+void RequestMaker::add_end() {
+  std::size_t longest = 0;
+  for (const auto& prompt : prompts_) longest = std::max(longest, prompt.size());
+  const int most = std::min(question_.max_new_tokens, question_.context - static_cast<int>(longest));
+  // A client that goes away leaves an answer that would have gone on.
+  like_.max_new_tokens = made_.cancel_after > 0 ? most : from(1, most);
+  body_[made_.chat ? "max_completion_tokens" : "max_tokens"] = like_.max_new_tokens;
+  if (made_.cancel_after > 0 || one_in(3)) {
+    body_["ignore_eos"] = true;
+  } else {
+    like_.stops = question_.stops;
+  }
+  if (question_.texts.empty() || made_.cancel_after > 0 || !one_in(4)) return;
+  constexpr std::array<const char*, 6> ends = {" the", ".", "er", ", and", "\n", "s t"};
+  made_.stop_strings.emplace_back(one_of(ends));
+  if (one_in(2)) made_.stop_strings.emplace_back(one_of(ends));
+  body_["stop"] = made_.stop_strings;
+}
+
+/// How the answer is told.
+void RequestMaker::add_form() {
+  if (made_.stream) body_["stream"] = true;
+  if (made_.stream && one_in(2)) body_["stream_options"] = {{"include_usage", true}};
+  body_["return_tokens"] = true;
+  if (!made_.speculative) body_["speculative"] = false;
+  if (!one_in(3)) return;
+  like_.logprobs = true;
+  like_.top_logprobs = from(0, 5);
+  if (!made_.chat) {
+    body_["logprobs"] = like_.top_logprobs;
+  } else {
+    body_["logprobs"] = true;
+    body_["top_logprobs"] = like_.top_logprobs;
+  }
+}
+
+void RequestMaker::add_choices() {
+  constexpr std::array<int, 4> counts = {1, 1, 2, 3};
+  const int each = one_of(counts);
+  if (each > 1) body_["n"] = each;
+  for (const std::vector<Token>& prompt : prompts_) {
+    like_.prompt = prompt;
+    for (int i = 0; i < each; ++i) {
+      made_.choices.push_back(like_);
+      ++like_.sequence;
+    }
+  }
+  made_.prompts = static_cast<int>(prompts_.size());
+}
+
+EndpointRequest RequestMaker::make() {
+  constexpr std::uint64_t seeds = std::uint64_t{1} << 53;  // as many as a double counts, as some clients do
+  made_.number = number_;
+  body_["model"] = question_.model;
+  made_.chat = question_.chat != nullptr && one_in(4);
+  if (one_in(5)) made_.cancel_after = from(1, 6);
+  made_.stream = made_.cancel_after > 0 || !one_in(3);
+  made_.speculative = !one_in(4);
+  if (made_.chat) add_chat();
+  else add_prompt();
+  made_.seed = draws_.below({number_, draws_made_++, Purpose::target}, seeds);
+  body_["seed"] = made_.seed;
+  add_end();
+  add_sampling();
+  add_form();
+  add_choices();
+  made_.body = body_.dump();
+  return std::move(made_);
+}
+
+/// Beginnings of prompts that several requests share.
+std::vector<std::vector<Token>> stems_of(const EndpointQuestion& question) {
+  constexpr int stems = 4;
+  constexpr int request = 0;  // the numbers of requests begin with 1
+  PhiloxSource draws(question.seed);
+  int made = 0;
+  const auto below = [&](std::size_t bound) {
+    return static_cast<std::size_t>(draws.below({request, made++, Purpose::target}, bound));
+  };
+  std::vector<std::vector<Token>> list;
+  for (int i = 0; i < stems; ++i) {
+    const std::size_t length = std::max<std::size_t>(
+        1, std::min<std::size_t>(24 + below(105), static_cast<std::size_t>(question.context) / 3));
+    const std::size_t all = i == stems - 1 ? 0 : question.tokens.size();
+    const std::size_t first = all > length ? below(all - length) : 0;
+    std::vector<Token> stem;
+    for (std::size_t at = first; stem.size() < length; ++at) {
+      stem.push_back(at < all ? question.tokens[at]
+                              : static_cast<Token>(below(static_cast<std::size_t>(question.vocabulary))));
+    }
+    list.push_back(std::move(stem));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<EndpointRequest> endpoint_plan(const EndpointQuestion& question) {
+  const auto stems = stems_of(question);
+  std::vector<EndpointRequest> plan;
+  for (int number = 1; number <= question.requests; ++number) {
+    plan.push_back(RequestMaker(question, stems, number).make());
+  }
+  return plan;
+}
+
+bool prints_the_time(const ChatTemplate& chat) {
+  const auto printed = [&](std::tm now) {
+    jinja::Dict fields;
+    fields.set("role", jinja::Value::text("user"));
+    fields.set("content", jinja::MarkedText::of_user("?"));
+    std::vector<jinja::Value> list;
+    list.push_back(jinja::Value::of(std::move(fields)));
+    Chat one;
+    one.messages = jinja::Value::list(std::move(list));
+    one.now = now;
+    return text_of(chat.render(one));
+  };
+  std::tm later{};
+  later.tm_sec = 1;
+  later.tm_min = 1;
+  later.tm_hour = 1;
+  later.tm_mday = 2;
+  later.tm_mon = 1;
+  later.tm_year = 1;
+  later.tm_wday = 1;
+  later.tm_yday = 32;
+  return printed({}) != printed(later);
+}
+
+}  // namespace draftproof
