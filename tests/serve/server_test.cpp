@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: MIT
+// What an answer is, and what it does not depend on. The server runs in this process, and is asked over HTTP.
+#include "serve/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "oracle/plain/plain.h"
+#include "tests/serve/running_server.h"
+
+namespace draftproof::serve::server_test {
+namespace {
+
+using testing::HasSubstr;
+using Json = nlohmann::json;
+
+const RunningServer& server() {
+  static const RunningServer running;
+  return running;
+}
+
+constexpr const char* completions = "/v1/completions";
+constexpr const char* chats = "/v1/chat/completions";
+
+std::vector<Token> tokens_of(const Json& rounds) {
+  std::vector<Token> tokens;
+  for (const Json& round : rounds) {
+    for (const Json& token : round["tokens"]) tokens.push_back(token["id"]);
+  }
+  return tokens;
+}
+
+/// Requests that differ in everything that decides a text.
+std::vector<Json> requests() {
+  return {
+      {{"prompt", "Once upon a time"}, {"temperature", 0}, {"seed", 1}},
+      {{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 2}, {"n", 3}},
+      {{"prompt", "The baker of Crow Hill"}, {"temperature", 0.8}, {"top_p", 0.9}, {"seed", 3}, {"top_k", 30}},
+      {{"prompt", "A recipe"}, {"temperature", 1.2}, {"min_p", 0.05}, {"seed", 4}, {"frequency_penalty", 0.5}},
+      {{"prompt", "Once upon"}, {"temperature", 1}, {"seed", 5}, {"repetition_penalty", 1.3}, {"max_tokens", 60}},
+      {{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 6}, {"stop", {" the", "xyz"}}},
+      {{"prompt", Json::array({5, 6, 7, 8})}, {"temperature", 1}, {"seed", 7}, {"logit_bias", {{"9", 5}, {"11", -100}}}},
+      {{"prompt", "Data:"}, {"temperature", 1}, {"seed", 8}, {"response_format", {{"type", "json_object"}}}},
+  };
+}
+
+Json told(Json request, bool speculative) {
+  request["speculative"] = speculative;
+  request["return_tokens"] = true;
+  request["logprobs"] = 2;
+  return request;
+}
+
+/// The parts of an answer that a client may rely on.
+Json content(const Json& answer) {
+  Json content = Json::array();
+  for (const Json& choice : answer["choices"]) {
+    content.push_back({{"text", choice["text"]}, {"finish", choice["finish_reason"]}, {"logprobs", choice["logprobs"]},
+                       {"tokens", tokens_of(choice["rounds"])}});
+  }
+  return content;
+}
+
+TEST(Server, AnAnswerIsPlainDecodingOfTheRequestWhoeverDrafts) {
+  ModelFiles files(models + "tale-target");
+  Engine engine(files, LoadOptions(kernels_by_name("")));
+  const Tokenizer tokenizer = Tokenizer::load(files.target());
+  for (const bool speculative : {false, true}) {
+    const Json request = {{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 11}, {"n", 2}, {"max_tokens", 30}};
+    const Json answer = server().answer(completions, told(request, speculative));
+    for (int choice = 0; choice < 2; ++choice) {
+      Request same;
+      same.prompt = tokenizer.encode("Once upon a time");
+      same.sampling.temperature = 1;
+      same.stops = read_stop_tokens(files.target());
+      same.max_new_tokens = 30;
+      same.sequence = choice;
+      PhiloxSource random(11);
+      const PlainRun plain = draftproof::plain(engine.target(), same, random);
+      const Json& found = answer["choices"][static_cast<std::size_t>(choice)];
+      EXPECT_EQ(tokens_of(found["rounds"]), plain.output);
+      EXPECT_EQ(found["logprobs"]["token_logprobs"].get<std::vector<double>>(), plain.logprobs);
+      EXPECT_EQ(found["finish_reason"], name_of(plain.finish));
+    }
+  }
+}
+
+TEST(Server, AnAnswerIsTheSameAloneAndBesideOthersColdAndWarmDraftedOrNot) {
+  const std::vector<Json> list = requests();
+  std::vector<Json> alone;
+  for (const Json& request : list) alone.push_back(content(server().answer(completions, told(request, false))));
+  for (const bool speculative : {true, false, true}) {
+    std::vector<std::future<Json>> together;
+    for (const Json& request : list) {
+      together.push_back(std::async(std::launch::async, [&request, speculative] {
+        return content(server().answer(completions, told(request, speculative)));
+      }));
+    }
+    for (std::size_t i = 0; i < list.size(); ++i) EXPECT_EQ(together[i].get(), alone[i]) << list[i];
+  }
+  EXPECT_GT(server().metric("draftproof_passes_shared_total"), 20);
+  EXPECT_GT(server().metric("draftproof_prompt_tokens_reused_total"), 0);
+}
+
+TEST(Server, AStreamIsTheWholeAnswerInParts) {
+  for (Json request : requests()) {
+    request = told(request, true);
+    request["stream_options"] = {{"include_usage", true}};
+    const Json whole = server().answer(completions, request);
+    const std::vector<Json> chunks = server().stream(completions, request);
+    ASSERT_GE(chunks.size(), 2);
+    std::vector<std::string> texts(whole["choices"].size());
+    std::vector<Json> finishes(texts.size());
+    std::vector<std::vector<Token>> tokens(texts.size());
+    for (const Json& chunk : chunks) {
+      for (const Json& choice : chunk["choices"]) {
+        const std::size_t index = choice["index"];
+        texts[index] += choice["text"].get<std::string>();
+        if (!choice["finish_reason"].is_null()) finishes[index] = choice["finish_reason"];
+        if (!chunk.contains("round")) continue;
+        for (const Token token : tokens_of(Json::array({chunk["round"]}))) tokens[index].push_back(token);
+      }
+    }
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      EXPECT_EQ(texts[i], whole["choices"][i]["text"]);
+      EXPECT_EQ(finishes[i], whole["choices"][i]["finish_reason"]);
+      EXPECT_EQ(tokens[i], tokens_of(whole["choices"][i]["rounds"]));
+    }
+    EXPECT_EQ(chunks.back()["choices"], Json::array());
+    for (const char* const count : {"prompt_tokens", "completion_tokens", "total_tokens"}) {
+      EXPECT_EQ(chunks.back()["usage"][count], whole["usage"][count]);
+    }
+  }
+}
+
+TEST(Server, AChatHasRoleContentAndUsageAndItsNextTurnReadsNothingAgain) {
+  Json request = {{"messages", {{{"role", "user"}, {"content", "Tell me a tale"}}}}, {"seed", 3}, {"logprobs", true},
+                  {"top_logprobs", 2}};
+  const Json first = server().answer(chats, request);
+  const Json& choice = first["choices"][0];
+  EXPECT_EQ(choice["message"]["role"], "assistant");
+  EXPECT_EQ(choice["logprobs"]["content"].size(), first["usage"]["completion_tokens"]);
+  EXPECT_EQ(choice["logprobs"]["content"][0]["top_logprobs"].size(), 2);
+  request["messages"].push_back(choice["message"]);
+  request["messages"].push_back({{"role", "user"}, {"content", {{{"type", "text"}, {"text", "And then?"}}}}});
+  const Json second = server().answer(chats, request);
+  EXPECT_GE(second["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>(),
+            first["usage"]["prompt_tokens"].get<int>());
+  std::string streamed;
+  for (const Json& chunk : server().stream(chats, request)) {
+    EXPECT_EQ(chunk["object"], "chat.completion.chunk");
+    streamed += chunk["choices"][0]["delta"].value("content", "");
+  }
+  EXPECT_EQ(streamed, second["choices"][0]["message"]["content"]);
+}
+
+TEST(Server, AnAnswerOfASchemaSatisfiesItAndForcedTokensAreDrafted) {
+  const Json schema = {{"type", "object"},
+                       {"properties", {{"name", {{"type", "string"}, {"maxLength", 12}}},
+                                       {"age", {{"type", "integer"}, {"minimum", 1}, {"maximum", 120}}}}},
+                       {"required", {"name", "age"}}};
+  for (int seed = 0; seed < 8; ++seed) {
+    const Json answer = server().answer(
+        chats, {{"messages", {{{"role", "user"}, {"content", "Who?"}}}}, {"seed", seed}, {"max_tokens", 100},
+                {"response_format", {{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", schema}}}}}});
+    const Json value = Json::parse(answer["choices"][0]["message"]["content"].get<std::string>());
+    EXPECT_TRUE(value["name"].is_string());
+    EXPECT_TRUE(value["age"] >= 1 && value["age"] <= 120) << value;
+    EXPECT_EQ(answer["choices"][0]["finish_reason"], "stop");
+  }
+  const Json yes = server().answer(completions, {{"prompt", "Is it?"}, {"grammar", "root ::= \" yes\" | \" no\""}});
+  EXPECT_THAT(yes["choices"][0]["text"].get<std::string>(), testing::AnyOf(" yes", " no"));
+}
+
+TEST(Server, WhatIsWrongIsToldByOpenAisErrorObjectAndUnknownFieldsAreIgnored) {
+  const Json good = {{"prompt", "Once"}, {"max_tokens", 2}};
+  const auto with = [&](const char* field, const Json& value) {
+    Json body = good;
+    body[field] = value;
+    return body;
+  };
+  EXPECT_EQ(server().post(completions, with("user", {{"x", 1}}))->status, 200);
+  EXPECT_EQ(server().post(completions, with("thing", 5))->status, 200);
+  const std::vector<std::pair<Json, std::string>> rows = {
+      {with("temperature", "hot"), "field temperature: must be a number"},
+      {with("temperature", -1), "field temperature: lies outside"},
+      {with("max_tokens", 0), "field max_tokens"},
+      {with("max_tokens", 1.5), "field max_tokens"},
+      {with("n", 1000), "field n"},
+      {with("stop", 3), "field stop"},
+      {with("stop", Json::array({1})), "field stop[0]"},
+      {with("stream", "yes"), "field stream: must be"},
+      {with("seed", "x"), "field seed"},
+      {with("logprobs", 100), "field logprobs"},
+      {with("logit_bias", Json::array()), "field logit_bias"},
+      {with("logit_bias", {{"x", 1}}), "field logit_bias.x"},
+      {with("logit_bias", {{"999999", 1}}), "field logit_bias.999999"},
+      {with("response_format", {{"type", "xml"}}), "field response_format.type"},
+      {with("response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", {{"pattern", "a"}}}}}}),
+       "keyword 'pattern' is not supported"},
+      {with("grammar", "root ::= x"), "names the rule 'x', which does not exist"},
+      {with("echo", true), "field echo: is not supported"},
+      {with("prompt", Json::array({1, 2, 1000000})), "field prompt[2]"},
+      {with("prompt", Json::array()), "the prompt is empty"},
+      {with("prompt", std::vector<int>(5000, 1)), "the context of the model has 1024"},
+      {with("max_tokens", 5000), "positions"},
+      {Json::object(), "prompt"},
+      {Json::array(), "is not a JSON object"},
+  };
+  for (const auto& [body, what] : rows) {
+    const auto result = server().post(completions, body);
+    ASSERT_TRUE(result) << body;
+    EXPECT_EQ(result->status, 400) << body.dump().substr(0, 100);
+    const Json error = Json::parse(result->body)["error"];
+    EXPECT_EQ(error["type"], "invalid_request_error");
+    EXPECT_THAT(error["message"].get<std::string>(), HasSubstr(what));
+  }
+  const auto raw = [&](const std::string& body) {
+    const auto result = server().client().Post(completions, body, "application/json");
+    return result ? result->status : 0;
+  };
+  EXPECT_EQ(raw("{"), 400);
+  EXPECT_EQ(raw("\xFF"), 400);
+  EXPECT_EQ(raw(R"({"prompt":"a","prompt":"b"})"), 400);
+  EXPECT_EQ(raw(std::string(100000, '[')), 400);
+  EXPECT_EQ(raw(std::string(9 << 20, ' ')), 413);
+  EXPECT_EQ(server().client().Get("/nothing")->status, 404);
+  EXPECT_THAT(server().client().Get("/nothing")->body, HasSubstr("there is no such path"));
+  const std::vector<std::pair<Json, std::string>> chat_rows = {
+      {{{"messages", "hi"}}, "field messages"},
+      {{{"messages", Json::array()}}, "is empty"},
+      {{{"messages", {{{"role", "king"}, {"content", "x"}}}}}, "field messages[0].role"},
+      {{{"messages", {{{"role", "user"}, {"content", 5}}}}}, "field messages[0].content"},
+      {{{"messages", {{{"role", "user"}, {"content", {{{"type", "image_url"}}}}}}}}, "is not text"},
+      {{{"messages", {{{"role", "user"}, {"content", "x"}}}}, {"tools", {{{"type", "function"}}}}}, "field tools"},
+      {{{"messages", {{{"role", "user"}, {"content", "x"}}}}, {"top_logprobs", 3}}, "needs logprobs"},
+  };
+  for (const auto& [body, what] : chat_rows) {
+    const auto result = server().post(chats, body);
+    EXPECT_EQ(result->status, 400) << body;
+    EXPECT_THAT(result->body, HasSubstr(what));
+  }
+}
+
+TEST(Server, TokenizesAndDetokenizes) {
+  const Json tokens = server().answer("/tokenize", {{"content", "Once upon a time"}})["tokens"];
+  EXPECT_GT(tokens.size(), 2);
+  EXPECT_EQ(server().answer("/detokenize", {{"tokens", tokens}})["content"], "Once upon a time");
+  EXPECT_EQ(server().post("/detokenize", {{"tokens", {-1}}})->status, 400);
+}
+
+TEST(Server, ModelsHealthMetricsAndThePageAreThere) {
+  const auto get = [](const std::string& path) { return server().client().Get(path); };
+  EXPECT_EQ(Json::parse(get("/v1/models")->body)["data"][0]["id"], "tale");
+  EXPECT_EQ(get("/health")->status, 200);
+  EXPECT_THAT(get("/")->body, HasSubstr("<title>"));
+  EXPECT_THAT(get("/metrics")->body, HasSubstr("# TYPE draftproof_token_seconds histogram"));
+}
+
+TEST(Server, AsksForAKeyWhereThereAreSome) {
+  const RunningServer locked({.draft = "none", .api_keys = {"secret", "other"}});
+  const Json body = {{"prompt", "Once"}, {"max_tokens", 2}};
+  EXPECT_EQ(locked.post(completions, body)->status, 401);
+  EXPECT_THAT(locked.post(completions, body)->body, HasSubstr("authentication_error"));
+  for (const auto& [key, status] : std::vector<std::pair<std::string, int>>{{"secret", 200}, {"other", 200},
+                                                                            {"secre", 401}, {"", 401}}) {
+    auto client = locked.client();
+    client.set_bearer_token_auth(key.c_str());
+    EXPECT_EQ(client.Post(completions, body.dump(), "application/json")->status, status) << key;
+  }
+  EXPECT_EQ(locked.client().Get("/health")->status, 200);
+}
+
+TEST(Server, WhenFullSaysSoAndWhenToComeBack) {
+  const RunningServer small({.limits = {.rows_per_pass = 64, .running_max = 1}, .waiting_max = 0});
+  const Json longest = {{"prompt", "Once"}, {"max_tokens", 1000}, {"ignore_eos", true}};
+  auto running = std::async(std::launch::async, [&] { return small.post(completions, longest)->status; });
+  while (small.metric("draftproof_answers_running") < 1) std::this_thread::yield();
+  const auto refused = small.post(completions, longest);
+  EXPECT_EQ(refused->status, 429);
+  EXPECT_EQ(refused->get_header_value("Retry-After"), "1");
+  EXPECT_THAT(refused->body, HasSubstr("rate_limit_error"));
+  EXPECT_EQ(running.get(), 200);
+  EXPECT_EQ(small.post(completions, {{"prompt", "Once"}, {"max_tokens", 2}})->status, 200);
+}
+
+TEST(Server, WhenDrainedEndsWhatRunsAndRefusesWhatIsNew) {
+  RunningServer draining({.draft = "none"});
+  const Json longest = {{"prompt", "Once"}, {"max_tokens", 1000}, {"ignore_eos", true}, {"temperature", 0}};
+  auto running = std::async(std::launch::async, [&] { return draining.answer(completions, longest); });
+  while (draining.metric("draftproof_answers_running") < 1) std::this_thread::yield();
+  draining.drain();
+  EXPECT_EQ(draining.client().Get("/health")->status, 503);
+  EXPECT_EQ(draining.post(completions, longest)->status, 503);
+  const Json whole = running.get();
+  EXPECT_EQ(whole["usage"]["completion_tokens"], 1000);
+  EXPECT_EQ(whole["choices"][0]["finish_reason"], "length");
+}
+
+TEST(Server, AnAnswerIsCancelledSoonAfterItsClientHasGone) {
+  const RunningServer running({.draft = "none"});
+  const Json longest = {{"prompt", "Once"}, {"max_tokens", 1000}, {"ignore_eos", true}, {"stream", true}};
+  for (int client = 0; client < 4; ++client) {
+    std::size_t bytes = 0;
+    httplib::Request request;
+    request.method = "POST";
+    request.path = completions;
+    request.body = longest.dump();
+    request.set_header("Content-Type", "application/json");
+    request.content_receiver = [&](const char*, std::size_t more, std::uint64_t, std::uint64_t) {
+      bytes += more;
+      return bytes < 3000;  // then the connection is closed
+    };
+    auto going = running.client();
+    EXPECT_FALSE(going.send(request));
+  }
+  for (int wait = 0; wait < 500 && running.metric("draftproof_answers_total{outcome=\"cancelled\"}") < 4; ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(running.metric("draftproof_answers_total{outcome=\"cancelled\"}"), 4);
+  EXPECT_EQ(running.metric("draftproof_answers_running"), 0);
+}
+
+TEST(Server, AnswersAreRightWithAQuarterOfTheMemoryThatTheyAskFor) {
+  const RunningServer roomy;
+  ModelFiles files(models + "tale-target");
+  const CacheCost cost = [&] {
+    Engine engine(files, LoadOptions(kernels_by_name("")));
+    const std::string draft = "dflash:" + models + "tale-dflash";
+    PhiloxSource none(0);
+    Request request;
+    request.prompt = {1};
+    request.max_new_tokens = 1;
+    return engine.open(request, {}, draft, matching, none).cost;
+  }();
+  const int positions = 300;
+  const RunningServer tight(
+      {.limits = {.rows_per_pass = 64, .running_max = 8, .cache_bytes = cost.of(positions) * 2}, .prefix_bytes = 0});
+  std::vector<std::future<std::pair<Json, Json>>> answers;
+  for (int i = 0; i < 8; ++i) {
+    answers.push_back(std::async(std::launch::async, [&, i] {
+      const Json request = told({{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", i}, {"max_tokens", 250},
+                                 {"ignore_eos", true}}, i % 2 == 0);
+      return std::pair(content(tight.answer(completions, request)), content(roomy.answer(completions, request)));
+    }));
+  }
+  for (auto& answer : answers) {
+    const auto [found, expected] = answer.get();
+    EXPECT_EQ(found, expected);
+  }
+  EXPECT_GT(tight.metric("draftproof_preemptions_total"), 0);
+  const auto never = tight.post(completions, {{"prompt", "Once"}, {"max_tokens", 900}});
+  EXPECT_EQ(never->status, 400);
+  EXPECT_THAT(never->body, HasSubstr("all caches together may have"));
+}
+
+}  // namespace
+}  // namespace draftproof::serve::server_test
