@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// The page in a browser, before the real server: it compares a plain and a speculative answer, and sees when they
+// differ. A server in front of the real one adds a picture that takes until the answers have come, because the browser
+// prints the page once it is loaded; and it can change an answer.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+
+#include "serve/page.h"
+#include "tests/serve/running_server.h"
+
+namespace draftproof::serve::page_test {
+namespace {
+
+using testing::HasSubstr;
+
+class FrontServer {
+ public:
+  /// `answers`: that the page asks for. `change`: what becomes of the second of them.
+  FrontServer(const RunningServer& behind, int answers, std::function<std::string(std::string)> change)
+      : answers_(answers) {
+    http_.Get("/", [](const httplib::Request&, httplib::Response& response) {
+      std::string html(page());
+      const auto replace = [&](const std::string& what, const std::string& with) {
+        const std::size_t at = html.find(what);
+        ASSERT_NE(at, std::string::npos);
+        html.replace(at, what.size(), with);
+      };
+      replace("connect-src 'self'", "connect-src 'self'; img-src 'self'");
+      replace("</html>", "<img src=\"/wait\" alt=\"\"></html>");
+      response.set_content(html, "text/html; charset=utf-8");
+    });
+    http_.Get("/wait", [this](const httplib::Request&, httplib::Response& response) {
+      for (int i = 0; i < 300 && told_ < answers_; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      response.status = 404;
+    });
+    http_.Get("/v1/models", [&behind](const httplib::Request&, httplib::Response& response) {
+      response.set_content(behind.client().Get("/v1/models")->body, "application/json");
+    });
+    http_.Post("/v1/chat/completions", [this, &behind, change](const httplib::Request& request,
+                                                               httplib::Response& response) {
+      std::string body = behind.client().Post(request.path, request.body, "application/json")->body;
+      if (++told_ == 2 && change) body = change(std::move(body));
+      response.set_content(body, "text/event-stream");
+    });
+    port_ = http_.bind_to_any_port("127.0.0.1");
+    thread_ = std::thread([this] { http_.listen_after_bind(); });
+  }
+  ~FrontServer() {
+    http_.stop();
+    thread_.join();
+  }
+
+  /// The page once it has loaded, with what its script has made of it.
+  std::string shown(const std::string& hash) const {
+    const std::string command = "chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --dump-dom "
+                                "'http://127.0.0.1:" + std::to_string(port_) + "/#" + hash + "' 2>/dev/null";
+    std::string page;
+    FILE* const pipe = popen(command.c_str(), "r");
+    std::array<char, 4096> buffer{};
+    while (const std::size_t size = std::fread(buffer.data(), 1, buffer.size(), pipe)) page.append(buffer.data(), size);
+    pclose(pipe);
+    return page;
+  }
+
+ private:
+  int answers_;
+  httplib::Server http_;
+  std::atomic<int> told_{0};
+  int port_ = 0;
+  std::thread thread_;
+};
+
+bool has_chromium() {
+  const bool found = std::system("command -v chromium >/dev/null 2>&1") == 0;
+  EXPECT_TRUE(found) << "chromium is missing; install the Debian package chromium, or run `make test-slow`, which does";
+  return found;
+}
+
+TEST(PageSlow, ComparesAPlainAndASpeculativeAnswer) {
+  if (!has_chromium()) return;
+  const RunningServer server;
+  EXPECT_THAT(FrontServer(server, 2, {}).shown("compare-run"),
+              HasSubstr("class=\"equal\">equal, bit for bit: "));
+}
+
+TEST(PageSlow, SeesATokenALogprobAndAnEndThatDiffer) {
+  if (!has_chromium()) return;
+  const RunningServer server;
+  const auto replaced = [](std::string what, std::string with) {
+    return [=](std::string body) {
+      const std::size_t at = body.find(what, body.size() / 2);
+      EXPECT_NE(at, std::string::npos) << what;
+      return at == std::string::npos ? body : body.replace(at, what.size(), with);
+    };
+  };
+  EXPECT_THAT(FrontServer(server, 2, replaced("\"tokens\":[{\"id\":", "\"tokens\":[{\"id\":9")).shown("compare-run"),
+              HasSubstr("class=\"different\">token "));
+  EXPECT_THAT(FrontServer(server, 2, replaced("\"logprob\":-", "\"logprob\":-1")).shown("compare-run"),
+              HasSubstr("class=\"different\">the logprobs of token "));
+  EXPECT_THAT(FrontServer(server, 2, replaced("data: [DONE]", "")).shown("compare-run"),
+              HasSubstr("not compared: a run has not come to its end"));
+}
+
+TEST(PageSlow, ShowsWhichTokensWereDraftedAndWritesTextAsText) {
+  if (!has_chromium()) return;
+  const RunningServer server;
+  const std::string shown = FrontServer(server, 1, {}).shown("tokens,ask=%3Cimg src=x onerror=alert(1)%3E tell me");
+  EXPECT_THAT(shown, HasSubstr("&lt;img src=x onerror=alert(1)&gt; tell me"));
+  EXPECT_THAT(shown, HasSubstr("<span class=\"accepted\" title=\"token "));
+  EXPECT_THAT(shown, HasSubstr("<span class=\"own\" title=\"token "));
+  EXPECT_THAT(shown, HasSubstr(" tokens a round, draft tokens accepted: "));
+}
+
+}  // namespace
+}  // namespace draftproof::serve::page_test
