@@ -390,8 +390,8 @@ void EndpointProof::report() const {
   if (divergences_.empty()) {
     fmt::print("{}\n", proven());
   } else {
-    fmt::print("{} of {} differ from plain decoding.\n", counted(divergences_.size(), "answer"),
-               grouped(whole_ + cancelled_));
+    fmt::print("{} of {} answers differ from plain decoding of {}.\n", grouped(divergences_.size()),
+               grouped(whole_ + cancelled_), common_.target);
   }
   fmt::print("Meanwhile, as the server counts:\n{}", exercised());
   for (std::size_t i = 0; i < divergences_.size() && i < divergences_shown; ++i) {
