@@ -1,14 +1,19 @@
 # Two commands do everything on a fresh Debian 12: `make demo` and `make test`. Both install what is missing, build in
-# build/ and run; both can be run again.
+# build/ and run; both can be run again. `make serve-demo` does the same with a server and three clients.
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: demo test test-slow bench setup configure clean
+.PHONY: demo serve-demo test test-slow bench setup configure clean
 
 demo: configure
 	@echo "== building draftproof"
 	@cmake --build $(BUILD) --parallel $(JOBS) --target draftproof
 	@tools/demo.sh $(BUILD)/draftproof
+
+serve-demo: configure
+	@echo "== building draftproof"
+	@cmake --build $(BUILD) --parallel $(JOBS) --target draftproof
+	@tools/serve_demo.sh $(BUILD)/draftproof
 
 test: configure
 	@echo "== building draftproof and its tests"

@@ -46,7 +46,8 @@ class Client {
 
   /// Both throw Error when the server cannot be reached or the connection breaks.
   Reply get(const std::string& path);
-  /// `take`: where it is set and the status is 200, receives the events; once it wants no more, the connection is closed.
+  /// `take`: where it is set and the status is 200, receives the events; once it wants no more, the connection is
+  /// closed.
   Reply post(const std::string& path, const std::string& body, const EventReader::Take& take = {});
 
   /// "http://HOST:PORT"

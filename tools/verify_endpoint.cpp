@@ -104,7 +104,10 @@ struct ServerCounts {
 
 ServerCounts counts_of(serve::Client& client) {
   const serve::Reply reply = client.get("/metrics");
-  if (reply.status != 200) throw Error(fmt::format("{}/metrics answers with status {}", client.address(), reply.status));
+  if (reply.status != 200) {
+    throw Error(fmt::format("{}/metrics answers with status {}; give the address of `draftproof serve`",
+                            client.address(), reply.status));
+  }
   ServerCounts counts;
   std::stringstream lines(reply.body);
   for (std::string line; std::getline(lines, line);) {
@@ -130,7 +133,7 @@ ServerCounts counts_at_rest(serve::Client& client) {
 /// Asks one request, again while the server is full. `retries` counts that. `stopped`: nothing more is wanted.
 ReceivedAnswer ask(serve::Client& client, const EndpointRequest& request, const std::atomic<bool>& stopped,
                    std::atomic<int>& retries) {
-  constexpr int most_retries = 600;
+  constexpr int most_retries = 120;
   for (int tries = 0;; ++tries) {
     AnswerReader reader(request);
     const auto take = [&](std::string_view data) {
@@ -224,8 +227,8 @@ EndpointProof::EndpointProof(const CommonOptions& common, const EndpointOptions&
   LoadOptions load_options = layout_of(common.load_options);
   load_options.observer = progress_.observer();
   if (const std::string here = numerics_of(load_options); here != served_.numerics) {
-    throw Error(fmt::format("the server computes as \"{}\" and this command as \"{}\", which gives other bits; give the "
-                            "server's --kernels, --quantize and --kv", served_.numerics, here));
+    throw Error(fmt::format("the server computes as \"{}\" and this command as \"{}\", which gives other bits; give "
+                            "the server's --kernels, --quantize and --kv", served_.numerics, here));
   }
   if (Tokenizer::is_in(files_.target())) tokenizer_ = std::make_unique<Tokenizer>(Tokenizer::load(files_.target()));
   if (tokenizer_ && served_.chat) {
@@ -355,8 +358,9 @@ std::string EndpointProof::proven() const {
   std::string text = fmt::format("{} of {} tokens {} plain decoding, bit for bit", counted(whole_, "answer"),
                                  grouped(tokens_), whole_ == 1 ? "equals" : "equal");
   if (cancelled_ > 0) {
-    text += fmt::format("; {} cancelled {} of {} tokens {} of it", grouped(cancelled_), cancelled_ == 1 ? "one" : "ones",
-                        grouped(cancelled_tokens_), cancelled_ == 1 ? "is a beginning" : "are beginnings");
+    text += fmt::format("; {} cancelled {} of {} tokens {} of it", grouped(cancelled_),
+                        cancelled_ == 1 ? "one" : "ones", grouped(cancelled_tokens_),
+                        cancelled_ == 1 ? "is a beginning" : "are beginnings");
   }
   return text + ".";
 }
@@ -386,8 +390,8 @@ void EndpointProof::report() const {
   if (divergences_.empty()) {
     fmt::print("{}\n", proven());
   } else {
-    fmt::print("{} of {} differ from plain decoding.\n", counted(divergences_.size(), "answer"),
-               grouped(whole_ + cancelled_));
+    fmt::print("{} of {} answers differ from plain decoding of {}.\n", grouped(divergences_.size()),
+               grouped(whole_ + cancelled_), common_.target);
   }
   fmt::print("Meanwhile, as the server counts:\n{}", exercised());
   for (std::size_t i = 0; i < divergences_.size() && i < divergences_shown; ++i) {

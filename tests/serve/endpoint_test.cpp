@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: MIT
+// `draftproof verify --endpoint`: a right server passes, and a proxy before it that spoils one answer is caught at the
+// place where it did.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <atomic>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/tools/command.h"
+
+namespace draftproof::test::endpoint_test {
+namespace {
+
+using nlohmann::ordered_json;
+using testing::AllOf;
+using testing::Gt;
+using testing::HasSubstr;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+const std::string target = fixture("models/tale-target");
+const std::string dflash = "dflash:" + fixture("models/tale-dflash");
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// `draftproof serve`, as a user starts and ends it.
+class ServeProcess {
+ public:
+  explicit ServeProcess(const Words& more = {}) {
+    const Words words = Words{DRAFTPROOF_BINARY, "serve", target, "--port", "0", "--log-format", "none"} + more;
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    process_ = fork();
+    if (process_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGTERM);  // no test leaves a server behind
+      dup2(ends[1], STDOUT_FILENO);
+      close(ends[0]);
+      std::vector<char*> list;
+      for (const std::string& word : words) list.push_back(const_cast<char*>(word.c_str()));
+      list.push_back(nullptr);
+      execv(list[0], list.data());
+      _exit(127);
+    }
+    close(ends[1]);
+    std::string line;
+    for (char c = 0; read(ends[0], &c, 1) == 1 && c != '\n';) line += c;
+    close(ends[0]);
+    const std::string begin = "listening on ";
+    EXPECT_EQ(line.substr(0, begin.size()), begin);
+    url_ = line.substr(std::min(line.size(), begin.size()));
+  }
+  ~ServeProcess() { end(); }
+  ServeProcess(const ServeProcess&) = delete;
+  ServeProcess& operator=(const ServeProcess&) = delete;
+
+  const std::string& url() const { return url_; }
+  /// Returns the exit status after SIGTERM.
+  int end() {
+    if (process_ <= 0) return -1;
+    kill(process_, SIGTERM);
+    int status = 0;
+    waitpid(process_, &status, 0);
+    process_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  }
+
+ private:
+  pid_t process_ = -1;
+  std::string url_;
+};
+
+struct Verified {
+  Outcome outcome;
+  ordered_json json;  // null when it wrote none
+};
+
+Verified verify_endpoint(const std::string& url, const Words& more = {}) {
+  const Folder folder;
+  const std::string file = (folder.path() / "result.json").string();
+  Verified verified;
+  verified.outcome = run_command(Words{"verify", target, "--endpoint", url, "--json", file} + more);
+  if (const std::string text = text_of(file); !text.empty()) verified.json = ordered_json::parse(text);
+  return verified;
+}
+
+// A server that deserves it passes, and the report says what was exercised.
+
+TEST(Endpoint, AServerWithADraftPasses) {
+  ServeProcess server({"--draft", dflash});
+  const auto [outcome, json] = verify_endpoint(server.url(), {"--requests", "32", "--seed", "1"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("plain decoding, bit for bit"), HasSubstr("beginnings of it"),
+                                 HasSubstr("no choice was preempted")));
+  EXPECT_EQ(json["verdict"], "PASS_EXACT");
+  EXPECT_EQ(json["answers"].get<int>() + json["cancelled_answers"].get<int>(), 32);
+  EXPECT_THAT(json["cancelled_answers"].get<int>(), Gt(0));
+  EXPECT_THAT(json["logprobs"].get<int>(), Gt(0));
+  EXPECT_THAT(json["server"]["passes_shared_total"].get<int>(), Gt(0));
+  EXPECT_THAT(json["server"]["prompt_tokens_reused_total"].get<int>(), Gt(0));
+  EXPECT_THAT(json["server"]["draft_rounds_accepted_total"].get<int>(), Gt(0));
+  EXPECT_THAT(json["server"]["cancelled"].get<int>(), Gt(0));
+  EXPECT_EQ(server.end(), 0);
+}
+
+TEST(Endpoint, PreemptedAnswersPass) {
+  ServeProcess server({"--draft", dflash, "--parallel", "4", "--kv-budget", "1MiB"});
+  const auto [outcome, json] = verify_endpoint(server.url(), {"--requests", "32", "--seed", "2"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(json["server"]["preemptions_total"].get<int>(), Gt(0));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("no choice was preempted")));
+}
+
+TEST(Endpoint, AServerWithoutADraftPassesAndTheReportSaysWhatDidNotHappen) {
+  ServeProcess server({"--parallel", "1"});
+  const auto [outcome, json] = verify_endpoint(server.url(), {"--requests", "6", "--clients", "1"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("no pass was shared"), HasSubstr("no draft token was accepted")));
+}
+
+TEST(Endpoint, AFullServerIsAskedAgain) {
+  ServeProcess server({"--parallel", "1", "--waiting-max", "6"});
+  const auto [outcome, json] =
+      verify_endpoint(server.url(), {"--requests", "12", "--clients", "6", "--max-new-tokens", "200"});
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(json["told_to_come_back"].get<int>(), Gt(0));
+}
+
+// Mutants.
+
+/// The events of a stream, without the last, [DONE].
+using Events = std::vector<ordered_json>;
+
+/// Stands before a right server and changes what it says.
+class Proxy {
+ public:
+  /// Spoils an answer, given what was asked; returns whether it did. `done`: whether [DONE] follows.
+  using SpoilStream = std::function<bool(const ordered_json& asked, Events& events, bool& done)>;
+  using SpoilWhole = std::function<bool(const ordered_json& asked, ordered_json& answer)>;
+
+  explicit Proxy(const std::string& upstream) : upstream_(upstream) {
+    std::signal(SIGPIPE, SIG_IGN);
+    const auto forward = [this](const httplib::Request& request, httplib::Response& response) {
+      httplib::Client client(upstream_);
+      const auto got = client.Get(request.path);
+      ASSERT_TRUE(got);
+      response.status = got->status;
+      response.set_content(request.path == "/v1/models" && models ? models(got->body) : got->body, "text/plain");
+    };
+    server_.Get("/v1/models", forward);
+    server_.Get("/metrics", forward);
+    server_.Post("/v1/.*", [this](const httplib::Request& request, httplib::Response& response) {
+      ++requests_;
+      httplib::Client client(upstream_);
+      const auto got = client.Post(request.path, request.body, "application/json");
+      ASSERT_TRUE(got);
+      response.status = got->status;
+      const ordered_json asked = ordered_json::parse(request.body);
+      response.set_content(asked.value("stream", false) ? spoiled_stream(asked, got->body)
+                                                        : spoiled_whole(asked, got->body), "text/plain");
+    });
+    port_ = server_.bind_to_any_port("127.0.0.1");
+    thread_ = std::thread([this] { server_.listen_after_bind(); });
+    while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ~Proxy() {
+    server_.stop();
+    thread_.join();
+  }
+
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  int spoiled_request() const { return spoiled_; }  // 0: none
+
+  SpoilStream stream;
+  SpoilWhole whole;
+  std::function<std::string(const std::string&)> models;
+  bool every_time = false;  // spoils the request again when it is asked again
+
+ private:
+  bool may_spoil(const ordered_json& asked) const { return spoiled_ == 0 || (every_time && asked == spoiled_one_); }
+  void spoil(const ordered_json& asked) {
+    if (spoiled_ == 0) spoiled_ = requests_.load();
+    spoiled_one_ = asked;
+  }
+
+  std::string spoiled_stream(const ordered_json& asked, const std::string& body) {
+    if (!stream || !may_spoil(asked)) return body;
+    Events events;
+    std::size_t at = 0;
+    for (std::size_t end = 0; (end = body.find("\n\n", at)) != std::string::npos; at = end + 2) {
+      const std::string data = body.substr(at + 6, end - at - 6);
+      if (data != "[DONE]") events.push_back(ordered_json::parse(data));
+    }
+    bool done = true;
+    if (!stream(asked, events, done)) return body;
+    spoil(asked);
+    std::string text;
+    for (const ordered_json& event : events) text += "data: " + event.dump() + "\n\n";
+    return text + (done ? "data: [DONE]\n\n" : "");
+  }
+  std::string spoiled_whole(const ordered_json& asked, const std::string& body) {
+    if (!whole || !may_spoil(asked)) return body;
+    ordered_json answer = ordered_json::parse(body);
+    if (!whole(asked, answer)) return body;
+    spoil(asked);
+    return answer.dump();
+  }
+
+  std::string upstream_;
+  httplib::Server server_;
+  std::thread thread_;
+  int port_ = 0;
+  std::atomic<int> requests_{0};
+  std::atomic<int> spoiled_{0};
+  ordered_json spoiled_one_;
+};
+
+constexpr int most_new_tokens = 24;
+
+/// Requests that are cancelled ask for the most tokens, and go on at the end of the text.
+bool may_be_cancelled(const ordered_json& asked) {
+  const char* const field = asked.contains("max_tokens") ? "max_tokens" : "max_completion_tokens";
+  return asked[field] == most_new_tokens && asked.contains("ignore_eos");
+}
+
+/// The events with rounds of choice 0.
+std::vector<std::size_t> rounds_of_first_choice(const Events& events) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (events[i].contains("round") && events[i]["choices"][0]["index"] == 0) places.push_back(i);
+  }
+  return places;
+}
+
+struct Mutants : testing::Test {
+  static void SetUpTestSuite() { server = new ServeProcess({"--draft", dflash}); }
+  static void TearDownTestSuite() { delete server; }
+
+  /// One client, so that the order of the requests is that of the plan.
+  Verified verify(const Words& more = {}) {
+    return verify_endpoint(proxy.url(), Words{"--requests", "16", "--clients", "1", "--max-new-tokens",
+                                              std::to_string(most_new_tokens), "--seed", "5"} + more);
+  }
+  /// Verifies, and returns the only divergence, which is in the request that was spoiled.
+  ordered_json caught(const std::string& what) {
+    const auto [outcome, json] = verify();
+    EXPECT_GT(proxy.spoiled_request(), 0) << "no request of the plan is of the kind that the mutant spoils";
+    EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
+    if (!json.contains("divergences") || json["divergences"].size() != 1) {
+      ADD_FAILURE() << json.dump(2);
+      return ordered_json::object();
+    }
+    EXPECT_EQ(json["verdict"], "BUG_PROVEN");
+    const ordered_json found = json["divergences"][0];
+    EXPECT_EQ(found["request"], proxy.spoiled_request());
+    EXPECT_EQ(found["what"], what);
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("\n  curl -sN " + proxy.url() + found["path"].get<std::string>() + " "),
+                                   HasSubstr(proxy.every_time ? "is wrong too" : "its answer is right")));
+    return found;
+  }
+
+  static ServeProcess* server;
+  Proxy proxy{server->url()};
+};
+ServeProcess* Mutants::server = nullptr;
+
+TEST_F(Mutants, NoMutantNoDivergence) {
+  const auto [outcome, json] = verify();
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(json["divergences"].size(), 0);
+}
+
+TEST_F(Mutants, AWrongToken) {
+  int right = 0;
+  std::size_t place = 0;
+  proxy.stream = [&](const ordered_json& asked, Events& events, bool&) {
+    const auto rounds = rounds_of_first_choice(events);
+    if (may_be_cancelled(asked) || rounds.size() < 3) return false;
+    place = events[rounds[0]]["round"]["tokens"].size() + events[rounds[1]]["round"]["tokens"].size();
+    ordered_json& token = events[rounds[2]]["round"]["tokens"][0]["id"];
+    right = token.get<int>();
+    token = (right + 1) % 2048;
+    return true;
+  };
+  proxy.every_time = true;
+  const ordered_json found = caught("token");
+  EXPECT_EQ(found["choice"], 0);
+  EXPECT_EQ(found["token"], place);
+  EXPECT_EQ(found["expected"].get<std::string>().find(std::to_string(right) + " "), 0);
+  EXPECT_EQ(found["received"].get<std::string>().find(std::to_string((right + 1) % 2048) + " "), 0);
+}
+
+TEST_F(Mutants, AWrongTokenOfAWholeAnswer) {
+  std::size_t choice = 0;
+  proxy.whole = [&](const ordered_json&, ordered_json& answer) {
+    if (answer["choices"].size() < 2) return false;
+    choice = answer["choices"].size() - 1;
+    ordered_json& token = answer["choices"][choice]["rounds"][0]["tokens"][0]["id"];
+    token = (token.get<int>() + 1) % 2048;
+    return true;
+  };
+  const ordered_json found = caught("token");
+  EXPECT_EQ(found["choice"], choice);
+  EXPECT_EQ(found["token"], 0);
+}
+
+TEST_F(Mutants, AWrongTokenAtTheBeginningOfACancelledAnswer) {
+  proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
+    if (!may_be_cancelled(asked) || !events[0].contains("round")) return false;
+    ordered_json& token = events[0]["round"]["tokens"][0]["id"];
+    token = (token.get<int>() + 1) % 2048;
+    return true;
+  };
+  EXPECT_EQ(caught("token")["token"], 0);
+}
+
+TEST_F(Mutants, ALogprobThatIsOneUlpOff) {
+  std::size_t place = 0;
+  proxy.stream = [&](const ordered_json& asked, Events& events, bool&) {
+    const auto rounds = rounds_of_first_choice(events);
+    if (!asked.contains("logprobs") || asked.contains("messages") || may_be_cancelled(asked) || rounds.size() < 2) {
+      return false;
+    }
+    place = events[rounds[0]]["round"]["tokens"].size();
+    ordered_json& logprob = events[rounds[1]]["choices"][0]["logprobs"]["token_logprobs"][0];
+    logprob = std::nextafter(logprob.get<double>(), -std::numeric_limits<double>::infinity());
+    return true;
+  };
+  EXPECT_EQ(caught("logprobs")["token"], place);
+}
+
+TEST_F(Mutants, AWrongFinishReason) {
+  proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
+    if (may_be_cancelled(asked)) return false;
+    for (ordered_json& event : events) {
+      if (event["choices"].empty() || event["choices"][0]["finish_reason"].is_null()) continue;
+      ordered_json& reason = event["choices"][0]["finish_reason"];
+      reason = reason == "length" ? "stop" : "length";
+      return true;
+    }
+    return false;
+  };
+  caught("finish reason");
+}
+
+TEST_F(Mutants, ADroppedChunk) {
+  std::size_t place = 0;
+  proxy.stream = [&](const ordered_json& asked, Events& events, bool&) {
+    const auto rounds = rounds_of_first_choice(events);
+    if (may_be_cancelled(asked) || rounds.size() < 3) return false;
+    const ordered_json& dropped = events[rounds[1]]["round"]["tokens"];
+    const ordered_json& next = events[rounds[2]]["round"]["tokens"];
+    if (dropped[0]["id"] == next[0]["id"]) return false;  // would be seen later
+    place = events[rounds[0]]["round"]["tokens"].size();
+    events.erase(events.begin() + static_cast<std::ptrdiff_t>(rounds[1]));
+    return true;
+  };
+  EXPECT_EQ(caught("token")["token"], place);
+}
+
+TEST_F(Mutants, AnAnswerThatEndsEarly) {
+  std::size_t place = 0;
+  proxy.stream = [&](const ordered_json& asked, Events& events, bool&) {
+    const auto rounds = rounds_of_first_choice(events);
+    if (may_be_cancelled(asked) || rounds.size() < 2) return false;
+    place = 0;
+    for (std::size_t i = 0; i + 1 < rounds.size(); ++i) place += events[rounds[i]]["round"]["tokens"].size();
+    events.erase(events.begin() + static_cast<std::ptrdiff_t>(rounds.back()));
+    return true;
+  };
+  const ordered_json found = caught("token");
+  EXPECT_EQ(found["token"], place);
+  EXPECT_EQ(found["received"], "the end");
+}
+
+TEST_F(Mutants, AStreamWithoutItsEnd) {
+  proxy.stream = [](const ordered_json& asked, Events&, bool& done) {
+    done = false;
+    return !may_be_cancelled(asked);
+  };
+  caught("end of the stream");
+}
+
+TEST_F(Mutants, AWrongText) {
+  proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
+    const auto rounds = rounds_of_first_choice(events);
+    if (may_be_cancelled(asked) || asked.contains("messages") || rounds.empty()) return false;
+    ordered_json& text = events[rounds[0]]["choices"][0]["text"];
+    text = text.get<std::string>() + "!";
+    return true;
+  };
+  caught("text");
+}
+
+TEST_F(Mutants, APromptThatWasReadDifferently) {
+  proxy.whole = [](const ordered_json&, ordered_json& answer) {
+    ordered_json& tokens = answer["usage"]["prompt_tokens"];
+    tokens = tokens.get<int>() + 1;
+    return true;
+  };
+  caught("number of prompt tokens");
+}
+
+// What is no answer proves nothing: one sentence, and the exit code for bad input.
+
+TEST_F(Mutants, BrokenJsonIsRefused) {
+  proxy.whole = [](const ordered_json&, ordered_json& answer) {
+    answer.erase("choices");
+    return true;
+  };
+  const auto [outcome, json] = verify();
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("the answer to request " + std::to_string(proxy.spoiled_request()) + " is not"));
+}
+
+TEST_F(Mutants, AServerOfAnotherNumericsClassIsRefused) {
+  proxy.models = [](const std::string& body) {
+    ordered_json models = ordered_json::parse(body);
+    models["data"][0]["numerics"] = "canonical, quantize q8";
+    return models.dump();
+  };
+  const auto [outcome, json] = verify();
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("\"canonical, quantize q8\""), HasSubstr("--quantize")));
+}
+
+TEST_F(Mutants, AnotherServerIsRefused) {
+  proxy.models = [](const std::string&) { return R"({"object":"list","data":[{"id":"gpt"}]})"; };
+  EXPECT_EQ(verify().outcome.status, 3);
+  proxy.models = [](const std::string&) { return "<html>"; };
+  EXPECT_EQ(verify().outcome.status, 3);
+}
+
+TEST(Endpoint, WhatCannotBeAskedIsRefusedInOneSentence) {
+  const auto refused = [](const Words& words, const std::string& sentence) {
+    const Outcome outcome = run_command(Words{"verify", target} + words);
+    EXPECT_EQ(outcome.status, 3);
+    EXPECT_THAT(outcome.err, HasSubstr(sentence));
+  };
+  refused({"--endpoint", "http://127.0.0.1:1"}, "cannot be reached");
+  refused({"--endpoint", "ftp://127.0.0.1"}, "is not the address of a server");
+  refused({"--endpoint", "http://127.0.0.1:1", "--draft", "suffix"}, "--draft does nothing with --endpoint");
+  refused({"--endpoint", "http://127.0.0.1:1", "--top-k", "3"}, "--top-k does nothing with --endpoint");
+  refused({"--clients", "3"}, "--endpoint");
+}
+
+TEST(Endpoint, AKeyIsSent) {
+  const Folder folder;
+  put(folder.path() / "keys", "secret\n");
+  ServeProcess server({"--api-key-file", (folder.path() / "keys").string()});
+  EXPECT_EQ(verify_endpoint(server.url(), {"--requests", "2"}).outcome.status, 3);
+  const auto [outcome, json] = verify_endpoint(server.url(), {"--requests", "2", "--api-key", "secret"});
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+}
+
+}  // namespace
+}  // namespace draftproof::test::endpoint_test
