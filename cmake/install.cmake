@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/draftproof)
-install(TARGETS draftproof RUNTIME)
+install(TARGETS draftproof RUNTIME COMPONENT command)
 set(libraries kernels base formats text chat caches acceptance grammar models drafts decoding oracle report spectrace)
 list(TRANSFORM libraries PREPEND draftproof_)
 install(TARGETS ${libraries} EXPORT draftproof-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/draftproof)
@@ -21,11 +21,11 @@ install(FILES cmake/draftproof-config.cmake ${CMAKE_BINARY_DIR}/draftproof-confi
 set(generated ${CMAKE_BINARY_DIR}/generated)
 function(draftproof_installs_output file destination)
   install(CODE "execute_process(COMMAND \"$<TARGET_FILE:draftproof>\" ${ARGN}
-                                OUTPUT_FILE \"${generated}/${file}\" COMMAND_ERROR_IS_FATAL ANY)")
-  install(FILES ${generated}/${file} DESTINATION ${destination})
+                                OUTPUT_FILE \"${generated}/${file}\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT command)
+  install(FILES ${generated}/${file} DESTINATION ${destination} COMPONENT command)
 endfunction()
 file(MAKE_DIRECTORY ${generated})
-draftproof_installs_output(draftproof.1 ${CMAKE_INSTALL_MANDIR}/man1 man)
+draftproof_installs_output(draftproof.1.gz ${CMAKE_INSTALL_MANDIR}/man1 man COMMAND gzip -9n)
 draftproof_installs_output(draftproof ${CMAKE_INSTALL_DATADIR}/bash-completion/completions completion bash)
 draftproof_installs_output(_draftproof ${CMAKE_INSTALL_DATADIR}/zsh/site-functions completion zsh)
 draftproof_installs_output(draftproof.fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d completion fish)

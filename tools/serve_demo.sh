@@ -22,7 +22,8 @@ fail() {
 }
 
 echo "== starting the server"
-"$draftproof" serve $models/tale-target --draft dflash:$models/tale-dflash --draft-max 5 --port 0 --log-format none >"$files/server" &
+"$draftproof" serve $models/tale-target --draft dflash:$models/tale-dflash --draft-max 5 --port 0 --log-format none \
+  >"$files/server" &
 server=$!
 address=
 tries=0

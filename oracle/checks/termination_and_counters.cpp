@@ -42,7 +42,8 @@ class RunCheck {
     expect(done.prompt == asked_.prompt && done.sampling == asked_.sampling && done.stops == asked_.stops &&
                done.max_new_tokens == asked_.max_new_tokens && done.sequence == asked_.sequence &&
                done.logprobs == asked_.logprobs && done.top_logprobs == asked_.top_logprobs &&
-               done.context_shift == asked_.context_shift,
+               done.context_shift == asked_.context_shift && done.constraint == asked_.constraint &&
+               done.constrained_prompt == asked_.constrained_prompt,
            "the given request", "another request was run", record);
     const Execution& execution = trace_.execution;
     expect(execution.prefill_chunk == variation_.prefill_chunk &&

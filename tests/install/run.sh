@@ -46,7 +46,7 @@ refused '[n = 0](draftproof::RandomSource&) mutable { return n++; }' "pass a mut
 refused '[](draftproof::RandomSource&) { return 0.5; }' "a token, which is an integer"
 
 "$folder/prefix/bin/draftproof" --version
-for file in man/man1/draftproof.1 bash-completion/completions/draftproof zsh/site-functions/_draftproof \
+for file in man/man1/draftproof.1.gz bash-completion/completions/draftproof zsh/site-functions/_draftproof \
   fish/vendor_completions.d/draftproof.fish; do
   test -s "$folder/prefix/share/$file"
 done

@@ -13,6 +13,7 @@
 
 #include "oracle/checks/checks.h"
 #include "zoo/zoo_subject.h"
+#include "zoo/constraint.h"
 
 namespace draftproof::tampering_test {
 namespace {
@@ -261,6 +262,13 @@ const std::vector<TraceField>& trace_fields() {
        [](Trace& trace, std::size_t place) { return trace.request.logprobs = true, place < 1; }},
       {"request.context_shift", {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return trace.request.context_shift = {8, 0, 1}, place < 1; }},
+      {"request.constraint", {{&termination_and_counters}},
+       [](Trace& trace, std::size_t place) {
+         trace.request.constraint = zoo::zoo_constraint(6, 100);
+         return place < 1;
+       }},
+      {"request.constrained_prompt", {{&termination_and_counters}},
+       [](Trace& trace, std::size_t place) { return ++trace.request.constrained_prompt, place < 1; }},
       {"request.top_logprobs", {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return ++trace.request.top_logprobs, place < 1; }},
       {"kernels", {{&termination_and_counters}},
@@ -335,6 +343,7 @@ constexpr Unclaimed unclaimed[] = {
     {"costs", "why proposals have their lengths; every length is right"},
     {"proposal.asked", "why proposals have their lengths; every length is right"},
     {"proposal.cut", "draft tokens that were not verified; they decide nothing"},
+    {"proposal.forced", "draft tokens that no draft proposed; they are verified like the others"},
     {"reused", "what a prefix cache saved; prefix_reuse compares the rest"},
     {"rows", "evidence for a trace file, recorded on request; there `trace check` holds it to targets"},
     {"statistics.prompt_seconds", "a clock says nothing about results"},
@@ -350,7 +359,7 @@ std::set<std::string> all_fields() {
   [[maybe_unused]] const auto& [request, execution, kernels, threads, costs, reused, output, finish, rounds, statistics,
                                 draft_times, final_length, final_cache, final_draft] = trace;
   [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs,
-                                asked_top_logprobs, context_shift] = request;
+                                asked_top_logprobs, context_shift, constraint, constrained_prompt] = request;
   [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
   [[maybe_unused]] const auto& [all_rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial,
                                 redecoded, prompt_seconds, target_seconds, draft_seconds,
@@ -359,17 +368,17 @@ std::set<std::string> all_fields() {
   [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, logprobs,
                                 top_logprobs, logits, targets, rows, cache, draft, cache_length,
                                 positions_before, draft_positions] = round;
-  [[maybe_unused]] const auto& [tokens, drawn_from, depths, asked, cut] = proposal;
+  [[maybe_unused]] const auto& [tokens, drawn_from, depths, asked, cut, forced] = proposal;
   [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
   return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "execution.draft_max",
           "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs",
-          "request.top_logprobs", "request.context_shift", "kernels", "threads", "costs", "reused", "output", "finish",
+          "request.top_logprobs", "request.context_shift", "request.constraint", "request.constrained_prompt", "kernels", "threads", "costs", "reused", "output", "finish",
           "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted", "statistics.accepted",
           "statistics.mismatches", "statistics.all_accepted", "statistics.batched", "statistics.serial",
           "statistics.redecoded", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
           "statistics.validate_seconds", "draft_times", "final_length", "final_cache", "final_draft",
           "position", "anchor", "proposal.tokens", "proposal.drawn_from", "proposal.depths", "proposal.asked",
-          "proposal.cut", "verdict.accepted", "verdict.next", "verdict.last", "emitted", "accepted",
+          "proposal.cut", "proposal.forced", "verdict.accepted", "verdict.next", "verdict.last", "emitted", "accepted",
           "logprobs", "top_logprobs", "logits", "targets", "rows", "cache", "draft", "cache_length",
           "positions_before", "draft_positions"};
 }

@@ -100,7 +100,7 @@ Verified verify_endpoint(const std::string& url, const Words& more = {}) {
 // A server that deserves it passes, and the report says what was exercised.
 
 TEST(Endpoint, AServerWithADraftPasses) {
-  ServeProcess server({"--draft", dflash});
+  ServeProcess server({"--draft", dflash, "--draft-max", "5"});
   const auto [outcome, json] = verify_endpoint(server.url(), {"--requests", "32", "--seed", "1"});
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("plain decoding, bit for bit"), HasSubstr("beginnings of it"),
@@ -117,7 +117,7 @@ TEST(Endpoint, AServerWithADraftPasses) {
 }
 
 TEST(Endpoint, PreemptedAnswersPass) {
-  ServeProcess server({"--draft", dflash, "--parallel", "4", "--kv-budget", "1MiB"});
+  ServeProcess server({"--draft", dflash, "--draft-max", "5", "--parallel", "4", "--kv-budget", "1MiB"});
   const auto [outcome, json] = verify_endpoint(server.url(), {"--requests", "32", "--seed", "2"});
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(json["server"]["preemptions_total"].get<int>(), Gt(0));
@@ -246,7 +246,7 @@ std::vector<std::size_t> rounds_of_first_choice(const Events& events) {
 }
 
 struct Mutants : testing::Test {
-  static void SetUpTestSuite() { server = new ServeProcess({"--draft", dflash}); }
+  static void SetUpTestSuite() { server = new ServeProcess({"--draft", dflash, "--draft-max", "5"}); }
   static void TearDownTestSuite() { delete server; }
 
   /// One client, so that the order of the requests is that of the plan.
