@@ -139,6 +139,24 @@ TEST(Endpoint, AFullServerIsAskedAgain) {
   EXPECT_THAT(json["told_to_come_back"].get<int>(), Gt(0));
 }
 
+TEST(Endpoint, WhereTheTextOfATokenBeginsDoesNotDependOnTheRounds) {
+  ServeProcess server({"--draft", dflash});
+  httplib::Client client(server.url());
+  // A special token, which has no text, and more after it in the same round.
+  ordered_json asked = {{"prompt", {1296, 321,  6,    1014, 1483, 218, 752,  894, 1254, 583, 427,
+                                    1812, 1876, 913,  1496, 1689, 82,  1729, 1314, 1402, 281, 943,
+                                    152,  1834, 302,  1026, 1875, 879, 1293, 612, 544,  1941, 943}},
+                        {"seed", 3291180044284597}, {"max_tokens", 49}, {"ignore_eos", true},
+                        {"temperature", 0.8}, {"top_k", 7}, {"logprobs", 0}};
+  const auto offsets = [&] {
+    const auto reply = client.Post("/v1/completions", asked.dump(), "application/json");
+    return ordered_json::parse(reply->body)["choices"][0]["logprobs"]["text_offset"];
+  };
+  const ordered_json speculative = offsets();
+  asked["speculative"] = false;
+  EXPECT_EQ(speculative, offsets());
+}
+
 // Mutants.
 
 /// The events of a stream, without the last, [DONE].
