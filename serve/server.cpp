@@ -292,6 +292,10 @@ class Server::Http {
   /// else the response says why not.
   bool begin(Telling& telling, Response& response) {
     const Service::Asked asked = service_.ask(telling.question.job);
+    if (asked.refusal == Service::Refusal::never) {
+      fail(response, 400, "the request has more choices (n, for each prompt) than the server takes; ask for fewer");
+      return false;
+    }
     if (asked.refusal == Service::Refusal::full) {
       response.set_header("Retry-After", "1");
       fail(response, 429, "the server is full: as many requests as it takes are being answered or wait; ask again");

@@ -42,6 +42,7 @@ Service::Asked Service::ask(Job job) {
   const std::lock_guard lock(mutex_);
   if (draining()) return {Refusal::draining, nullptr};
   const int choices = static_cast<int>(job.choices.size());
+  if (choices > options_.limits.running_max + options_.waiting_max) return {Refusal::never, nullptr};
   if (choices_ + choices > options_.limits.running_max + options_.waiting_max) {
     metrics_.count_answer("full");
     return {Refusal::full, nullptr};

@@ -50,7 +50,7 @@ class Service {
 
   // Any thread.
 
-  enum class Refusal { none, full, draining };
+  enum class Refusal { none, full, draining, never };  // never: more choices than the server takes at all
   struct Asked {
     Refusal refusal = Refusal::none;
     std::shared_ptr<Answer> answer;  // nullptr when refused

@@ -281,6 +281,9 @@ TEST(Server, WhenFullSaysSoAndWhenToComeBack) {
   EXPECT_EQ(refused->get_header_value("Retry-After"), "1");
   EXPECT_THAT(refused->body, HasSubstr("rate_limit_error"));
   EXPECT_EQ(running.get(), 200);
+  const auto never = small.post(completions, {{"prompt", "Once"}, {"max_tokens", 2}, {"n", 2}});
+  EXPECT_EQ(never->status, 400);
+  EXPECT_THAT(never->body, HasSubstr("more choices"));
   EXPECT_EQ(small.post(completions, {{"prompt", "Once"}, {"max_tokens", 2}})->status, 200);
 }
 
