@@ -3,7 +3,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: demo serve-demo test test-slow bench setup configure clean
+.PHONY: demo serve-demo test test-slow bench package setup configure clean
 
 demo: configure
 	@echo "== building draftproof"
@@ -22,7 +22,7 @@ test: configure
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L fast
 
 test-slow: configure
-	@tools/install_packages.sh chromium g++-aarch64-linux-gnu qemu-user-static
+	@tools/install_packages.sh chromium dpkg-dev g++-aarch64-linux-gnu python3-venv qemu-user-static
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "== running the exhaustive tests"
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L slow
@@ -31,6 +31,11 @@ bench: configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target draftproof
 	@$(BUILD)/draftproof synth --shape qwen3-0.6b --type q8_0 $(BUILD)/qwen3-0.6b-q8_0.gguf
 	@$(BUILD)/draftproof bench decode $(BUILD)/qwen3-0.6b-q8_0.gguf
+
+package: configure
+	@tools/install_packages.sh dpkg-dev
+	@cmake --build $(BUILD) --parallel $(JOBS) --target draftproof
+	@cd $(BUILD) && cpack
 
 configure: setup
 	@test -f $(BUILD)/build.ninja || { echo "== configuring in $(BUILD)"; cmake -S . -B $(BUILD) -G Ninja > $(BUILD).log || { cat $(BUILD).log; exit 1; }; rm -f $(BUILD).log; }

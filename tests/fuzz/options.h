@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Command-line options of every fuzz target: [--seconds S] [--seed N] [FILE...]
+// Command-line options of every fuzz target: [--seconds S] [--rounds N] [--seed N] [FILE...]. A target that looks at
+// --rounds goes on until both are reached.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@ namespace draftproof {
 
 struct FuzzOptions {
   double seconds = 2;
+  long rounds = 0;
   std::uint64_t seed = 1;
   std::vector<std::filesystem::path> paths;
 };
@@ -22,6 +24,8 @@ inline FuzzOptions read_fuzz_options(int count, char** arguments) {
     const std::string argument = arguments[i];
     if (argument == "--seconds" && i + 1 < count) {
       options.seconds = std::strtod(arguments[++i], nullptr);
+    } else if (argument == "--rounds" && i + 1 < count) {
+      options.rounds = std::strtol(arguments[++i], nullptr, 10);
     } else if (argument == "--seed" && i + 1 < count) {
       options.seed = std::strtoull(arguments[++i], nullptr, 10);
     } else {

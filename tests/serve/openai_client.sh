@@ -1,0 +1,32 @@
+#!/bin/sh
+# The official OpenAI client for Python against a server on the shipped models. Needs a network once, to install the
+# client into a virtual environment; is skipped without. SPDX-License-Identifier: MIT
+#
+#     openai_client.sh BUILD DRAFTPROOF
+set -eu
+build=$1 draftproof=$2
+models=$(cd "$(dirname "$0")/../.." && pwd)/fixtures/models
+environment=$build/openai_client
+here=$(dirname "$0")
+
+skip() {
+  echo "skipped: $1" >&2
+  exit 77
+}
+[ -x "$environment/bin/python" ] || python3 -m venv "$environment" || skip "python3-venv is missing"
+"$environment/bin/python" -c 'import openai' 2>/dev/null || "$environment/bin/pip" install -q openai ||
+  skip "the client cannot be installed"
+
+files=$(mktemp -d)
+echo secret >"$files/keys"
+"$draftproof" serve "$models/tale-target" --draft "dflash:$models/tale-dflash" --draft-max 5 --port 0 --log-format none \
+  --api-key-file "$files/keys" >"$files/server" &
+server=$!
+trap 'kill "$server" 2>/dev/null || true; rm -rf "$files"' EXIT
+tries=0
+until grep -q "^listening on " "$files/server"; do
+  tries=$((tries + 1))
+  [ $tries -le 300 ] || { echo "the server does not listen after 30 seconds" >&2; exit 1; }
+  sleep 0.1
+done
+"$environment/bin/python" "$here/openai_client.py" "$(sed -n 's/^listening on //p' "$files/server")" secret
