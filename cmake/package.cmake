@@ -3,9 +3,9 @@
 # small model until it is told to serve another one.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME draftproof)
-set(CPACK_PACKAGE_CONTACT "the draftproof authors <draftproof@localhost>")
+set(CPACK_PACKAGE_CONTACT "the draftproof authors <noreply@draftproof.invalid>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "speculative decoding on CPUs that equals plain decoding, with proof")
-set(CPACK_PACKAGE_DESCRIPTION
+set(CPACK_COMPONENT_COMMAND_DESCRIPTION
     "Runs language models on CPUs: from the command line, as a chat, and as a server with the API of OpenAI.
 Small drafts make it faster, and the text stays that of the model, bit for bit; the command can prove it,
 of itself and of other engines.")
@@ -27,6 +27,10 @@ install(FILES packaging/draftproof.default DESTINATION /etc/default RENAME draft
         EXCLUDE_FROM_ALL)
 install(DIRECTORY fixtures/models/tale-target fixtures/models/tale-dflash
         DESTINATION ${CMAKE_INSTALL_DATADIR}/draftproof/models COMPONENT command EXCLUDE_FROM_ALL)
+set(changelog ${CMAKE_BINARY_DIR}/generated/changelog.gz)
+install(CODE "execute_process(COMMAND gzip -9nc ${CMAKE_SOURCE_DIR}/packaging/changelog OUTPUT_FILE ${changelog}
+                              COMMAND_ERROR_IS_FATAL ANY)" COMPONENT command EXCLUDE_FROM_ALL)
+install(FILES ${changelog} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/draftproof COMPONENT command EXCLUDE_FROM_ALL)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/draftproof RENAME copyright COMPONENT command
         EXCLUDE_FROM_ALL)
 include(CPack)

@@ -94,7 +94,8 @@ class GrammarCompiler {
     const auto root = names_.find("root");
     if (root == names_.end()) fail("has no rule named root");
     for (const auto& [name, rule] : names_) {
-      if (!defined_[static_cast<std::size_t>(rule)]) fail("names the rule " + in_quotes(name) + ", which does not exist");
+      if (defined_[static_cast<std::size_t>(rule)]) continue;
+      fail("names the rule " + in_quotes(name) + ", which does not exist");
     }
     grammar_.root_ = root->second;
     refuse_left_recursion();

@@ -85,7 +85,9 @@ class GrammarReader final : public ConstraintReader {
         continue;
       }
       path.push_back(next);
-      for (int at = node.tokens; at < nodes[i + 1].tokens; ++at) set.add(tokens_->tokens()[static_cast<std::size_t>(at)]);
+      for (int at = node.tokens; at < nodes[i + 1].tokens; ++at) {
+        set.add(tokens_->tokens()[static_cast<std::size_t>(at)]);
+      }
       ++i;
     }
     // A stop token ends an output and is no text, whatever its bytes are.

@@ -367,8 +367,10 @@ class SchemaCompiler {
       if (!found) return std::nullopt;
       return found->integer(-integer_max, integer_max) + step;
     };
-    for (const auto& least : {bound("minimum", 0), bound("exclusiveMinimum", 1)}) low = std::max(low, least.value_or(low));
-    for (const auto& most : {bound("maximum", 0), bound("exclusiveMaximum", -1)}) high = std::min(high, most.value_or(high));
+    for (const auto& one : {bound("minimum", 0), bound("exclusiveMinimum", 1)}) low = std::max(low, one.value_or(low));
+    for (const auto& one : {bound("maximum", 0), bound("exclusiveMaximum", -1)}) {
+      high = std::min(high, one.value_or(high));
+    }
     if (low > high) schema.fail("minimum and maximum allow no integer");
     if (low == -integer_max && high == integer_max) return "integer";
     std::string body;

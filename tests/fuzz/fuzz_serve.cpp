@@ -39,8 +39,9 @@ const std::vector<std::string> bodies = {
 const std::vector<std::string> paths = {"/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"};
 
 /// Pieces that take the place of others in JSON.
-const std::vector<std::string> pieces = {"null", "true", "-1", "1e999", "1.5", "\"\"", "[]", "{}", "9999999999999999999",
-                                         "\"\\ud800\"", "\xFF", "[[[[", "{\"a\":1,\"a\":2}", "0", "\"x\"", "NaN"};
+const std::vector<std::string> pieces = {
+    "null", "true", "-1", "1e999", "1.5", "\"\"", "[]", "{}", "9999999999999999999", "\"\\ud800\"", "\xFF", "[[[[",
+    "{\"a\":1,\"a\":2}", "0", "\"x\"", "NaN"};
 
 std::string http(const std::string& path, const std::string& body) {
   return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
@@ -53,7 +54,7 @@ std::string many(const std::string& text, int times) {
   return all;
 }
 
-/// What does not come by chance.
+/// What damage alone would not make.
 const std::vector<std::string> hostile = {
     "GET / HTTP/1.1\r\nRange: bytes=" + std::string(7000, '1') + "-\r\n\r\n",
     "GET / HTTP/1.1\r\nRange: bytes=0-1" + many(",1-2", 1500) + "\r\n\r\n",

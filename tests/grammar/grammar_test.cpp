@@ -30,7 +30,9 @@ bool matches(const Grammar& grammar, std::string_view text) {
   for (const char byte : text) state = states.next(state, static_cast<unsigned char>(byte));
   return states.accepts(state);
 }
-bool matches(const std::string& grammar, std::string_view text) { return matches(Grammar::from_gbnf(grammar, ""), text); }
+bool matches(const std::string& grammar, std::string_view text) {
+  return matches(Grammar::from_gbnf(grammar, ""), text);
+}
 
 /// All strings over `alphabet` of at most `most` characters.
 std::vector<std::string> all_strings(std::string_view alphabet, int most) {

@@ -372,7 +372,8 @@ std::set<std::string> all_fields() {
   [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
   return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "execution.draft_max",
           "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs",
-          "request.top_logprobs", "request.context_shift", "request.constraint", "request.constrained_prompt", "kernels", "threads", "costs", "reused", "output", "finish",
+          "request.top_logprobs", "request.context_shift", "request.constraint", "request.constrained_prompt",
+          "kernels", "threads", "costs", "reused", "output", "finish",
           "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted", "statistics.accepted",
           "statistics.mismatches", "statistics.all_accepted", "statistics.batched", "statistics.serial",
           "statistics.redecoded", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",

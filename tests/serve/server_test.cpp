@@ -39,7 +39,7 @@ std::vector<Json> requests() {
       {{"prompt", "A recipe"}, {"temperature", 1.2}, {"min_p", 0.05}, {"seed", 4}, {"frequency_penalty", 0.5}},
       {{"prompt", "Once upon"}, {"temperature", 1}, {"seed", 5}, {"repetition_penalty", 1.3}, {"max_tokens", 60}},
       {{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 6}, {"stop", {" the", "xyz"}}},
-      {{"prompt", Json::array({5, 6, 7, 8})}, {"temperature", 1}, {"seed", 7}, {"logit_bias", {{"9", 5}, {"11", -100}}}},
+      {{"prompt", {5, 6, 7, 8}}, {"temperature", 1}, {"seed", 7}, {"logit_bias", {{"9", 5}, {"11", -100}}}},
       {{"prompt", "Data:"}, {"temperature", 1}, {"seed", 8}, {"response_format", {{"type", "json_object"}}}},
   };
 }
@@ -66,7 +66,8 @@ TEST(Server, AnAnswerIsPlainDecodingOfTheRequestWhoeverDrafts) {
   Engine engine(files, LoadOptions(kernels_by_name("")));
   const Tokenizer tokenizer = Tokenizer::load(files.target());
   for (const bool speculative : {false, true}) {
-    const Json request = {{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 11}, {"n", 2}, {"max_tokens", 30}};
+    const Json request = {{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 11}, {"n", 2},
+                          {"max_tokens", 30}};
     const Json answer = server().answer(completions, told(request, speculative));
     for (int choice = 0; choice < 2; ++choice) {
       Request same;
