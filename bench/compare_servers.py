@@ -7,9 +7,10 @@
         --server llama.cpp 8082 'DIR/llama-server -m MODEL --port 8082 -np 64 -c 16384 -t 2 --no-webui'
 
 Starts the servers, and for each number of clients runs one server after the other (--rounds times) while the others are
-idle. A client asks for one streamed completion after another: its own prompt of --prompt random token ids, --tokens new
-tokens, greedy, stop tokens ignored. So each request reads its prompt, and no cache helps. What happens in the first
---warm-up seconds is not counted.
+idle. A client asks for one streamed completion after another: its own prompt of random token ids, --prompt of them on
+average, and --tokens new tokens on average (each from half to one and a half times as many), greedy, stop tokens
+ignored. So each request reads its prompt, and no cache helps. What happens in the first --warm-up seconds is not
+counted.
 
     requests/s   answers that ended
     tokens/s     tokens of all answers, as the usage of the server counts them
@@ -22,7 +23,9 @@ The last table has the ratios of the first server to each other one: median of t
 import argparse
 import asyncio
 import json
+import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -109,8 +112,9 @@ async def run(port, clients, options, round_number):
     async def client(number):
         numbers = random.Random(f"{round_number} {clients} {number}")
         while time.monotonic() < window.end:
-            prompt = [numbers.randrange(1000, options.vocabulary) for _ in range(options.prompt)]
-            await ask(port, prompt, options.tokens, window)
+            length = numbers.randint(options.prompt // 2, options.prompt * 3 // 2)
+            prompt = [numbers.randrange(1000, options.vocabulary) for _ in range(length)]
+            await ask(port, prompt, numbers.randint(options.tokens // 2, options.tokens * 3 // 2), window)
 
     tasks = [asyncio.create_task(client(number)) for number in range(clients)]
     await asyncio.sleep(window.end - time.monotonic())
@@ -123,16 +127,20 @@ async def run(port, clients, options, round_number):
     return window
 
 
+def answers(port):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
 def wait_until_ready(name, port, process):
     for _ in range(600):
         if process.poll() is not None:
             raise Problem(f"{name} has ended with {process.returncode}; run its command by hand")
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
-                if answer.status == 200:
-                    return
-        except (urllib.error.URLError, OSError):
-            pass
+        if answers(port):
+            return
         time.sleep(0.5)
     raise Problem(f"{name} does not answer at port {port}")
 
@@ -156,6 +164,8 @@ def main():
     started, figures = [], []
     try:
         for name, port, command in options.server:
+            if answers(int(port)):
+                raise Problem(f"port {port} is taken already, so {name} would not be what is measured")
             process = subprocess.Popen(command, shell=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                        start_new_session=True)
             started.append((name, process))
@@ -189,7 +199,8 @@ def main():
         return 1
     finally:
         for _, process in started:
-            subprocess.run(["kill", "-TERM", f"-{process.pid}"], check=False)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     return 0
 
 

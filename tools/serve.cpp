@@ -41,6 +41,7 @@ struct ServeOptions {
   int waiting_max = 256;
   int max_new_tokens = 512;
   int rows_per_pass = 256;
+  int reading_rows = 256;
   ByteCount kv_budget;  // 0: what memory has room for
   std::string prefix_folder;
   ByteCount prefix_cache_size = {std::uint64_t{1} << 30};
@@ -168,8 +169,10 @@ Exit serve_model(const ServeOptions& options) {
   serve::ServiceOptions service_options;
   service_options.draft = draft;
   service_options.execution.draft_max = options.draft_max;
-  service_options.limits = {options.rows_per_pass, options.parallel,
-                            options.kv_budget.bytes > 0 ? options.kv_budget.bytes : room - for_prefixes};
+  service_options.limits = {.rows_per_pass = options.rows_per_pass,
+                            .reading_rows = options.reading_rows,
+                            .running_max = options.parallel,
+                            .cache_bytes = options.kv_budget.bytes > 0 ? options.kv_budget.bytes : room - for_prefixes};
   if (options.draft_max == 0) service_options.costs = engine.shared_pass_costs(draft, {}, measured_rows);
   service_options.waiting_max = options.waiting_max;
   service_options.drain_seconds = options.drain_seconds;
@@ -250,6 +253,12 @@ void add_serve(Command& app) {
       .range(1, 1 << 30)
       .show_default();
   command.option("--rows-per-pass", options->rows_per_pass, "rows of a forward pass, at most")
+      .range(1, 65536)
+      .show_default();
+  command
+      .option("--reading-rows", options->reading_rows,
+              "rows of a pass that read prompts, at most, while others are decoded: fewer keep the time between their "
+              "tokens short, more begin answers sooner")
       .range(1, 65536)
       .show_default();
   command.option("--kv-budget", options->kv_budget,

@@ -146,19 +146,23 @@ void Scheduler::limit_drafts() {
 /// Chooses the sequences of the pass and lets them begin it.
 void Scheduler::gather() {
   int rows_left = limits_.rows_per_pass;
+  const auto decodes = [](const Entry& entry) { return !entry.sequence->reading(); };
+  int reading_left = std::ranges::any_of(running_, decodes) ? limits_.reading_rows : rows_left;
   std::deque<Entry> taken;
   std::deque<Entry> left;
   for (const Entry& entry : running_) {
     Sequence& sequence = *entry.sequence;
     const int wanted = sequence.rows_next();
-    const bool room = sequence.reading() ? rows_left > 0 : wanted <= rows_left || parts_.empty();
-    const int rows = sequence.reading() ? std::min(wanted, rows_left) : wanted;
+    const bool reading = sequence.reading();
+    const int rows = reading ? std::min({wanted, rows_left, reading_left}) : wanted;
+    const bool room = reading ? rows > 0 : wanted <= rows_left || parts_.empty();
     (room ? taken : left).push_back(entry);
     if (!room) continue;
     parts_.emplace_back().sequence = &sequence;
-    parts_.back().reading = sequence.reading();
+    parts_.back().reading = reading;
     if (sequence.prepare(rows, scratch_)) {
       rows_left -= rows;
+      if (reading) reading_left -= rows;
     } else {
       parts_.pop_back();
     }

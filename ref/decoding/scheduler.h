@@ -28,6 +28,7 @@ namespace draftproof {
 
 struct SchedulerLimits {
   int rows_per_pass = 256;  // most rows of one forward pass; a round with more has a pass for itself
+  int reading_rows = 256;   // most of them that read texts, where the pass also has rounds, which wait for them
   int running_max = std::numeric_limits<int>::max();  // most sequences that have caches
   std::uint64_t cache_bytes = std::numeric_limits<std::uint64_t>::max();  // of all sequences together
 };
