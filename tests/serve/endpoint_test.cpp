@@ -4,10 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -17,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "tests/serve/serve_process.h"
 #include "tests/tools/command.h"
 
 namespace draftproof::test::endpoint_test {
@@ -27,61 +24,6 @@ using testing::AllOf;
 using testing::Gt;
 using testing::HasSubstr;
 using testing::Not;
-using Words = std::vector<std::string>;
-
-const std::string target = fixture("models/tale-target");
-const std::string dflash = "dflash:" + fixture("models/tale-dflash");
-
-Words operator+(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-/// `draftproof serve`, as a user starts and ends it.
-class ServeProcess {
- public:
-  explicit ServeProcess(const Words& more = {}) {
-    const Words words = Words{DRAFTPROOF_BINARY, "serve", target, "--port", "0", "--log-format", "none"} + more;
-    int ends[2];
-    EXPECT_EQ(pipe(ends), 0);
-    process_ = fork();
-    if (process_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGTERM);  // no test leaves a server behind
-      dup2(ends[1], STDOUT_FILENO);
-      close(ends[0]);
-      std::vector<char*> list;
-      for (const std::string& word : words) list.push_back(const_cast<char*>(word.c_str()));
-      list.push_back(nullptr);
-      execv(list[0], list.data());
-      _exit(127);
-    }
-    close(ends[1]);
-    std::string line;
-    for (char c = 0; read(ends[0], &c, 1) == 1 && c != '\n';) line += c;
-    close(ends[0]);
-    const std::string begin = "listening on ";
-    EXPECT_EQ(line.substr(0, begin.size()), begin);
-    url_ = line.substr(std::min(line.size(), begin.size()));
-  }
-  ~ServeProcess() { end(); }
-  ServeProcess(const ServeProcess&) = delete;
-  ServeProcess& operator=(const ServeProcess&) = delete;
-
-  const std::string& url() const { return url_; }
-  /// Returns the exit status after SIGTERM.
-  int end() {
-    if (process_ <= 0) return -1;
-    kill(process_, SIGTERM);
-    int status = 0;
-    waitpid(process_, &status, 0);
-    process_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-  }
-
- private:
-  pid_t process_ = -1;
-  std::string url_;
-};
 
 struct Verified {
   Outcome outcome;
