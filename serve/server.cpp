@@ -130,7 +130,10 @@ class Server::Http {
     http_.set_write_timeout(write_timeout);
     http_.set_keep_alive_max_count(1000);
     http_.set_tcp_nodelay(true);
-    http_.set_socket_options(set_socket_options_of);
+    http_.set_socket_options([this](int file) {
+      set_socket_options_of(file);
+      listening_ = file;
+    });
     http_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
       return admit(request, response);
     });
@@ -155,6 +158,8 @@ class Server::Http {
       throw Error(fmt::format("cannot listen on {} port {}; choose another --port, or stop what uses it",
                               options_.host, options_.port));
     }
+    // cpp-httplib lets five connections wait to be taken; further ones would have to try again after a second or more.
+    ::listen(listening_, SOMAXCONN);
     return port;
   }
 
@@ -371,6 +376,7 @@ class Server::Http {
   const Log& log_;
   ServerOptions options_;
   httplib::Server http_;
+  int listening_ = -1;
   std::atomic<std::uint64_t> requests_{0};
   std::string start_ = fmt::format("{:x}", std::chrono::system_clock::now().time_since_epoch().count());
 };
