@@ -34,7 +34,8 @@ class ServeProcess {
  public:
   /// `file_size_max`: of every file that it writes, in bytes; 0: any. `errors`: receives standard error.
   explicit ServeProcess(const Words& more = {}, std::uint64_t file_size_max = 0, const std::string& errors = "") {
-    const Words words = Words{DRAFTPROOF_BINARY, "serve", target, "--port", "0", "--log-format", errors.empty() ? "none" : "json"} + more;
+    const std::string log = errors.empty() ? "none" : "json";
+    const Words words = Words{DRAFTPROOF_BINARY, "serve", target, "--port", "0", "--log-format", log} + more;
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
     process_ = fork();
