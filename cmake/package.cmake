@@ -6,9 +6,10 @@ set(CPACK_PACKAGE_NAME draftproof)
 set(CPACK_PACKAGE_CONTACT "the draftproof authors <noreply@draftproof.invalid>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "speculative decoding on CPUs that equals plain decoding, with proof")
 set(CPACK_COMPONENT_COMMAND_DESCRIPTION
-    "Runs language models on CPUs: from the command line, as a chat, and as a server with the API of OpenAI.
-Small drafts make it faster, and the text stays that of the model, bit for bit; the command can prove it,
-of itself and of other engines.")
+    "Runs language models on CPUs: from the command line, as a chat, and as a
+server with the API of OpenAI. Small drafts make it faster, and the text stays
+that of the model, bit for bit; the command can prove it, of itself and of
+other engines.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL command)

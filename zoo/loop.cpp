@@ -119,7 +119,7 @@ class Rows final : public TargetRows {
     if (fault_ == Fault::penalty_window_too_long && row > 0 && sampling.repeat_last_n > 0) ++sampling.repeat_last_n;
     if (fault_ == Fault::stops_masked_on_draft_rows && !bonus) {
       for (const Token stop : request_.stops) {
-        logits[stop] = -std::numeric_limits<float>::infinity();
+        logits[stop] = std::numeric_limits<float>::lowest();  // finite: a constraint may leave no other token
       }
     }
     if (fault_ == Fault::row_padded) logits.resize((logits.size() + 3) / 4 * 4);
