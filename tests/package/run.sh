@@ -28,7 +28,7 @@ unit=$folder/root/usr/lib/systemd/system/draftproof.service
 if command -v systemd-analyze >/dev/null; then
   sed "s|/usr/bin/draftproof|$folder/root/usr/bin/draftproof|; s|/etc/default|$folder/root/etc/default|" "$unit" \
     >"$folder/draftproof.service"
-  systemd-analyze verify "$folder/draftproof.service"
+  systemd-analyze verify --man=no "$folder/draftproof.service"
 fi
 
 # What the service runs, with its settings.
