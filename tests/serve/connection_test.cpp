@@ -192,7 +192,7 @@ TEST(Connection, ABodyThatWasRefusedIsNeverTakenForARequest) {
     client.send(inside + "GET /health HTTP/1.1\r\n" + closing + "\r\n");
     const std::string answers = client.receive();
     EXPECT_THAT(answers, StartsWith("HTTP/1.1 4"));
-    EXPECT_LE(answers_in(answers), 2);
+    EXPECT_EQ(answers_in(answers), 1);
   }
 }
 
@@ -235,12 +235,17 @@ TEST(Connection, AClientThatDoesNotReadHoldsUpNobody) {
 
 TEST(Connection, AStreamReachesItsEndThoughItsClientReadsSlowlyWhileTheServerEnds) {
   auto ending = std::make_unique<RunningServer>(RunOptions{.draft = "none"});
-  const Client client(ending->port(), 1024);
-  client.send(with_length(long_request(900, true).dump()));
+  const Client client(ending->port(), 4096);
+  Json several = long_request(900, true);  // of more bytes than the system keeps for a client
+  several["n"] = 4;
+  several["logprobs"] = 20;
+  client.send(with_length(several.dump()));
   while (ending->metric("draftproof_answers_running") < 1) std::this_thread::yield();
+  httplib::Client other("127.0.0.1", ending->port());
   ending->drain();
   auto ended = std::async(std::launch::async, [&] { ending.reset(); });
-  std::this_thread::sleep_for(2s);  // the last token was decoded before
+  while (other.Get("/health")) std::this_thread::sleep_for(10ms);  // until all is decoded
+  std::this_thread::sleep_for(200ms);
   EXPECT_THAT(client.receive(), HasSubstr("data: [DONE]"));
   EXPECT_EQ(ended.wait_for(5s), std::future_status::ready);
 }
