@@ -202,9 +202,9 @@ bool HttpServer::serve_request(Open& open, bool last) {
   const bool answered = process_request(open.connection, last, closing, [&](httplib::Request& request) {
     asked = &request;
     request.ranges.clear();
-    request.headers.erase("Accept-Encoding");
-    request.headers.erase("Content-Type");
-    // (Without this cpp-httplib would take all that comes until the client closes.)
+    request.headers.erase("Accept-Encoding");  // compression would take cores from the engine
+    request.headers.erase("Content-Type");     // forms would be parsed, and may have 8 KiB only
+    // Without a length all that comes until the client closes would be the body.
     if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
       request.set_header("Content-Length", "0");
     }
@@ -212,12 +212,16 @@ bool HttpServer::serve_request(Open& open, bool last) {
     const std::lock_guard lock(mutex_);
     asked_[&request] = &open;
   });
+  bool more = asked != nullptr && answered && !closing;
+  {
+    const std::lock_guard lock(mutex_);
+    if (asked != nullptr) asked_.erase(asked);
+    open.answering = false;
+    changed_.notify_all();
+    more = more && !ending_;
+  }
   if (asked == nullptr || open.last) open.connection.discard_rest();
-  const std::lock_guard lock(mutex_);
-  if (asked != nullptr) asked_.erase(asked);
-  open.answering = false;
-  changed_.notify_all();
-  return asked != nullptr && answered && !closing && !open.last && !ending_;
+  return more && !open.last;
 }
 
 }  // namespace draftproof::serve

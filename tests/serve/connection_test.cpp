@@ -233,7 +233,7 @@ TEST(Connection, AClientThatDoesNotReadHoldsUpNobody) {
   for (const auto& client : clients) EXPECT_THAT(client->receive("data: [DONE]"), HasSubstr("data: [DONE]"));
 }
 
-TEST(Connection, AStreamReachesItsEndThoughItsClientReadsSlowlyWhileTheServerEnds) {
+TEST(Connection, AStreamReachesItsEndThoughItsClientReadsItAfterTheServerWasToldToEnd) {
   auto ending = std::make_unique<RunningServer>(RunOptions{.draft = "none"});
   const Client client(ending->port(), 4096);
   Json several = long_request(900, true);  // of more bytes than the system keeps for a client
