@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "serve/server.h"
 
-#include <arpa/inet.h>
-#include <dirent.h>
 #include <fmt/format.h>
 #include <httplib.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <utility>
 
 #include "ref/base/error.h"
+#include "serve/connection.h"
 #include "serve/page.h"
 #include "serve/teller.h"
 
@@ -26,56 +24,9 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t body_max = std::size_t{8} << 20;
-constexpr auto read_timeout = 10s;   // of a request that has begun to arrive
-constexpr auto write_timeout = 30s;  // of a client that does not read its answer
+constexpr ConnectionLimits limits;
 constexpr auto poll_interval = 50ms;  // how often a waiting thread looks whether its client is still there
 constexpr const char* request_id_header = "X-Request-Id";
-
-/// The connection of a request. cpp-httplib does not tell its handlers which socket that is, so it is looked for among
-/// those of the process by the address of the client.
-class Connection {
- public:
-  explicit Connection(const httplib::Request& request) {
-    DIR* const folder = opendir("/proc/self/fd");
-    if (folder == nullptr) return;
-    while (const dirent* const entry = readdir(folder)) {
-      const int file = std::atoi(entry->d_name);
-      if (!is_peer(file, request)) continue;
-      file_ = file;
-      break;
-    }
-    closedir(folder);
-  }
-
-  /// Whether the client has closed it.
-  bool closed() const {
-    if (file_ < 0) return false;
-    pollfd state = {file_, POLLRDHUP, 0};
-    return poll(&state, 1, 0) > 0 && (state.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-  }
-
- private:
-  static bool is_peer(int file, const httplib::Request& request) {
-    sockaddr_storage address{};
-    socklen_t size = sizeof(address);
-    if (getpeername(file, reinterpret_cast<sockaddr*>(&address), &size) != 0) return false;
-    char text[INET6_ADDRSTRLEN] = {};
-    int port = 0;
-    if (address.ss_family == AF_INET) {
-      const auto* const four = reinterpret_cast<const sockaddr_in*>(&address);
-      inet_ntop(AF_INET, &four->sin_addr, text, sizeof(text));
-      port = ntohs(four->sin_port);
-    } else if (address.ss_family == AF_INET6) {
-      const auto* const six = reinterpret_cast<const sockaddr_in6*>(&address);
-      inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof(text));
-      port = ntohs(six->sin6_port);
-    }
-    return port != 0 && port == request.remote_port && request.remote_addr == text;
-  }
-
-  int file_ = -1;  // stays this request's until its handler has returned
-};
 
 /// Compares in a time that does not depend on where they differ.
 bool equal_keys(const std::string& a, const std::string& b) {
@@ -103,14 +54,15 @@ void set_socket_options_of(int file) {
 
 /// An answer that is being told to a client.
 struct Telling {
-  Telling(Question asked, const ServedModel& model, std::string request_id, const httplib::Request& request)
-      : question(std::move(asked)), id(std::move(request_id)), teller(question, model, id), connection(request),
+  Telling(Question asked, const ServedModel& model, std::string request_id, const httplib::Request& request,
+          const Connection& over)
+      : question(std::move(asked)), id(std::move(request_id)), teller(question, model, id), connection(over),
         client(request.remote_addr), path(request.path) {}
 
   Question question;
   std::string id;
   Teller teller;
-  Connection connection;
+  const Connection& connection;  // outlives the answer
   std::string client;
   std::string path;
   std::shared_ptr<Answer> answer = nullptr;
@@ -125,9 +77,7 @@ class Server::Http {
       : service_(service), model_(model), metrics_(metrics), log_(log), options_(std::move(options)) {
     const auto threads = static_cast<std::size_t>(options_.connections);
     http_.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
-    http_.set_payload_max_length(body_max);
-    http_.set_read_timeout(read_timeout);
-    http_.set_write_timeout(write_timeout);
+    http_.set_payload_max_length(limits.body_max);
     http_.set_keep_alive_max_count(1000);
     http_.set_tcp_nodelay(true);
     http_.set_socket_options([this](int file) {
@@ -137,8 +87,8 @@ class Server::Http {
     http_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
       return admit(request, response);
     });
-    http_.set_error_handler([](const httplib::Request&, httplib::Response& response) {
-      if (response.body.empty()) fail(response, response.status, sentence_of(response.status));
+    http_.set_error_handler([this](const httplib::Request& request, httplib::Response& response) {
+      if (response.body.empty()) explain(request, response);
     });
     http_.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr thrown) {
       try {
@@ -163,8 +113,8 @@ class Server::Http {
     return port;
   }
 
-  void listen() { http_.listen_after_bind(); }
-  void stop() { http_.stop(); }
+  void listen() { http_.run(); }
+  void stop() { http_.end(); }
 
  private:
   using Request = httplib::Request;
@@ -183,16 +133,28 @@ class Server::Http {
   static std::string sentence_of(int status) {
     switch (status) {
       case 404: return "there is no such path; POST to /v1/chat/completions or /v1/completions";
-      case 413: return fmt::format("the request is longer than {} MiB", body_max >> 20);
+      case 408: return "the request took too long to arrive";
+      case 413: return fmt::format("the request is longer than {} MiB", limits.body_max >> 20);
       case 414: return "the path is too long";
       default: return "the request is not HTTP that this server understands";
     }
   }
 
+  /// Says why cpp-httplib has refused a request.
+  void explain(const Request& request, Response& response) {
+    const Connection* const connection = http_.find_connection(request);
+    int status = response.status;
+    if (connection != nullptr && connection->over_limit()) status = 413;
+    if (connection != nullptr && connection->timed_out()) status = 408;
+    fail(response, status, sentence_of(status));
+    if (connection != nullptr && status != 404) http_.close_after(request, response);
+    log_request(request, response);
+  }
+
   void add_routes() {
     const auto route = [this](Route handler) {
       return [this, handler](const Request& request, Response& response) {
-        (this->*handler)(request, response);
+        if (take(request, response)) (this->*handler)(request, response);
         log_request(request, response);
       };
     };
@@ -210,21 +172,72 @@ class Server::Http {
     });
   }
 
-  /// Names the request, and refuses one without a key.
+  /// A request has arrived. Returns whether it is to be answered; else the response says why not.
+  bool take(const Request& request, Response& response) {
+    http_.begin_answer(request);
+    if (request.body.size() <= limits.body_max) return true;
+    fail(response, 413, sentence_of(413));
+    return false;
+  }
+
+  /// Whether it is certain where the request ends.
+  static bool has_sound_length(const Request& request) {
+    const std::size_t lengths = request.get_header_value_count("Content-Length");
+    const std::string length = request.get_header_value("Content-Length");
+    if (!request.has_header("Transfer-Encoding")) {
+      const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+      return lengths == 1 && !length.empty() && std::ranges::all_of(length, is_digit);
+    }
+    return lengths == 0 && request.get_header_value_count("Transfer-Encoding") == 1 &&
+           strcasecmp(request.get_header_value("Transfer-Encoding").c_str(), "chunked") == 0;
+  }
+
+  /// `digits`: of a number, which may have any size.
+  static bool is_too_long(const std::string& digits) {
+    const std::size_t first = std::min(digits.find_first_not_of('0'), digits.size());
+    const std::string most = std::to_string(limits.body_max);
+    const std::size_t count = digits.size() - first;
+    return count != most.size() ? count > most.size() : digits.compare(first, count, most) > 0;
+  }
+
+  /// Names the request, and refuses one whose body cannot be read, or that has no key.
   httplib::Server::HandlerResponse admit(const Request& request, Response& response) {
     const std::string given = request.get_header_value(request_id_header);
     response.set_header(request_id_header,
                         is_request_id(given) ? given : fmt::format("{}-{}", start_, ++requests_));
+    const bool empty = request.get_header_value("Content-Length") == "0";
+    const auto refuse = [&](int status, const std::string& message) {
+      fail(response, status, message);
+      if (!empty) http_.close_after(request, response);
+      log_request(request, response);
+      return httplib::Server::HandlerResponse::Handled;
+    };
+    if (!has_sound_length(request)) {
+      return refuse(400, "the length of the request is not certain; send one Content-Length, or Transfer-Encoding: "
+                         "chunked");
+    }
+    if (is_too_long(request.get_header_value("Content-Length"))) return refuse(413, sentence_of(413));
+    const std::string coding = request.get_header_value("Content-Encoding");
+    if (!coding.empty() && coding != "identity") {
+      return refuse(415, "compressed requests are not read; leave out Content-Encoding: " + coding);
+    }
+    if (!may_ask(request)) {
+      return refuse(401, "the API key is missing or wrong; send it as \"Authorization: Bearer KEY\"");
+    }
+    // The bodies of these are not read, and are not to be taken for the next request.
+    const bool has_none = request.method == "GET" || request.method == "HEAD" || request.method == "OPTIONS";
+    if (has_none && !empty) http_.close_after(request, response);
+    return httplib::Server::HandlerResponse::Unhandled;
+  }
+
+  bool may_ask(const Request& request) const {
     const bool open = request.path == "/" || request.path == "/health" || request.path == "/metrics";
-    if (open || options_.api_keys.empty()) return httplib::Server::HandlerResponse::Unhandled;
+    if (open || options_.api_keys.empty()) return true;
     const std::string header = request.get_header_value("Authorization");
     const std::string key = header.starts_with("Bearer ") ? header.substr(7) : "";
     bool known = false;
     for (const std::string& one : options_.api_keys) known = equal_keys(one, key) || known;
-    if (known) return httplib::Server::HandlerResponse::Unhandled;
-    fail(response, 401, "the API key is missing or wrong; send it as \"Authorization: Bearer KEY\"");
-    log_request(request, response);
-    return httplib::Server::HandlerResponse::Handled;
+    return known;
   }
 
   void log_request(const Request& request, const Response& response) const {
@@ -268,10 +281,15 @@ class Server::Http {
   }
 
   void answer(const Request& request, Response& response, Question (*read)(const std::string&, const ServedModel&)) {
+    if (!take(request, response)) {
+      log_request(request, response);
+      return;
+    }
     std::shared_ptr<Telling> telling;
     try {
       telling = std::make_shared<Telling>(read(request.body, model_), model_,
-                                          response.get_header_value(request_id_header), request);
+                                          response.get_header_value(request_id_header), request,
+                                          http_.connection_of(request));
     } catch (const Error& wrong) {
       fail(response, 400, wrong.what());
       log_request(request, response);
@@ -375,7 +393,7 @@ class Server::Http {
   const Metrics& metrics_;
   const Log& log_;
   ServerOptions options_;
-  httplib::Server http_;
+  HttpServer http_{limits};
   int listening_ = -1;
   std::atomic<std::uint64_t> requests_{0};
   std::string start_ = fmt::format("{:x}", std::chrono::system_clock::now().time_since_epoch().count());

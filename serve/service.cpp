@@ -132,6 +132,8 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
     end(last, {Finish::unfinished, 0, true, wrong.what()});
   } catch (const std::bad_alloc&) {
     end(last, {Finish::unfinished, 0, false, "there is not enough memory for the request now"});
+  } catch (const std::exception& wrong) {  // one request's failure is its own
+    end(last, {Finish::unfinished, 0, false, wrong.what()});
   }
 }
 

@@ -68,6 +68,12 @@ const std::vector<std::string> hostile = {
     "POST /v1/completions HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 8\r\n\r\n"
     "--x\r\n\r\n--",
     "POST /v1/completions HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+    "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + many("1\r\n{\r\n", 5000),
+    "POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 20\r\n\r\n{}",
+    "GET /health HTTP/1.1\r\nContent-Length: 25\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n",
+    "GET /" + std::string(300000, 'a'), "GET / HTTP/1.1\r\n" + many("A: b\r\n", 50000),
     "POST /v1/completions HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
     "GET /metrics HTTP/1.1\r\n\r\nGET /metrics HTTP/1.1\r\n\r\nGET /health HTTP/1.1\r\nConnection: close\r\n\r\n",
     "\r\n\r\n\r\n", "GET", std::string(100, '\0'), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET * HTTP/1.1\r\n\r\n",

@@ -70,5 +70,10 @@ wrong = refused(openai.BadRequestError, lambda: client.chat.completions.create(
     model=model.id, messages=ask, temperature=-1))
 check("BadRequestError names the field", wrong is not None and "temperature" in wrong.message)
 check("NotFoundError", refused(openai.NotFoundError, lambda: client.embeddings.create(model="x", input="y")) is not None)
+full = {"model": model.id, "prompt": "Once upon a time", "n": 3, "max_tokens": 900,
+        "extra_body": {"ignore_eos": True}}
+with client.completions.create(stream=True, **full) as running:
+    next(iter(running))
+    check("RateLimitError", refused(openai.RateLimitError, lambda: client.completions.create(**full)) is not None)
 stranger = openai.OpenAI(base_url=address + "/v1", api_key="nobody", max_retries=0)
 check("AuthenticationError", refused(openai.AuthenticationError, lambda: stranger.models.list()) is not None)

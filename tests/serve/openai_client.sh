@@ -19,8 +19,8 @@ skip() {
 
 files=$(mktemp -d)
 echo secret >"$files/keys"
-"$draftproof" serve "$models/tale-target" --draft "dflash:$models/tale-dflash" --draft-max 5 --port 0 --log-format none \
-  --api-key-file "$files/keys" >"$files/server" &
+"$draftproof" serve "$models/tale-target" --draft "dflash:$models/tale-dflash" --draft-max 5 --port 0 \
+  --parallel 2 --waiting-max 2 --log-format none --api-key-file "$files/keys" >"$files/server" &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; rm -rf "$files"' EXIT
 tries=0
