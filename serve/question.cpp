@@ -65,6 +65,7 @@ Sampling read_sampling(const Json& json, const ServedModel& model) {
   sampling.repeat_last_n = -1;
   read_number(json, "temperature", 0, 1000, sampling.temperature);
   read_number(json, "top_p", 0, 1, sampling.top_p);
+  if (sampling.top_p == 0) sampling.top_p = std::numeric_limits<float>::min();  // 0 would be off: clients mean the best
   read_number(json, "min_p", 0, 1, sampling.min_p);
   read_integer(json, "top_k", -1, int_max, sampling.top_k);
   read_number(json, "presence_penalty", -100, 100, sampling.presence_penalty);
@@ -177,10 +178,7 @@ std::vector<Token> read_messages(const Json& json, const ServedModel& model) {
       role.fail("is not one of system, developer, user, assistant and tool");
     }
     refuse_fields(message, {"tool_calls", "function_call", "audio"});
-    jinja::Dict fields;
-    fields.set("role", jinja::Value::text(role.string()));
-    fields.set("content", jinja::MarkedText::of_user(content_of(message)));
-    list.push_back(jinja::Value::of(std::move(fields)));
+    list.push_back(chat_message(role.string(), content_of(message)));
   }
   Chat chat;
   chat.messages = jinja::Value::list(std::move(list));

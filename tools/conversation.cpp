@@ -14,12 +14,7 @@ std::vector<Message> Conversation::messages() const {
 
 std::vector<Piece> Conversation::rendered() const {
   std::vector<jinja::Value> list;
-  for (const Message& message : messages()) {
-    jinja::Dict fields;
-    fields.set("role", jinja::Value::text(message.role));
-    fields.set("content", jinja::MarkedText::of_user(message.content));
-    list.push_back(jinja::Value::of(std::move(fields)));
-  }
+  for (const Message& message : messages()) list.push_back(chat_message(message.role, message.content));
   Chat chat;
   chat.messages = jinja::Value::list(std::move(list));
   const std::time_t now = std::time(nullptr);

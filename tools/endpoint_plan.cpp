@@ -22,12 +22,7 @@ struct PlannedMessage {
 std::vector<Token> tokens_of_chat(const EndpointQuestion& question, const std::vector<PlannedMessage>& messages,
                                   std::tm now) {
   std::vector<jinja::Value> list;
-  for (const PlannedMessage& message : messages) {
-    jinja::Dict fields;
-    fields.set("role", jinja::Value::text(message.role));
-    fields.set("content", jinja::MarkedText::of_user(message.content));
-    list.push_back(jinja::Value::of(std::move(fields)));
-  }
+  for (const PlannedMessage& message : messages) list.push_back(chat_message(message.role, message.content));
   Chat chat;
   chat.messages = jinja::Value::list(std::move(list));
   chat.now = now;
@@ -306,13 +301,8 @@ std::vector<EndpointRequest> endpoint_plan(const EndpointQuestion& question) {
 
 bool prints_the_time(const ChatTemplate& chat) {
   const auto printed = [&](std::tm now) {
-    jinja::Dict fields;
-    fields.set("role", jinja::Value::text("user"));
-    fields.set("content", jinja::MarkedText::of_user("?"));
-    std::vector<jinja::Value> list;
-    list.push_back(jinja::Value::of(std::move(fields)));
     Chat one;
-    one.messages = jinja::Value::list(std::move(list));
+    one.messages = jinja::Value::list({chat_message("user", "?")});
     one.now = now;
     return text_of(chat.render(one));
   };

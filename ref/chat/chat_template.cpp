@@ -145,6 +145,13 @@ std::vector<Piece> pieces_of(const jinja::MarkedText& text) {
 
 }  // namespace
 
+jinja::Value chat_message(const std::string& role, std::string content) {
+  jinja::Dict fields;
+  fields.set("role", jinja::Value::text(role));
+  fields.set("content", jinja::MarkedText::of_user(std::move(content)));
+  return jinja::Value::of(std::move(fields));
+}
+
 TemplateSources template_sources(const std::filesystem::path& folder) {
   TemplateSources sources;
   if (const auto file = folder / "chat_template.jinja"; is_file(file)) {

@@ -39,6 +39,10 @@ struct Chat {
   std::tm now = {};                     // for templates that print the date
 };
 
+/// A message of Chat::messages. Its role is text of the template, so it must be one that the caller knows; its content
+/// is text of a user.
+jinja::Value chat_message(const std::string& role, std::string content);
+
 /// A template as it is stored.
 struct TemplateSource {
   std::string text;

@@ -136,18 +136,21 @@ void Scheduler::drop_finished() {
                 [](const Entry& entry) { return entry.sequence->finished() || entry.sequence->error() != nullptr; });
 }
 
+int Scheduler::decoding() const {
+  return static_cast<int>(
+      std::ranges::count_if(running_, [](const Entry& entry) { return !entry.sequence->reading(); }));
+}
+
 void Scheduler::limit_drafts() {
   if (lengths_ == nullptr) return;
-  const auto decodes = [](const Entry& entry) { return !entry.sequence->reading(); };
-  const int most = lengths_->most(std::max(1, static_cast<int>(std::ranges::count_if(running_, decodes))));
+  const int most = lengths_->most(std::max(1, decoding()));
   for (const Entry& entry : running_) entry.sequence->limit_draft(most);
 }
 
 /// Chooses the sequences of the pass and lets them begin it.
 void Scheduler::gather() {
   int rows_left = limits_.rows_per_pass;
-  const auto decodes = [](const Entry& entry) { return !entry.sequence->reading(); };
-  int reading_left = std::ranges::any_of(running_, decodes) ? limits_.reading_rows : rows_left;
+  int reading_left = decoding() > 0 ? limits_.reading_rows : rows_left;
   std::deque<Entry> taken;
   std::deque<Entry> left;
   for (const Entry& entry : running_) {

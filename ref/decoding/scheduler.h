@@ -96,6 +96,7 @@ class Scheduler {
   void admit();
   void make_room();
   void preempt(std::deque<Entry>::iterator entry);
+  int decoding() const;  // running sequences that have read their text
   void limit_drafts();
   void gather();
   double propose();

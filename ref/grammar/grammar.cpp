@@ -72,13 +72,14 @@ CodePoints complement(CodePoints ranges) {
   return others;
 }
 
-}  // namespace
-
+/// Returns sequences of byte ranges that together are the UTF-8 of the code points first to last, without surrogates.
 std::vector<ByteRanges> utf8_ranges(char32_t first, char32_t last) {
   std::vector<ByteRanges> sequences;
   split(first, std::min(last, last_code_point), sequences);
   return sequences;
 }
+
+}  // namespace
 
 /// Reads the text by recursive descent, and writes symbols as it goes. What is inside of a group or repeated becomes a
 /// rule without a name.

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace draftproof {
@@ -49,8 +48,5 @@ class Grammar {
   std::vector<std::vector<int>> rules_;
   int root_ = 0;
 };
-
-/// Returns sequences of byte ranges that together are the UTF-8 of the code points first to last, without surrogates.
-std::vector<std::vector<std::pair<unsigned char, unsigned char>>> utf8_ranges(char32_t first, char32_t last);
 
 }  // namespace draftproof

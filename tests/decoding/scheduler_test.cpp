@@ -313,7 +313,7 @@ TEST_F(Batches, AreWhatTheyAreAloneAfterAnyInterleavingOfAllOperations) {
     const auto players = players_of(pool_, questions_);
     std::vector<std::atomic<bool>> cancelled(players.size());
     PrefixCache prefixes(static_cast<std::size_t>(1 + below(4000)));
-    Scheduler scheduler(pool_.target(), {.rows_per_pass = 1 + below(20), .running_max = 1 + below(6)},
+    Scheduler scheduler(pool_.target(), {.rows_per_pass = 1 + below(20), .reading_rows = 1 + below(9), .running_max = 1 + below(6)},
                         number % 2 == 0 ? nullptr : &prefixes);
     std::vector<std::size_t> outside(players.size());
     std::iota(outside.begin(), outside.end(), std::size_t{0});
@@ -362,6 +362,24 @@ TEST_F(Batches, AreWhatTheyAreAloneAfterAnyInterleavingOfAllOperations) {
   }
   EXPECT_GT(preempted + removed, 100);
   EXPECT_GT(reused, 1000);
+}
+
+TEST(Scheduler, ReadsFewRowsAtATimeWhileARoundWaits) {
+  Pool pool;
+  std::vector<Token> text(40, 1);
+  Player decodes(pool, {.asked = asked({1, 2, 3}, 5)});
+  Player reads(pool, {.asked = asked(text, 3)});
+  Scheduler scheduler(pool.target(), {.rows_per_pass = 16, .reading_rows = 4});
+  scheduler.add(*decodes.sequence);
+  while (decodes.sequence->reading()) scheduler.step();
+  scheduler.add(*reads.sequence);
+  std::vector<int> rows;
+  while (reads.sequence->reading()) {
+    const int before = reads.sequence->cache().length();
+    scheduler.step();
+    rows.push_back(reads.sequence->cache().length() - before);
+  }
+  EXPECT_EQ(rows, (std::vector<int>{4, 4, 4, 4, 4, 16, 3})) << "after five passes no round waits any more";
 }
 
 TEST(Scheduler, RefusesASequenceThatCanNeverFitWithTheNumbers) {

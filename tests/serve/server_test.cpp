@@ -103,6 +103,13 @@ TEST(Server, AnAnswerIsTheSameAloneAndBesideOthersColdAndWarmDraftedOrNot) {
   EXPECT_GT(server().metric("draftproof_prompt_tokens_reused_total"), 0);
 }
 
+TEST(Server, ATopPOfZeroIsGreedy) {
+  const Json zero = {{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 5}, {"top_p", 0}};
+  const Json greedy = {{"prompt", "Once upon a time"}, {"temperature", 0}};
+  EXPECT_EQ(content(server().answer(completions, told(zero, true))),
+            content(server().answer(completions, told(greedy, true))));
+}
+
 TEST(Server, AStreamIsTheWholeAnswerInParts) {
   for (Json request : requests()) {
     request = told(request, true);
