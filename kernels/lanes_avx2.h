@@ -198,6 +198,21 @@ inline Ints dot_signed(Ints sum, Bytes w, Ints x) {
   return {dot_unsigned(sum.low, _mm256_abs_epi8(w.low), _mm256_sign_epi8(x.low, w.low)),
           dot_unsigned(sum.high, _mm256_abs_epi8(w.high), _mm256_sign_epi8(x.high, w.high))};
 }
+
+#define PAIRS_OF_PRODUCTS
+inline Pairs pairs_of(short x) { return {_mm256_set1_epi16(x), _mm256_set1_epi16(x)}; }
+inline Pairs in_both(Ints a) {
+  return {_mm256_or_si256(a.low, _mm256_slli_epi32(a.low, 16)),
+          _mm256_or_si256(a.high, _mm256_slli_epi32(a.high, 16))};
+}
+inline Pairs add_products(Pairs sum, Bytes w, Ints x) {
+  return {_mm256_add_epi16(sum.low, _mm256_maddubs_epi16(w.low, x.low)),
+          _mm256_add_epi16(sum.high, _mm256_maddubs_epi16(w.high, x.high))};
+}
+inline Ints add_pairs(Ints sum, Pairs a, Pairs factors) {
+  return {_mm256_add_epi32(sum.low, _mm256_madd_epi16(a.low, factors.low)),
+          _mm256_add_epi32(sum.high, _mm256_madd_epi16(a.high, factors.high))};
+}
 #endif
 
 inline Pairs load_pairs(const char* from) {
