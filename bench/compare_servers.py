@@ -9,8 +9,9 @@
 Starts the servers, and for each number of clients runs one server after the other (--rounds times) while the others are
 idle. A client asks for one streamed completion after another: its own prompt of random token ids, --prompt of them on
 average, and --tokens new tokens on average (each from half to one and a half times as many), greedy, stop tokens
-ignored. So each request reads its prompt, and no cache helps. What happens in the first --warm-up seconds is not
-counted.
+ignored. So each request reads its prompt, and no cache helps. With --prompts FILE the prompts are lines of a file.
+What happens in the first --warm-up seconds is not counted, and an answer that is not ended when the time is over is
+waited for, so that it is known how many tokens its parts have.
 
     requests/s   answers that ended
     tokens/s     tokens of all answers, as the usage of the server counts them
@@ -32,6 +33,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
+
+
+patience = 90  # seconds for answers to end when the time is over
 
 
 class Problem(Exception):
@@ -109,15 +113,23 @@ async def run(port, clients, options, round_number):
     now = time.monotonic()
     window = Window(now + options.warm_up, now + options.warm_up + options.seconds)
 
+    lines = []
+    if options.prompts:
+        with open(options.prompts, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+
     async def client(number):
         numbers = random.Random(f"{round_number} {clients} {number}")
         while time.monotonic() < window.end:
-            length = numbers.randint(options.prompt // 2, options.prompt * 3 // 2)
-            prompt = [numbers.randrange(1000, options.vocabulary) for _ in range(length)]
+            if lines:
+                prompt = numbers.choice(lines)
+            else:
+                length = numbers.randint(options.prompt // 2, options.prompt * 3 // 2)
+                prompt = [numbers.randrange(1000, options.vocabulary) for _ in range(length)]
             await ask(port, prompt, numbers.randint(options.tokens // 2, options.tokens * 3 // 2), window)
 
     tasks = [asyncio.create_task(client(number)) for number in range(clients)]
-    await asyncio.sleep(window.end - time.monotonic())
+    await asyncio.wait(tasks, timeout=window.end - time.monotonic() + patience)
     for task in tasks:
         task.cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -157,6 +169,7 @@ def main():
     parser.add_argument("--warm-up", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--prompt", type=int, default=64)
+    parser.add_argument("--prompts", metavar="FILE", help="lines of text")
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--vocabulary", type=int, default=100000, help="ids of prompts are below this")
     parser.add_argument("--json", help="write the figures of every run to this file")

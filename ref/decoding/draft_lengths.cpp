@@ -2,6 +2,7 @@
 #include "ref/decoding/draft_lengths.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "ref/base/require.h"
@@ -14,7 +15,36 @@ constexpr double tried_at_first = 2;
 constexpr double accepted_at_first = 1.6;
 constexpr double kept_per_pass = 0.995;  // half of it after 140 passes
 
+/// Sizes up to 8 are a class each, larger ones a quarter of what lies between two powers of two.
+std::size_t class_of(int size) {
+  const auto value = static_cast<std::size_t>(std::clamp(size, 1, 1 << 16));
+  if (value < 8) return value;
+  const auto power = static_cast<std::size_t>(std::bit_width(value)) - 1;
+  return 8 + 4 * (power - 3) + (value >> (power - 2)) % 4;
+}
+
 }  // namespace
+
+/// A size that was not met lately is expected to take what it should, so that it is tried.
+double DraftLengths::Factors::of(int size) const {
+  return by_size_[class_of(size)].with(std::min(1.0, all_.with(1)));
+}
+
+void DraftLengths::Factors::learn(int size, double factor) {
+  for (Mean* const mean : {&all_, &by_size_[class_of(size)]}) {
+    mean->sum += factor;
+    mean->count += 1;
+  }
+}
+
+void DraftLengths::Factors::forget() {
+  const auto forget_mean = [](Mean& mean) {
+    mean.sum *= kept_per_pass;
+    mean.count *= kept_per_pass;
+  };
+  forget_mean(all_);
+  for (Mean& mean : by_size_) forget_mean(mean);
+}
 
 DraftLengths::DraftLengths(DraftCosts costs) : costs_(std::move(costs)) {
   REQUIRE(costs_.verify.size() >= 2, "the costs say what one row more takes");
@@ -23,8 +53,8 @@ DraftLengths::DraftLengths(DraftCosts costs) : costs_(std::move(costs)) {
   depths_.resize(longest == 0 ? 0 : longest - 1, {tried_at_first, accepted_at_first});
 }
 
-/// The seconds of a pass of so many rows.
-double DraftLengths::pass(int rows) const {
+/// The seconds of a pass of so many rows, by the costs.
+double DraftLengths::expected_pass(int rows) const {
   const auto measured = static_cast<int>(costs_.verify.size());
   if (rows <= measured) return costs_.verify[static_cast<std::size_t>(rows - 1)];
   const double first = costs_.verify.front();
@@ -34,14 +64,19 @@ double DraftLengths::pass(int rows) const {
 }
 
 /// The seconds that so many proposals take together, by the most expensive of the stages.
-double DraftLengths::proposals(int sequences, int draft_tokens) const {
+double DraftLengths::expected_proposals(int sequences, int draft_tokens) const {
   double one = 0;
   for (const auto& stage : costs_.draft) {
     if (stage.empty()) continue;
     one = std::max(one, stage[std::min(stage.size() - 1, static_cast<std::size_t>(draft_tokens))]);
   }
   const int rows = std::max(1, draft_tokens);
-  return one * pass(sequences * rows) / pass(rows);
+  return one * expected_pass(sequences * rows) / expected_pass(rows);
+}
+
+double DraftLengths::proposals(int sequences, int draft_tokens) const {
+  const double expected = expected_proposals(sequences, draft_tokens);
+  return draft_tokens == 0 ? expected : expected * proposal_factors_.of(sequences * draft_tokens);
 }
 
 int DraftLengths::most(int sequences) const {
@@ -69,7 +104,19 @@ void DraftLengths::learn(int drafted, int accepted) {
   }
 }
 
+void DraftLengths::learn_pass(int rows, double seconds) {
+  if (const double expected = expected_pass(rows); expected > 0) pass_factors_.learn(rows, seconds / expected);
+}
+
+void DraftLengths::learn_proposals(int sequences, int draft_tokens, double seconds) {
+  if (draft_tokens == 0) return;  // with none, drafts only observe
+  const double expected = expected_proposals(sequences, draft_tokens);
+  if (expected > 0) proposal_factors_.learn(sequences * draft_tokens, seconds / expected);
+}
+
 void DraftLengths::forget() {
+  pass_factors_.forget();
+  proposal_factors_.forget();
   for (Depth& depth : depths_) {
     depth.tried = tried_at_first + (depth.tried - tried_at_first) * kept_per_pass;
     depth.accepted = accepted_at_first + (depth.accepted - accepted_at_first) * kept_per_pass;

@@ -9,9 +9,13 @@
 // n (1 + k) rows and of n proposals. The choice is the k for which that is most per second. What happened lately counts
 // most, and an estimate that nothing confirms returns to its high beginning, so that drafting is tried again.
 //
+// The costs were measured with one sequence. How much longer passes and proposals take with several is learned from
+// those that were run, by their size.
+//
 // The choice depends on measured times, so it may only be used where draft lengths change no text: under `matching`.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "ref/drafts/tuner.h"
@@ -28,6 +32,10 @@ class DraftLengths {
   int most(int sequences) const;
   /// Learns of a round with draft tokens.
   void learn(int drafted, int accepted);
+  /// Learns how long a pass of the target took.
+  void learn_pass(int rows, double seconds);
+  /// Learns how long it took that so many sequences proposed, this many draft tokens at most, and observed.
+  void learn_proposals(int sequences, int draft_tokens, double seconds);
   /// A pass has ended: what was learned before counts a little less.
   void forget();
 
@@ -36,11 +44,33 @@ class DraftLengths {
     double tried;
     double accepted;
   };
-  double pass(int rows) const;
+  /// How many times as long as expected something takes, by its size.
+  class Factors {
+   public:
+    double of(int size) const;
+    void learn(int size, double factor);
+    void forget();
+
+   private:
+    static constexpr double prior_weight = 0.1;  // of a time that was measured
+    struct Mean {
+      double sum = 0;
+      double count = 0;
+      double with(double prior) const { return (sum + prior_weight * prior) / (count + prior_weight); }
+    };
+    Mean all_;
+    std::array<Mean, 64> by_size_;
+  };
+
+  double expected_pass(int rows) const;
+  double expected_proposals(int sequences, int draft_tokens) const;
+  double pass(int rows) const { return expected_pass(rows) * pass_factors_.of(rows); }
   double proposals(int sequences, int draft_tokens) const;
 
   DraftCosts costs_;
   std::vector<Depth> depths_;
+  Factors pass_factors_;
+  Factors proposal_factors_;  // by sequences * draft tokens
 };
 
 }  // namespace draftproof

@@ -115,11 +115,15 @@ bool Scheduler::step() {
   make_room();
   admit();
   if (running_.empty()) return false;
-  limit_drafts();
+  const int draft_tokens = limit_drafts();
   try {
     gather();
-    forward(propose());
-    finish_parts();
+    const double proposed = propose();
+    forward(proposed);
+    const double observed = finish_parts();
+    if (lengths_ != nullptr && std::ranges::none_of(parts_, &Part::reading)) {
+      lengths_->learn_proposals(static_cast<int>(parts_.size()), draft_tokens, proposed + observed);
+    }
   } catch (...) {  // what goes wrong outside of every sequence (no memory) is the failure of all
     if (parts_.empty()) throw;
     for (Part& part : parts_) {
@@ -141,10 +145,12 @@ int Scheduler::decoding() const {
       std::ranges::count_if(running_, [](const Entry& entry) { return !entry.sequence->reading(); }));
 }
 
-void Scheduler::limit_drafts() {
-  if (lengths_ == nullptr) return;
+/// Returns the most draft tokens of a round of the next pass, where load decides it.
+int Scheduler::limit_drafts() {
+  if (lengths_ == nullptr) return 0;
   const int most = lengths_->most(std::max(1, decoding()));
   for (const Entry& entry : running_) entry.sequence->limit_draft(most);
+  return most;
 }
 
 /// Chooses the sequences of the pass and lets them begin it.
@@ -195,16 +201,18 @@ double Scheduler::propose() {
 void Scheduler::forward(double draft_seconds) {
   segments_.clear();
   std::vector<Part*> in_pass;
+  int rows = 0;
   for (Part& part : parts_) {
     const auto segment = part.sequence->plan(part.propose ? &*part.propose : nullptr, draft_seconds);
     part.alive = segment.has_value();
     if (!segment) continue;
     segments_.push_back(*segment);
     in_pass.push_back(&part);
-    counts_.rows += segment->rows();
+    rows += segment->rows();
   }
   if (segments_.empty()) return;
   ++counts_.passes;
+  counts_.rows += rows;
   if (segments_.size() > 1) ++counts_.shared;
   double seconds = 0;
   try {
@@ -217,6 +225,7 @@ void Scheduler::forward(double draft_seconds) {
     }
     return;
   }
+  if (lengths_ != nullptr) lengths_->learn_pass(rows, seconds);
   for (std::size_t i = 0; i < in_pass.size(); ++i) {
     Part& part = *in_pass[i];
     const auto observe = part.sequence->absorb(outputs_.segments[i], seconds, scratch_);
@@ -225,8 +234,8 @@ void Scheduler::forward(double draft_seconds) {
   }
 }
 
-/// Lets the drafts observe what was accepted, and the sequences keep it.
-void Scheduler::finish_parts() {
+/// Lets the drafts observe what was accepted, and the sequences keep it. Returns the seconds that the drafts took.
+double Scheduler::finish_parts() {
   double seconds = 0;
   {
     const Stopwatch watch(seconds);
@@ -258,6 +267,7 @@ void Scheduler::finish_parts() {
       sequence.fail(std::current_exception());
     }
   }
+  return seconds;
 }
 
 void decode_alone(Sequence& sequence, const CacheCost& cost, PrefixCache* prefixes) {

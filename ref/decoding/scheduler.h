@@ -97,11 +97,11 @@ class Scheduler {
   void make_room();
   void preempt(std::deque<Entry>::iterator entry);
   int decoding() const;  // running sequences that have read their text
-  void limit_drafts();
+  int limit_drafts();
   void gather();
   double propose();
   void forward(double draft_seconds);
-  void finish_parts();
+  double finish_parts();
   void drop_finished();
 
   Model& target_;
