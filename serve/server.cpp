@@ -15,6 +15,7 @@
 
 #include "ref/base/error.h"
 #include "serve/connection.h"
+#include "serve/connection_threads.h"
 #include "serve/page.h"
 #include "serve/teller.h"
 
@@ -76,7 +77,7 @@ class Server::Http {
   Http(Service& service, const ServedModel& model, const Metrics& metrics, const Log& log, ServerOptions options)
       : service_(service), model_(model), metrics_(metrics), log_(log), options_(std::move(options)) {
     const auto threads = static_cast<std::size_t>(options_.connections);
-    http_.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };
+    http_.new_task_queue = [threads] { return new ConnectionThreads(threads); };
     http_.set_payload_max_length(limits.body_max);
     http_.set_keep_alive_max_count(1000);
     http_.set_tcp_nodelay(true);

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "serve/connection_threads.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace draftproof::serve {
+
+struct ConnectionThreads::Shared {
+  using Task = std::function<void()>;
+  struct Idle {
+    std::condition_variable woken;
+    Task task;
+  };
+
+  std::size_t most;
+  std::chrono::milliseconds patience;
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::deque<Task> tasks;    // that wait for a thread
+  std::vector<Idle*> idle;   // the one that was busy last at the end
+  std::size_t threads = 0;
+  bool closing = false;
+
+  void work(Task task) {
+    std::unique_lock lock(mutex);
+    while (task) {
+      lock.unlock();
+      task();
+      task = nullptr;
+      lock.lock();
+      task = next(lock);
+    }
+    --threads;
+    ended.notify_all();
+  }
+
+  /// Returns no task when the thread is to end.
+  Task next(std::unique_lock<std::mutex>& lock) {
+    Task task;
+    if (!tasks.empty()) {
+      task = std::move(tasks.front());
+      tasks.pop_front();
+    } else if (!closing) {
+      Idle self;
+      idle.push_back(&self);
+      self.woken.wait_for(lock, patience, [&] { return self.task || closing; });
+      std::erase(idle, &self);
+      task = std::move(self.task);
+    }
+    return task;
+  }
+};
+
+ConnectionThreads::ConnectionThreads(std::size_t most, std::chrono::milliseconds patience)
+    : shared_(std::make_shared<Shared>()) {
+  shared_->most = std::max<std::size_t>(most, 1);
+  shared_->patience = patience;
+}
+
+void ConnectionThreads::enqueue(std::function<void()> task) {
+  const std::lock_guard lock(shared_->mutex);
+  if (!shared_->idle.empty()) {
+    Shared::Idle& last = *shared_->idle.back();
+    shared_->idle.pop_back();
+    last.task = std::move(task);
+    last.woken.notify_one();
+    return;
+  }
+  if (shared_->threads < shared_->most) {
+    try {
+      std::thread([shared = shared_, task] { shared->work(task); }).detach();
+      ++shared_->threads;
+      return;
+    } catch (const std::system_error&) {
+      if (shared_->threads == 0) throw;
+    }
+  }
+  shared_->tasks.push_back(std::move(task));
+}
+
+void ConnectionThreads::shutdown() {
+  std::unique_lock lock(shared_->mutex);
+  shared_->closing = true;
+  for (Shared::Idle* const idle : shared_->idle) idle->woken.notify_one();
+  shared_->ended.wait(lock, [&] { return shared_->threads == 0; });
+}
+
+std::size_t ConnectionThreads::threads() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->threads;
+}
+
+}  // namespace draftproof::serve

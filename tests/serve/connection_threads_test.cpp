@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "serve/connection_threads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <latch>
+#include <mutex>
+#include <set>
+#include <thread>
+
+namespace draftproof::serve {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(ConnectionThreads, EveryTaskRunsOnceAndNoMoreAtATimeThanAllowed) {
+  for (const std::size_t most : {1U, 3U, 64U}) {
+    ConnectionThreads threads(most);
+    std::atomic<int> done = 0;
+    std::atomic<int> now = 0;
+    std::atomic<int> together = 0;
+    for (int i = 0; i < 500; ++i) {
+      threads.enqueue([&] {
+        const int running = ++now;
+        for (int seen = together; running > seen && !together.compare_exchange_weak(seen, running);) {
+        }
+        std::this_thread::yield();
+        --now;
+        ++done;
+      });
+    }
+    threads.shutdown();
+    EXPECT_EQ(done, 500);
+    EXPECT_LE(together, static_cast<int>(most));
+    EXPECT_EQ(threads.threads(), 0U);
+  }
+}
+
+TEST(ConnectionThreads, TasksOneAfterAnotherNeedOneThreadHoweverManyThereAre) {
+  ConnectionThreads threads(64);
+  std::latch all(8);
+  std::latch go(1);
+  for (int i = 0; i < 8; ++i) {
+    threads.enqueue([&] {
+      all.count_down();
+      go.wait();
+    });
+  }
+  all.wait();
+  EXPECT_EQ(threads.threads(), 8U);
+  go.count_down();
+  std::this_thread::sleep_for(milliseconds(50));  // all of them are idle
+  std::set<std::thread::id> used;
+  for (int i = 0; i < 50; ++i) {
+    std::promise<std::thread::id> by;
+    threads.enqueue([&] { by.set_value(std::this_thread::get_id()); });
+    used.insert(by.get_future().get());
+    std::this_thread::sleep_for(milliseconds(2));  // it is idle again
+  }
+  EXPECT_LE(used.size(), 2U) << "a thread that the system holds up may not be idle in time";
+  threads.shutdown();
+}
+
+TEST(ConnectionThreads, AThreadWithoutATaskEnds) {
+  ConnectionThreads threads(4, milliseconds(20));
+  for (int i = 0; i < 4; ++i) threads.enqueue([] { std::this_thread::sleep_for(milliseconds(5)); });
+  for (int i = 0; i < 1000 && threads.threads() > 0; ++i) std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_EQ(threads.threads(), 0U);
+  std::promise<void> again;
+  threads.enqueue([&] { again.set_value(); });
+  again.get_future().get();
+  threads.shutdown();
+}
+
+TEST(ConnectionThreads, TasksMayComeFromManyThreadsWhileOthersEnd) {
+  ConnectionThreads threads(5, milliseconds(1));
+  std::atomic<int> done = 0;
+  std::vector<std::thread> askers;
+  for (int asker = 0; asker < 4; ++asker) {
+    askers.emplace_back([&] {
+      for (int i = 0; i < 300; ++i) {
+        threads.enqueue([&] { ++done; });
+        if (i % 10 == 0) std::this_thread::sleep_for(milliseconds(2));
+      }
+    });
+  }
+  for (std::thread& asker : askers) asker.join();
+  threads.shutdown();
+  EXPECT_EQ(done, 1200);
+}
+
+}  // namespace
+}  // namespace draftproof::serve
