@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <csignal>
 #include <cstdio>
@@ -147,6 +148,9 @@ std::optional<ChatTemplate> template_of(const ServeOptions& options, const Check
 
 Exit serve_model(const ServeOptions& options) {
   EndSignals signals;
+  // glibc raises this limit when a large block is freed. Then KV caches would lie among small blocks, which keep their
+  // memory from going back to the system.
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
   const std::vector<std::string> keys = read_api_keys(options.api_key_file);
   set_threads(options.threads > 0 ? options.threads : threads());
   ModelFiles files(options.target);
