@@ -313,10 +313,9 @@ TEST_F(Batches, AreWhatTheyAreAloneAfterAnyInterleavingOfAllOperations) {
     const auto players = players_of(pool_, questions_);
     std::vector<std::atomic<bool>> cancelled(players.size());
     PrefixCache prefixes(static_cast<std::size_t>(1 + below(4000)));
-    Scheduler scheduler(
-        pool_.target(),
-        {.rows_per_pass = 1 + below(20), .reading_rows = 1 + below(9), .running_max = 1 + below(6)},
-                        number % 2 == 0 ? nullptr : &prefixes);
+    const SchedulerLimits limits = {
+        .rows_per_pass = 1 + below(20), .reading_rows = 1 + below(9), .running_max = 1 + below(6)};
+    Scheduler scheduler(pool_.target(), limits, number % 2 == 0 ? nullptr : &prefixes);
     std::vector<std::size_t> outside(players.size());
     std::iota(outside.begin(), outside.end(), std::size_t{0});
     for (std::size_t i = 0; i < players.size(); ++i) players[i]->sequence->watch({}, &cancelled[i]);
