@@ -78,8 +78,7 @@ void ConnectionThreads::enqueue(std::function<void()> task) {
       std::thread([shared = shared_, task] { shared->work(task); }).detach();
       ++shared_->threads;
       return;
-    } catch (const std::system_error&) {
-      if (shared_->threads == 0) throw;
+    } catch (const std::system_error&) {  // the system has no thread now; the next one that begins takes the task too
     }
   }
   shared_->tasks.push_back(std::move(task));

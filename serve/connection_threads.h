@@ -17,8 +17,8 @@ class ConnectionThreads final : public httplib::TaskQueue {
   /// At most `most` threads, at least 1; further tasks wait for one. A thread without a task ends after `patience`.
   explicit ConnectionThreads(std::size_t most, std::chrono::milliseconds patience = std::chrono::seconds(10));
 
-  /// Thread-safe. Where the system gives no more threads, the task waits for one of those that are there; throws
-  /// std::system_error when there is none.
+  /// Thread-safe. Where the system gives no more threads, the task waits for one of those that are there, or that begin
+  /// with a later task.
   void enqueue(std::function<void()> task) override;
   /// Runs what was enqueued, and returns when all threads have ended. Nothing is enqueued any more.
   void shutdown() override;
