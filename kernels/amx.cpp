@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What AMX changes in the table avx512vnni: the matmul by quantized formats uses tile registers where there are many
-// rows. Compiled for both instruction sets and for GFNI, which every CPU with AMX has. Only the getter has external
+// What AMX changes in the table avx512vnni: the matmul by bf16 and by quantized formats uses tile registers where there
+// are many rows. Compiled for both instruction sets and for GFNI, which every CPU with AMX has. Only the getter has external
 // linkage.
 #include "kernels/tables.h"
 
@@ -15,6 +15,10 @@ namespace {
 #include "kernels/row_tiles.inc"
 
 #include "kernels/matmul_bytes.inc"
+
+#include "kernels/tile_registers.inc"
+
+#include "kernels/matmul_bf16_tiles.inc"
 
 #include "kernels/matmul_tiles.inc"
 

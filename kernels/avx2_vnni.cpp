@@ -17,7 +17,7 @@ namespace {
 
 void matmul(const PackedView& w, const void* activations, int rows, float* y, std::ptrdiff_t y_stride, int begin,
             int end) noexcept {
-  if (canonical_activation_format_of(w.format) == ActivationFormat::floats) {
+  if (is_float(w.format)) {
     return avx2_kernels()->matmul(w, activations, rows, y, y_stride, begin, end);
   }
   if (rows > 0 && begin < end) multiply_quantized(w, activations, rows, y, y_stride, begin, end);

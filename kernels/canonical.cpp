@@ -17,11 +17,8 @@ void put_word(void* data, std::size_t i, std::uint16_t word) {
   std::memcpy(static_cast<char*>(data) + 2 * i, &word, 2);
 }
 
-/// Replace denormals by zeros of the same sign.
+/// Replaces denormals by zeros of the same sign.
 std::uint32_t flushed_f32(std::uint32_t bits) { return (bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits; }
-std::uint16_t flushed_bf16(std::uint16_t bits) {
-  return (bits & 0x7f80u) == 0 ? static_cast<std::uint16_t>(bits & 0x8000u) : bits;
-}
 
 /// Returns the start of unit `unit` of the panel that contains `output`.
 template <class Memory>
@@ -163,7 +160,7 @@ void pack_floats(const MatrixView& rows, int first, Byte* packed) {
         std::memcpy(panel + 4 * place, &bits, 4);
       } else {
         const std::uint16_t bits = word_at(row, static_cast<std::size_t>(k));
-        put_word(panel, place, rows.format == Format::bf16 ? flushed_bf16(bits) : bits);
+        put_word(panel, place, rows.format == Format::bf16 ? bf16_factor(bits) : bits);
       }
     }
   }
@@ -180,7 +177,7 @@ std::size_t canonical_bytes(Format format, int outputs, int inputs) noexcept {
 
 void canonical_pack(const MatrixView& rows, int first, void* packed) noexcept {
   auto* const to = static_cast<Byte*>(packed);
-  if (canonical_activation_format_of(rows.format) == ActivationFormat::floats) {
+  if (is_float(rows.format)) {
     pack_floats(rows, first, to);
     return;
   }
@@ -256,7 +253,7 @@ void canonical_values(const PackedView& matrix, int output, int k, float* values
 }
 
 void canonical_unpack_row(const PackedView& matrix, int output, float* row) noexcept {
-  if (canonical_activation_format_of(matrix.format) == ActivationFormat::floats) {
+  if (is_float(matrix.format)) {
     for (int k = 0; k < matrix.inputs; ++k) {
       float values[lanes];
       canonical_values(matrix, output, k, values);

@@ -54,7 +54,8 @@ static inline constexpr std::ptrdiff_t panel_bytes(Format format, int inputs) {
 }
 
 static inline constexpr ActivationFormat canonical_activation_format_of(Format format) {
-  return format <= Format::bf16   ? ActivationFormat::floats
+  return format <= Format::f16    ? ActivationFormat::floats
+         : format == Format::bf16 ? ActivationFormat::bf16
          : format <= Format::q4_0 ? ActivationFormat::int8_block32
                                   : ActivationFormat::int8_block256;
 }

@@ -35,6 +35,8 @@ inline constexpr FormatTraits format_traits[formats] = {
 
 static inline constexpr const FormatTraits& traits(Format format) { return format_traits[static_cast<int>(format)]; }
 
+static inline constexpr bool is_float(Format format) { return traits(format).block_inputs == 1; }
+
 /// Returns the bytes of one row in a checkpoint. `inputs` is a multiple of the format's block_inputs.
 static inline constexpr std::size_t row_bytes(Format format, int inputs) {
   return static_cast<std::size_t>(inputs / traits(format).block_inputs) *
@@ -78,6 +80,12 @@ static inline constexpr std::uint16_t f32_to_bf16(float value) {
   const std::uint32_t word = __builtin_bit_cast(std::uint32_t, value);
   if ((word & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(word >> 16 | 0x40u);
   return static_cast<std::uint16_t>((word + 0x7fffu + (word >> 16 & 1u)) >> 16);
+}
+
+/// The factors of products in bf16: below 2^-56 in magnitude they are zeros of their sign.
+static inline constexpr std::uint16_t bf16_factor(std::uint16_t brain) {
+  constexpr std::uint16_t least = (127 - 56) << 7;
+  return (brain & 0x7fffu) < least ? static_cast<std::uint16_t>(brain & 0x8000u) : brain;
 }
 
 /// Writes the values of a row, exactly as the format defines them, to `to` [inputs]. `row` needs no alignment.

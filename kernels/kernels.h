@@ -12,12 +12,16 @@
 //
 // Orders of summation. "Sequential": one accumulator from +0, one fma per term, index ascending. "Sixteen lanes":
 // term i goes to accumulator i mod 16 by fma (or add), i ascending; then lanes l and l+8 are added, l and l+4, l and
-// l+2, l and l+1. No other order of summation is used.
+// l+2, l and l+1. "Pairs in runs of 32", the order of a tile unit: for each run of 32 terms, ascending, e = sequential
+// over its even terms, o = sequential over its odd ones, sum = sum + (e + o), from +0. No other order of summation is
+// used.
 //
 // Every result that is a number has the same bits in every table. Where the formula gives a NaN every table gives a
 // NaN, but its sign and payload are the CPU's. No table changes the rounding or flushing mode of a thread: denormals
 // follow IEEE 754, and are removed where they would be frequent: from weights (`pack`), from stored keys and values
-// (key_values.h), and from exponentials (exp.h).
+// (key_values.h), and from exponentials (exp.h). No sum of bf16 products can be denormal: both factors are 0 or at least
+// 2^-56, with eight significant bits, so all products and sums are multiples of 2^-126. Tile units, which flush
+// denormals, therefore give the bits of IEEE 754.
 #pragma once
 
 #include <cstddef>
@@ -48,14 +52,20 @@ struct PackedView {
   int inputs;
 };
 
-/// The format of the activations that matmul multiplies a weight with: floats, or rows quantized to bytes.
+/// The format of the activations that matmul multiplies a weight with: floats, floats rounded to bf16, or rows quantized
+/// to bytes.
+///
+/// bf16: the nearest bf16, ties to even, and a zero of its sign below 2^-56 (bf16_factor).
 ///
 /// A quantization block of a row is converted to bytes as follows. Let a be its largest magnitude. If a < 2^-100, d and
 /// every q are 0. Otherwise d = a / 127 and q_k = x_k * (127 / a), rounded to the nearest integer, ties to even. A
 /// block that contains an infinity or a NaN has d = NaN. Quantization blocks have 32 or 256 inputs, as q8_0 and q8_K of
 /// GGUF; the bytes of a block depend on its inputs only.
-enum class ActivationFormat : std::uint8_t { floats, int8_block32, int8_block256 };
-inline constexpr int activation_formats = 3;
+enum class ActivationFormat : std::uint8_t { floats, bf16, int8_block32, int8_block256 };
+inline constexpr int activation_formats = 4;
+
+/// A row of bf16 products is summed in runs of this many.
+inline constexpr int bf16_run = 32;
 
 /// The positions [first, end) that a row attends to, at least one.
 struct Visible {
@@ -93,9 +103,9 @@ struct Kernels {
   std::size_t (*packed_bytes)(Format format, int outputs, int inputs) noexcept;
 
   /// Packs the rows as outputs [first, first + rows.outputs) of `packed`, which is 64-byte aligned and was zeroed
-  /// before the first call. Calls for different rows may run concurrently. Weights that are denormal floats become
-  /// zeros of their sign: denormals slow multiplications on some CPUs, and the results must not depend on a CPU's
-  /// denormal mode.
+  /// before the first call. Calls for different rows may run concurrently. Weights that are denormal floats, and bf16
+  /// weights below 2^-56, become zeros of their sign: denormals slow multiplications on some CPUs, and the results must
+  /// not depend on a CPU's denormal mode.
   void (*pack)(const MatrixView& rows, int first, void* packed) noexcept;
   /// Writes the values of one output to `row` [inputs], equal to those of dequantize_row.
   void (*unpack_row)(const PackedView& matrix, int output, float* row) noexcept;
@@ -114,7 +124,8 @@ struct Kernels {
   /// y [rows][y_stride].
   ///
   /// Order of summation of canonical tables, by weight format:
-  /// f32, f16, bf16: sequential in k.
+  /// f32, f16: sequential in k.
+  /// bf16: pairs in runs of 32, by fma, with x rounded to bf16.
   /// q8_0, q4_0: for each quantization block b of 32, ascending, with the integer dot_b = sum of w.q * x.q:
   ///   y = fma(dot_b, w.d_b * x.d_b, y).
   /// q6_k: for each quantization block b of 256, with the integer dot_b = sum of w.s * w.q * x.q:

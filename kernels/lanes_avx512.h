@@ -52,6 +52,15 @@ inline Lanes load_f16(const char* from) {
 }
 inline Lanes magnitude(Lanes a) { return {_mm512_abs_ps(a.v)}; }
 
+inline Lanes rounded_to_bf16(Lanes a) {
+  const __m512i bits = _mm512_castps_si512(a.v);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __m512 upper = _mm512_castsi512_ps(_mm512_and_si512(up, _mm512_set1_epi32(-65536)));
+  const __m512 quiet = _mm512_or_ps(a.v, _mm512_castsi512_ps(_mm512_set1_epi32(0x400000)));
+  return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q), upper, quiet)};
+}
+
 inline Lanes operator+(Lanes a, Lanes b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline Lanes operator-(Lanes a, Lanes b) { return {_mm512_sub_ps(a.v, b.v)}; }
 inline Lanes operator*(Lanes a, Lanes b) { return {_mm512_mul_ps(a.v, b.v)}; }

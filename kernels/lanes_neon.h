@@ -100,6 +100,16 @@ inline Lanes load_bf16(const char* from) {
 inline Lanes magnitude(Lanes x) {
   return each<Lanes>(x, [](float32x4_t v) { return vabsq_f32(v); });
 }
+inline Lanes rounded_to_bf16(Lanes x) {
+  return each<Lanes>(x, [](float32x4_t v) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(v);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t up = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+    const uint32x4_t upper = vandq_u32(up, vdupq_n_u32(0xffff0000u));
+    const float32x4_t quiet = vreinterpretq_f32_u32(vorrq_u32(bits, vdupq_n_u32(0x400000)));
+    return vbslq_f32(vceqq_f32(v, v), vreinterpretq_f32_u32(upper), quiet);
+  });
+}
 inline Lanes operator-(Lanes x) {
   return each<Lanes>(x, [](float32x4_t v) { return vnegq_f32(v); });
 }

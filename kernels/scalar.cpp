@@ -30,6 +30,10 @@ float tree(const float* lane) {
 
 bool always() noexcept { return true; }
 
+bool stored_as_floats(ActivationFormat format) {
+  return format == ActivationFormat::floats || format == ActivationFormat::bf16;
+}
+
 /// Packed activations are floats [rows][inputs], or these blocks [rows][blocks].
 struct Int8Block {
   float d;
@@ -38,7 +42,7 @@ struct Int8Block {
 
 std::size_t activation_bytes(ActivationFormat activation_format, int rows, int inputs) noexcept {
   const std::size_t values = static_cast<std::size_t>(rows) * inputs;
-  if (activation_format == ActivationFormat::floats) return values * sizeof(float);
+  if (stored_as_floats(activation_format)) return values * sizeof(float);
   return values / static_cast<std::size_t>(block_inputs(activation_format)) * sizeof(Int8Block);
 }
 
@@ -63,9 +67,10 @@ void pack_activations(ActivationFormat activation_format, const float* x, std::p
                       int begin, int end, void* activations) noexcept {
   for (int r = 0; r < rows; ++r) {
     const float* row = x + r * x_stride;
-    if (activation_format == ActivationFormat::floats) {
+    if (stored_as_floats(activation_format)) {
+      const bool rounded = activation_format == ActivationFormat::bf16;
       float* to = static_cast<float*>(activations) + static_cast<std::ptrdiff_t>(r) * inputs;
-      for (int k = begin; k < end; ++k) to[k] = row[k];
+      for (int k = begin; k < end; ++k) to[k] = rounded ? bf16_to_f32(bf16_factor(f32_to_bf16(row[k]))) : row[k];
       continue;
     }
     const int count = block_inputs(activation_format);
@@ -90,6 +95,33 @@ void multiply_floats(const PackedView& w, const float* x, int rows, float* y, st
         const float value = x[static_cast<std::ptrdiff_t>(r) * w.inputs + k];
         float* const to = y + r * y_stride + n;
         for (int l = 0; l < count; ++l) to[l] = std::fma(value, weights[l], to[l]);
+      }
+    }
+  }
+}
+
+DRAFTPROOF_WITH_AND_WITHOUT_FMA
+void multiply_bf16(const PackedView& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+                   int end) {
+  for (int n = begin; n < end; n += lanes) {
+    const int count = end - n < lanes ? end - n : lanes;
+    for (int r = 0; r < rows; ++r) {
+      float* const to = y + r * y_stride + n;
+      for (int l = 0; l < count; ++l) to[l] = 0;
+    }
+    for (int run = 0; run < w.inputs; run += bf16_run) {
+      const int run_end = run + bf16_run < w.inputs ? run + bf16_run : w.inputs;
+      float weights[bf16_run][lanes];
+      for (int k = run; k < run_end; ++k) canonical_values(w, n, k, weights[k - run]);
+      for (int r = 0; r < rows; ++r) {
+        float sums[2][lanes] = {};  // of the even k and of the odd ones
+        for (int k = run; k < run_end; ++k) {
+          const float value = x[static_cast<std::ptrdiff_t>(r) * w.inputs + k];
+          float* const to = sums[k % 2];
+          for (int l = 0; l < lanes; ++l) to[l] = std::fma(value, weights[k - run][l], to[l]);
+        }
+        float* const to = y + r * y_stride + n;
+        for (int l = 0; l < count; ++l) to[l] = to[l] + (sums[0][l] + sums[1][l]);
       }
     }
   }
@@ -124,7 +156,9 @@ void multiply_bytes(const PackedView& w, const Int8Block* x, int rows, float* y,
 
 void matmul(const PackedView& w, const void* activations, int rows, float* y, std::ptrdiff_t y_stride, int begin,
             int end) noexcept {
-  if (canonical_activation_format_of(w.format) == ActivationFormat::floats) {
+  if (w.format == Format::bf16) {
+    multiply_bf16(w, static_cast<const float*>(activations), rows, y, y_stride, begin, end);
+  } else if (is_float(w.format)) {
     multiply_floats(w, static_cast<const float*>(activations), rows, y, y_stride, begin, end);
   } else {
     multiply_bytes(w, static_cast<const Int8Block*>(activations), rows, y, y_stride, begin, end);

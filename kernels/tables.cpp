@@ -81,9 +81,9 @@ bool cpu_has_avx512() noexcept {
 }
 bool cpu_has_avx512_vnni() noexcept { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
 bool cpu_has_amx() noexcept {
-  constexpr std::uint32_t tile_and_int8 = 3u << 24;
-  return cpu_has_avx512_vnni() && __builtin_cpu_supports("gfni") && (cpuid(7, 0).d & tile_and_int8) == tile_and_int8 &&
-         may_use_tiles();
+  constexpr std::uint32_t bf16_tile_and_int8 = 1u << 22 | 3u << 24;
+  return cpu_has_avx512_vnni() && __builtin_cpu_supports("gfni") &&
+         (cpuid(7, 0).d & bf16_tile_and_int8) == bf16_tile_and_int8 && may_use_tiles();
 }
 #else
 bool cpu_has_avx2() noexcept { return false; }

@@ -174,8 +174,8 @@ Option& add_drafts_option(Command& command, std::vector<std::string>& drafts, co
 
 void add_layout_options(Command& command, LayoutOptions& options) {
   add_kernels_option(command, options.kernels);
-  command.option("--quantize", options.quantize, "quantize float weights while they are loaded")
-      .choices({"none", "q8", "q4"})
+  command.option("--quantize", options.quantize, "convert float weights while they are loaded")
+      .choices({"none", "f32", "q8", "q4"})
       .show_default();
   command.option("--kv", options.kv, "format of the KV cache").choices({"f32", "bf16", "q8"}).show_default();
 }

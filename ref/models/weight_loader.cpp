@@ -127,6 +127,7 @@ void WeightLoader::finish(std::span<const std::string> unused) const {
 const char* name_of(Quantization quantize) noexcept {
   switch (quantize) {
     case Quantization::none: return "none";
+    case Quantization::f32: return "f32";
     case Quantization::q8: return "q8";
     case Quantization::q4: return "q4";
   }
@@ -134,10 +135,10 @@ const char* name_of(Quantization quantize) noexcept {
 }
 
 Quantization quantization_by_name(const std::string& name) {
-  for (const Quantization quantize : {Quantization::none, Quantization::q8, Quantization::q4}) {
+  for (const Quantization quantize : {Quantization::none, Quantization::f32, Quantization::q8, Quantization::q4}) {
     if (name == name_of(quantize)) return quantize;
   }
-  throw Error("there is no quantization named '" + name + "'; there are: none q8 q4");
+  throw Error("there is no quantization named '" + name + "'; there are: none f32 q8 q4");
 }
 
 KvFormat kv_format_by_name(const std::string& name) {
@@ -154,8 +155,9 @@ Format packed_format(Format stored, int inputs, const LoadOptions& options, bool
     if (!table) return Format::q4_0;
     return fits(Format::q6_k) ? Format::q6_k : Format::q8_0;
   };
+  if (options.quantize == Quantization::f32) return is_float(stored) ? Format::f32 : stored;
   if (options.quantize == Quantization::none || !fits(Format::q8_0)) return stored;
-  if (traits(stored).block_inputs == 1) return chosen();
+  if (is_float(stored)) return chosen();
   const bool smaller = fits(stored) && row_bytes(chosen(), inputs) < row_bytes(stored, inputs);
   return options.requantize && smaller ? chosen() : stored;
 }

@@ -16,13 +16,14 @@
 
 namespace draftproof {
 
-/// The quantization that is applied to float matrices on load. Matrices that are stored quantized stay as they are; so
-/// do norms, biases and matrices whose inputs are not a multiple of a quantization block.
+/// The format that float matrices get on load. Matrices that are stored quantized stay as they are; so do norms, biases
+/// and, for q8 and q4, matrices whose inputs are not a multiple of a quantization block.
+/// f32: the same values; activations are not rounded, as bf16 weights have them rounded to bf16.
 /// q8: q8_0. q4: q4_0 in layers; the embedding and the head q6_k, or q8_0 where their inputs are no multiple of 256.
-enum class Quantization : std::uint8_t { none, q8, q4 };
+enum class Quantization : std::uint8_t { none, f32, q8, q4 };
 
 const char* name_of(Quantization quantize) noexcept;
-/// "none", "q8" or "q4"; Error naming these for any other.
+/// "none", "f32", "q8" or "q4"; Error naming these for any other.
 Quantization quantization_by_name(const std::string& name);
 
 /// Throws Error, naming what there is.

@@ -21,7 +21,13 @@ Matrix doubles(const float* from, int rows, int columns) {
 /// exp.h: below 0.98 units in the last place, that is below 0.98 * 2 u relative where no result is denormal.
 constexpr double exp_error = 1.96 * unit_roundoff;
 
-// A sum of n fma in a row has n roundings, each at most u of a partial sum: |y - exact| <= gamma_n sum |x| |w|.
+/// The factors that bf16 weights are multiplied with.
+void round_to_bf16(std::vector<float>& x) {
+  for (float& value : x) value = bf16_to_f32(bf16_factor(f32_to_bf16(value)));
+}
+
+// A sum of n fma in a row has n roundings, each at most u of a partial sum: |y - exact| <= gamma_n sum |x| |w|. In pairs
+// in runs of 32 a term passes fewer. Products of bf16 weights are of activations rounded to bf16.
 TEST(Scalar, MatmulAgreesWithEigenInDoubleWithinTheDerivedBound) {
   for (const Format format : {Format::f32, Format::bf16, Format::f16}) {
     for (const auto& [outputs, inputs] : {std::pair{5, 3}, {48, 257}, {33, 1024}}) {
@@ -33,12 +39,68 @@ TEST(Scalar, MatmulAgreesWithEigenInDoubleWithinTheDerivedBound) {
       std::vector<float> y(7 * static_cast<std::size_t>(outputs));
       multiply(scalar(), w, x.data(), inputs, 7, y.data(), outputs, 0, outputs);
 
-      const Matrix left = doubles(x.data(), 7, inputs);
+      std::vector<float> factors = x;
+      if (format == Format::bf16) round_to_bf16(factors);
+      const Matrix left = doubles(factors.data(), 7, inputs);
       const Matrix right = doubles(wide.data(), outputs, inputs);
       const Matrix error = (doubles(y.data(), 7, outputs) - left * right.transpose()).cwiseAbs();
       const Matrix bound = gamma(inputs) * left.cwiseAbs() * right.cwiseAbs().transpose();
       EXPECT_TRUE((error.array() <= bound.array()).all()) << outputs << "x" << inputs;
-      EXPECT_GT(error.maxCoeff(), 0);  // the comparison is not vacuous
+      // The comparison is not vacuous; three products of eight bits each are exact.
+      EXPECT_TRUE(error.maxCoeff() > 0 || (format == Format::bf16 && inputs == 3));
+    }
+  }
+}
+
+/// A denormal becomes a zero of its sign.
+float flushed(float x) { return std::abs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
+
+/// One result of the instruction tdpbf16ps, a run of 32 products at a time: Intel's manual, and equal to the instruction
+/// on 5 million results of each kind (normal numbers, any bit pattern, products around 2^-126).
+float of_tile_unit(std::span<const float> x, std::span<const float> w) {
+  float sum = 0;
+  for (std::size_t run = 0; run < x.size(); run += 32) {
+    float even = 0;
+    float odd = 0;
+    for (std::size_t k = run; k < run + 32; k += 2) {
+      even = flushed(std::fma(flushed(x[k]), flushed(w[k]), even));
+      odd = flushed(std::fma(flushed(x[k + 1]), flushed(w[k + 1]), odd));
+    }
+    sum = flushed(flushed(sum) + flushed(even + odd));
+  }
+  return sum;
+}
+
+TEST(Scalar, MatmulByBf16HasTheBitsOfATileUnitThatFlushesDenormalsAtEveryBorderOfTheirRange) {
+  constexpr int outputs = 32;
+  constexpr int inputs = 96;
+  for (const int x_exponent : {0, -40, -50, -55, -56, -57, -63, -70, -126, -133}) {
+    for (const int w_exponent : {0, -40, -50, -55, -56, -57, -63, -70, -126, -133}) {
+      Numbers numbers(static_cast<std::uint64_t>(2000 - x_exponent * 17 - w_exponent));
+      // Numbers of few significant bits and magnitudes close to a power of two: sums cancel often.
+      const auto some = [&](int exponent) {
+        return std::ldexp(std::round(numbers.number() * 8) / 4, exponent + numbers.below(3));
+      };
+      std::vector<float> x(2 * inputs);
+      for (float& value : x) value = static_cast<float>(some(x_exponent));
+      Weight weight(Format::bf16, outputs, inputs, 1);
+      for (int i = 0; i < outputs * inputs; ++i) {
+        const std::uint16_t word = f32_to_bf16(static_cast<float>(some(w_exponent)));
+        std::memcpy(&weight.data[2 * static_cast<std::size_t>(i)], &word, 2);
+      }
+      const PackedMatrix w = weight.packed(scalar());
+      std::vector<float> y(2 * outputs);
+      multiply(scalar(), w, x.data(), inputs, 2, y.data(), outputs, 0, outputs);
+      round_to_bf16(x);
+      std::vector<float> row(inputs);
+      for (int n = 0; n < outputs; ++n) {
+        w.unpack_row(scalar(), n, row.data());
+        for (int r = 0; r < 2; ++r) {
+          const float expected = of_tile_unit(std::span(x).subspan(static_cast<std::size_t>(r) * inputs, inputs), row);
+          ASSERT_EQ(bits(y[static_cast<std::size_t>(r * outputs + n)]), bits(expected))
+              << x_exponent << " " << w_exponent;
+        }
+      }
     }
   }
 }
@@ -103,8 +165,8 @@ TEST(Scalar, PackingConvertsEveryHalfPrecisionNumberExactly) {
           EXPECT_EQ(std::isinf(row[k]), mantissa == 0);
           continue;
         }
-        // Denormal weights are flushed; denormals of f16 are not denormal as floats.
-        const bool flushed = format == Format::bf16 && exponent == 0;
+        // Weights of bf16 below 2^-56 are flushed; denormals of f16 are not denormal as floats.
+        const bool flushed = format == Format::bf16 && exponent < bias - 56;
         const double significand = flushed ? 0 : mantissa + (exponent > 0 ? 1 << mantissa_bits : 0);
         const double value = std::ldexp(significand, std::max(exponent, 1) - bias - mantissa_bits);
         ASSERT_EQ(bits(row[k]), bits(std::copysign(static_cast<float>(value), sign))) << word;

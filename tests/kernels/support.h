@@ -84,7 +84,6 @@ inline std::vector<const Kernels*> canonical_tables() {
 
 inline constexpr Format all_formats[] = {Format::f32,  Format::f16,  Format::bf16, Format::q8_0,
                                          Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k};
-inline bool is_float(Format format) { return traits(format).block_inputs == 1; }
 
 /// A weight of random numbers; all fields of quantization blocks are random, with moderate scales.
 struct Weight {

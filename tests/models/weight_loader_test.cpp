@@ -280,7 +280,7 @@ TEST(Memory, AShortageIsAMessageWithBothNumbers) {
 
 TEST(Quantize, UnknownNamesAreRejected) {
   EXPECT_EQ(quantization_by_name("q8"), Quantization::q8);
-  EXPECT_THAT(error_of([] { quantization_by_name("q5"); }), testing::HasSubstr("'q5'; there are: none q8 q4"));
+  EXPECT_THAT(error_of([] { quantization_by_name("q5"); }), testing::HasSubstr("'q5'; there are: none f32 q8 q4"));
 }
 
 /// What loading a copy of llama-tiny-plain says that has only the tensors of these names, without the folder's name.
