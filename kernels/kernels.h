@@ -12,9 +12,9 @@
 //
 // Orders of summation. "Sequential": one accumulator from +0, one fma per term, index ascending. "Sixteen lanes":
 // term i goes to accumulator i mod 16 by fma (or add), i ascending; then lanes l and l+8 are added, l and l+4, l and
-// l+2, l and l+1. "Pairs in runs of 32", the order of a tile unit: for each run of 32 terms, ascending, e = sequential
-// over its even terms, o = sequential over its odd ones, sum = sum + (e + o), from +0. No other order of summation is
-// used.
+// l+2, l and l+1. "Pairs in runs of 32", the order of a tile unit: for each run of 32 terms, ascending, e =
+// sequential over its even terms, o = sequential over its odd ones, sum = sum + (e + o), from +0. No other order of
+// summation is used.
 //
 // Every result that is a number has the same bits in every table. Where the formula gives a NaN every table gives a
 // NaN, but its sign and payload are the CPU's. No table changes the rounding or flushing mode of a thread: denormals
@@ -52,8 +52,8 @@ struct PackedView {
   int inputs;
 };
 
-/// The format of the activations that matmul multiplies a weight with: floats, floats rounded to bf16, or rows quantized
-/// to bytes.
+/// The format of the activations that matmul multiplies a weight with: floats, floats rounded to bf16, or rows
+/// quantized to bytes.
 ///
 /// bf16: the nearest bf16, ties to even, and a zero of its sign below 2^-56 (bf16_factor).
 ///

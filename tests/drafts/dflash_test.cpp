@@ -171,8 +171,9 @@ class DFlash2 : public ::testing::TestWithParam<const char*> {
 TEST_P(DFlash2, ChoosesThePathOfTheReferenceAndDrawsFromTheScoresOfItsCandidates) {
   set_threads(1);
   const Hdf5 answers = Hdf5::open(folder() / "answers.h5");
-  const auto target = load_model(Checkpoint(external() / answers.read_string_attribute("/", "target")), best_kernels());
-  DFlashNetwork network(Checkpoint(folder()), *target, best_kernels());
+  const LoadOptions in_floats(best_kernels(), Quantization::f32);
+  const auto target = load_model(Checkpoint(external() / answers.read_string_attribute("/", "target")), in_floats);
+  DFlashNetwork network(Checkpoint(folder()), *target, in_floats);
   const int kept = network.config().selector_candidates;
   for (const char* name : {"case0", "case1", "case2"}) {
     const std::string at = std::string(name) + "/";

@@ -26,8 +26,8 @@ void round_to_bf16(std::vector<float>& x) {
   for (float& value : x) value = bf16_to_f32(bf16_factor(f32_to_bf16(value)));
 }
 
-// A sum of n fma in a row has n roundings, each at most u of a partial sum: |y - exact| <= gamma_n sum |x| |w|. In pairs
-// in runs of 32 a term passes fewer. Products of bf16 weights are of activations rounded to bf16.
+// A sum of n fma in a row has n roundings, each at most u of a partial sum: |y - exact| <= gamma_n sum |x| |w|. In
+// pairs in runs of 32 a term passes fewer. Products of bf16 weights are of activations rounded to bf16.
 TEST(Scalar, MatmulAgreesWithEigenInDoubleWithinTheDerivedBound) {
   for (const Format format : {Format::f32, Format::bf16, Format::f16}) {
     for (const auto& [outputs, inputs] : {std::pair{5, 3}, {48, 257}, {33, 1024}}) {
@@ -55,8 +55,8 @@ TEST(Scalar, MatmulAgreesWithEigenInDoubleWithinTheDerivedBound) {
 /// A denormal becomes a zero of its sign.
 float flushed(float x) { return std::abs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 
-/// One result of the instruction tdpbf16ps, a run of 32 products at a time: Intel's manual, and equal to the instruction
-/// on 5 million results of each kind (normal numbers, any bit pattern, products around 2^-126).
+/// One result of the instruction tdpbf16ps, a run of 32 products at a time: Intel's manual, and equal to the
+/// instruction on 5 million results of each kind (normal numbers, any bit pattern, products around 2^-126).
 float of_tile_unit(std::span<const float> x, std::span<const float> w) {
   float sum = 0;
   for (std::size_t run = 0; run < x.size(); run += 32) {

@@ -204,7 +204,8 @@ TEST(Vector, WeightsThatAreTooSmallBecomeZerosOfTheirSignInEveryTable) {
       float row[12];
       w.unpack_row(**table, 0, row);
       for (std::size_t k = 0; k < 12; ++k) {
-        const float least = format == Format::bf16 && std::string((*table)->numerics) == "canonical" ? 0x1p-56f : 0x1p-126f;
+        const bool canonical = std::string((*table)->numerics) == "canonical";
+        const float least = format == Format::bf16 && canonical ? 0x1p-56f : 0x1p-126f;
         const bool kept = std::abs(__builtin_bit_cast(float, floats[k])) >= least;
         EXPECT_EQ(bits(row[k]), kept ? floats[k] : floats[k] & 0x80000000) << (*table)->name << " " << k;
       }

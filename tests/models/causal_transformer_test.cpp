@@ -56,7 +56,7 @@ TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfTheReferenceWi
     const auto names = answer_names(twin.layers);
     for (const char* numerics : {"canonical", "openblas"}) {
       for (const Kernels* kernels : usable_kernels(numerics)) {
-        const auto model = load_model(Checkpoint(folder()), *kernels);
+        const auto model = load_model(Checkpoint(folder()), in_floats(*kernels));
         ASSERT_EQ(model->layers(), twin.layers);
         const Reading ours = read(*model, tokens, all_layers(*model));
         double worst64 = 0;
@@ -162,7 +162,7 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   const TwinCheckpoint twin(folder());
   const auto tokens = stored_tokens(file, "case0/tokens");
   const Bounds bounds = bounds_of([&](Rounding round) { return text_answers(twin, tokens, round); });
-  const auto model = load_model(Checkpoint(folder()), best_kernels());
+  const auto model = load_model(Checkpoint(folder()), in_floats(best_kernels()));
   const Reading ours = read(*model, tokens, all_layers(*model));
   double smallest = std::numeric_limits<double>::infinity();
   for (const Mistake mistake :
@@ -205,7 +205,7 @@ class SlidingFixture : public TargetFixture {};
 TEST_P(SlidingFixture, SlidingLayersAreWithinTheRoundingBoundOfTheTwinAndAWindowOffByOneIsNot) {
   const WindowedCopy copy(folder(), 4);
   const TwinCheckpoint twin(copy.path());
-  const auto model = load_model(Checkpoint(copy.path()), best_kernels());
+  const auto model = load_model(Checkpoint(copy.path()), in_floats(best_kernels()));
   const std::vector<Token> text = some_text(40, model->vocabulary());
   const auto answers_with = [&](Rounding round) { return text_answers(twin, text, round); };
   const Bounds bounds = bounds_of(answers_with);
@@ -230,7 +230,7 @@ TEST(LongTarget, ChoosesTheTokensOfTheReference) {
     const Hdf5 file = Hdf5::open(external_dir / name / "answers.h5");
     const std::vector<Token> prompt = stored_tokens(file, "case0/tokens");
     const std::vector<Token> chosen = stored_tokens(file, "case0/greedy");
-    const auto model = load_model(Checkpoint(external_dir / name), best_kernels());
+    const auto model = load_model(Checkpoint(external_dir / name), in_floats(best_kernels()));
     std::vector<Token> text = prompt;
     text.insert(text.end(), chosen.begin(), chosen.end());
     const Reading reading = read(*model, text, {}, {.piece = 7});

@@ -23,7 +23,8 @@ struct Pair {
   std::unique_ptr<Model> target;
   DFlashNetwork draft;
   Pair(const std::filesystem::path& folder, const Kernels& kernels)
-      : target(load_model(Checkpoint(target_of(folder)), kernels)), draft(Checkpoint(folder), *target, kernels) {}
+      : target(load_model(Checkpoint(target_of(folder)), in_floats(kernels))),
+        draft(Checkpoint(folder), *target, in_floats(kernels)) {}
 };
 
 /// One stored input with its reference outputs.

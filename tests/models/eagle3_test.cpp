@@ -30,8 +30,8 @@ struct Pair {
   Eagle3Head head;
   std::vector<Token> draft_tokens;
   Pair(const std::filesystem::path& folder, const Kernels& kernels)
-      : target(load_model(Checkpoint(target_of(folder)), kernels)),
-        head(Checkpoint(folder), *target, kernels),
+      : target(load_model(Checkpoint(target_of(folder)), in_floats(kernels))),
+        head(Checkpoint(folder), *target, in_floats(kernels)),
         draft_tokens(read_draft_vocabulary(Checkpoint(folder), head.config().draft_vocabulary, target->vocabulary())) {}
 };
 

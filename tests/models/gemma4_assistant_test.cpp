@@ -213,7 +213,7 @@ TEST_P(AssistantFixture, EveryRowOfAChainIsWithinTheRoundingBoundOfTheReferenceW
   }
   for (const char* numerics : {"canonical", "openblas"}) {
     for (const Kernels* kernels : usable_kernels(numerics)) {
-      Pair pair(folder(), *kernels);
+      Pair pair(folder(), in_floats(*kernels));
       WorstErrors worst(file);
       for (std::size_t i = 0; i < asked.size(); ++i) {
         const Answer ours = ask(pair, asked[i]);
@@ -235,7 +235,7 @@ TEST_P(AssistantFixture, EveryMistakeExceedsTheBoundManyTimes) {
   const Question question(answers(), case_count - 1);
   const Bounds bounds =
       bounds_of([&](Rounding round) { return twin_answers(target, assistant, question, round); });
-  Pair pair(folder(), best_kernels());
+  Pair pair(folder(), in_floats(best_kernels()));
   const Answer ours = ask(pair, question);
   const auto ratio = [&](Slip slip, Mistake mistake) {
     const Rows logits = twin_answers(target, assistant, question, Rounding(), slip, mistake)[1];
@@ -267,7 +267,7 @@ TEST_P(AssistantFixture, EveryMistakeExceedsTheBoundManyTimes) {
 TEST_P(AssistantFixture, ChunksCapacityThreadsAndCanonicalTablesChangeNoBit) {
   std::vector<Answer> want;
   for (const Kernels* kernels : usable_kernels("canonical")) {
-    Pair pair(folder(), *kernels);
+    Pair pair(folder(), in_floats(*kernels));
     const std::vector<Question> asked = questions();
     for (std::size_t i = 0; i < asked.size(); ++i) {
       if (want.size() == i) want.push_back(ask(pair, asked[i], {1}));
@@ -280,7 +280,7 @@ TEST_P(AssistantFixture, ChunksCapacityThreadsAndCanonicalTablesChangeNoBit) {
 }
 
 TEST_P(AssistantFixture, GreedyChainsAreThoseOfTransformers) {
-  Pair pair(folder(), best_kernels());
+  Pair pair(folder(), in_floats(best_kernels()));
   for (const Question& question : questions()) {
     const Answer ours = ask(pair, question);
     const int vocabulary = pair.target->vocabulary();
@@ -293,7 +293,7 @@ TEST_P(AssistantFixture, GreedyChainsAreThoseOfTransformers) {
 
 /// The rows of a tree in one call, and those of several texts, each with the feature of its parent.
 TEST_P(AssistantFixture, RowsOfOtherTextsAndOtherBranchesInOneCallChangeNoBit) {
-  Pair pair(folder(), best_kernels());
+  Pair pair(folder(), in_floats(best_kernels()));
   const auto width = static_cast<std::size_t>(pair.head.width());
   const auto vocabulary = static_cast<std::size_t>(pair.target->vocabulary());
   const std::vector<Question> asked = questions();
@@ -336,7 +336,7 @@ TEST_P(AssistantFixture, RowsOfOtherTextsAndOtherBranchesInOneCallChangeNoBit) {
 
 /// Refused rows are written over positions that have left the window, and past the end.
 TEST_P(AssistantFixture, ReadsCommittedRowsOnlyWhateverWasRefused) {
-  Pair pair(folder(), best_kernels());
+  Pair pair(folder(), in_floats(best_kernels()));
   for (const Question& question : questions()) {
     const Text text(pair, question.committed, {7}, 8);
     const Answer want = ask(pair, text, std::span(question.chain).first(steps));
@@ -354,7 +354,7 @@ TEST_P(AssistantFixture, ReadsCommittedRowsOnlyWhateverWasRefused) {
 }
 
 TEST_P(AssistantFixture, ARowBeforeWhichNothingIsCommittedIsComputedFromItsTokenAlone) {
-  Pair pair(folder(), best_kernels());
+  Pair pair(folder(), in_floats(best_kernels()));
   const Text text(pair, {}, {1});
   constexpr int wanted[] = {0};
   std::vector<std::vector<float>> logits;
@@ -373,7 +373,7 @@ TEST_P(AssistantFixture, ARowBeforeWhichNothingIsCommittedIsComputedFromItsToken
 using AssistantDeathTest = AssistantFixture;
 
 TEST_P(AssistantDeathTest, ATargetsCacheOfAnotherTextIsAMistakeOfOurs) {
-  Pair pair(folder(), best_kernels());
+  Pair pair(folder(), in_floats(best_kernels()));
   const std::vector<Token> tokens = {1, 2, 3};
   const Text longer(pair, tokens, {3}), shorter(pair, std::span(tokens).first(2), {3});
   const auto propose = [&](const Cache* target) {
@@ -392,10 +392,10 @@ TEST_P(AssistantDeathTest, ATargetsCacheOfAnotherTextIsAMistakeOfOurs) {
 
 TEST_P(AssistantFixture, EveryFormatOfKeysAndValuesCanBeRead) {
   const Question question(answers(), case_count - 1);
-  Pair exact(folder(), best_kernels());
+  Pair exact(folder(), in_floats(best_kernels()));
   const Answer want = ask(exact, question);
   for (const KvFormat format : {KvFormat::bf16, KvFormat::q8}) {
-    Pair pair(folder(), LoadOptions(best_kernels(), Quantization::none, format));
+    Pair pair(folder(), LoadOptions(best_kernels(), Quantization::f32, format));
     const Answer whole = ask(pair, question);
     EXPECT_EQ(ask(pair, question, {3, 1}), whole);
     EXPECT_FALSE(whole == want) << "the format has no effect";
@@ -416,7 +416,7 @@ std::string error_of(const std::string& fixture, const std::filesystem::path& ta
   copy.write("config.json", config.replace(config.find(from), from.size(), to));
   std::filesystem::copy(external_dir / fixture / "model.safetensors", copy.path() / "model.safetensors");
   try {
-    const Pair pair(target, copy.path(), best_kernels());
+    const Pair pair(target, copy.path(), in_floats(best_kernels()));
   } catch (const Error& error) {
     return error.what();
   }
@@ -565,8 +565,8 @@ void write_gguf(const std::filesystem::path& path) {
 TEST(Gemma4AssistantGguf, HasTheBitsOfTheFolder) {
   const TemporaryFolder folder;
   write_gguf(folder.path() / "assistant.gguf");
-  Pair gguf(external_dir / "gemma4-tiny", folder.path() / "assistant.gguf", best_kernels());
-  Pair original(external_dir / "gemma4-assistant", best_kernels());
+  Pair gguf(external_dir / "gemma4-tiny", folder.path() / "assistant.gguf", in_floats(best_kernels()));
+  Pair original(external_dir / "gemma4-assistant", in_floats(best_kernels()));
   const Hdf5 file = Hdf5::open(external_dir / "gemma4-assistant" / "answers.h5");
   for (int i = 0; i < case_count; ++i) {
     const Question question(file, i);

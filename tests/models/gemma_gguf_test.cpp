@@ -62,7 +62,7 @@ class Converted {
     const TemporaryFolder other;
     std::filesystem::copy(from_.path(), other.path());
     if (!config.empty()) other.write("config.json", config);
-    const auto model = load_model(Checkpoint(other.path()), best_kernels());
+    const auto model = load_model(Checkpoint(other.path()), in_floats(best_kernels()));
     const std::vector<Token> text = some_text(30, model->vocabulary());
     EXPECT_EQ(read(*gguf, text, all_layers(*gguf)), read(*model, text, all_layers(*model)));
   }

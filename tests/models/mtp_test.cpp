@@ -208,7 +208,7 @@ TEST_P(MtpFixture, EveryRowOfAChainIsWithinTheRoundingBoundOfTheReferenceWithEve
   }
   for (const char* numerics : {"canonical", "openblas"}) {
     for (const Kernels* kernels : usable_kernels(numerics)) {
-      Pair pair(folder(), *kernels);
+      Pair pair(folder(), in_floats(*kernels));
       WorstErrors worst(file);
       for (std::size_t i = 0; i < questions.size(); ++i) {
         const Answer ours = ask(pair, questions[i], {static_cast<int>(questions[i].committed.size())});
@@ -228,7 +228,7 @@ TEST_P(MtpFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   const TwinCheckpoint twin(folder());
   const Question question(answers(), case_count - 1);
   const Bounds bounds = bounds_of([&](Rounding round) { return twin_answers(twin, question, round); });
-  Pair pair(folder(), best_kernels());
+  Pair pair(folder(), in_floats(best_kernels()));
   const Answer ours = ask(pair, question, {20});
   const auto ratio = [&](const TwinCheckpoint& of, Slip slip, Mistake mistake) {
     const Rows logits = twin_answers(of, question, Rounding(), slip, mistake)[1];
@@ -253,7 +253,7 @@ TEST_P(MtpFixture, EveryMistakeExceedsTheBoundAHundredfold) {
 }
 
 TEST_P(MtpFixture, ChunksAndCapacityChangeNoBit) {
-  Pair pair(folder(), best_kernels());
+  Pair pair(folder(), in_floats(best_kernels()));
   for (int i = 0; i < case_count; ++i) {
     const Question question(answers(), i);
     const Answer want = ask(pair, question, {1});
@@ -263,7 +263,7 @@ TEST_P(MtpFixture, ChunksAndCapacityChangeNoBit) {
 }
 
 TEST_P(MtpFixture, RowsOfOtherTextsAndWholeChainsInOneCallChangeNoBit) {
-  Pair pair(folder(), best_kernels());
+  Pair pair(folder(), in_floats(best_kernels()));
   const auto width = static_cast<std::size_t>(pair.head.width());
   std::vector<Question> questions;
   for (int i = 0; i < case_count; ++i) questions.emplace_back(answers(), i);
@@ -390,8 +390,8 @@ void write_gguf(const std::filesystem::path& path, const std::string& left_out =
 TEST(MtpGguf, HasTheBitsOfTheFolder) {
   const TemporaryFolder folder;
   write_gguf(folder.path() / "model.gguf");
-  Pair gguf(folder.path() / "model.gguf", best_kernels());
-  Pair original(external_dir / "mtp-qwen35", best_kernels());
+  Pair gguf(folder.path() / "model.gguf", in_floats(best_kernels()));
+  Pair original(external_dir / "mtp-qwen35", in_floats(best_kernels()));
   const Hdf5 file = Hdf5::open(external_dir / "mtp-qwen35" / "answers.h5");
   for (int i = 0; i < case_count; ++i) {
     const Question question(file, i);
@@ -427,7 +427,7 @@ std::string error_of(const std::string& fixture, const std::string& from, const 
   }
   copy.write("model.safetensors", weights);
   try {
-    const Pair pair(copy.path(), best_kernels());
+    const Pair pair(copy.path(), in_floats(best_kernels()));
   } catch (const Error& error) {
     return error.what();
   }
