@@ -123,7 +123,7 @@ TEST(GrownModel, IsRefusedWhereItDoesNotFitOrIsOfAnotherKind) {
 TEST(GrowSlow, WritesAFolderThatTellsTheTaleOfTheSmallModel) {
   const Folder folder;
   const std::string to = folder.path() / "grown";
-  const Outcome outcome = run_command({"grow", models + "tale-small", "--shape", "qwen3-0.6b", to, "--quiet"});
+  const Outcome outcome = run_command({"grow", models + "tale-small", "--shape", "qwen3-72m", to, "--quiet"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   const auto told = [](const std::string& model) {
