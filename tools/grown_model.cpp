@@ -12,17 +12,28 @@
 #include "ref/base/error.h"
 #include "ref/base/incoming.h"
 #include "ref/models/dflash.h"
+#include "ref/models/draft_tables.h"
+#include "ref/models/eagle3.h"
+#include "ref/models/models.h"
 #include "ref/models/transformer_config.h"
 
 namespace draftproof {
 namespace {
 
-constexpr int layers_of_drafts = 5;
-constexpr int taps_of_drafts = 5;
-constexpr float last_norm_at_constant = 1024;
-// What rows of new tokens have at the constant's coordinate, from the first to the last.
-constexpr float new_token_least = -512;
-constexpr float new_token_most = -256;
+// Of published drafts.
+constexpr int layers_of_dflash = 5;
+constexpr int taps_of_dflash = 5;
+constexpr int tokens_of_eagle3 = 32000;
+
+// What norms that let the constant through have there, before their factor. That of the last norm is small because MTP
+// heads normalize what it returns.
+constexpr float last_norm_at_constant = 16;
+constexpr float embedding_norm_at_constant = 0.125F;  // for embeddings of 0.04 to 0.25, the root of the mean square
+// What rows of new tokens have at the constant's coordinate, from the first to the last: numbers that f16 has, too.
+constexpr float new_token_least = -49152;
+constexpr float new_token_most = -32768;
+
+enum class Kind { model, dflash, eagle3 };  // a model: a target, its MTP heads, or both; or a small draft model
 
 /// The layers of the new model that the old ones become: spread evenly.
 std::vector<int> spread(int old_layers, int new_layers) {
@@ -48,12 +59,14 @@ struct Grown {
 class Growth {
  public:
   Growth(const Checkpoint& from, const SyntheticShape& shape, std::uint64_t seed)
-      : from_(from), shape_(shape), seed_(seed), draft_(is_dflash(from.config())) {
+      : from_(from), shape_(shape), seed_(seed) {
     const Json& config = from.config();
+    if (is_dflash(config)) kind_ = Kind::dflash;
+    if (is_eagle3(config)) kind_ = Kind::eagle3;
     if (shape.architecture != std::string("qwen3")) fail("a model grows into a dense Qwen3, and this shape is not one");
-    const bool tied = draft_ || (config.has("tie_word_embeddings") && config.at("tie_word_embeddings").boolean());
-    if (config.at("model_type").string() != "qwen3" || !tied) {
-      fail("only a Qwen3 with tied embeddings and its DFlash draft can grow");
+    const bool tied = config.has("tie_word_embeddings") && config.at("tie_word_embeddings").boolean();
+    if (kind_ != Kind::eagle3 && (config.at("model_type").string() != "qwen3" || (kind_ == Kind::model && !tied))) {
+      fail("only a Qwen3 with tied embeddings and its DFlash draft, EAGLE-3 and MTP heads can grow");
     }
     hidden_ = positive(config, "hidden_size");
     head_dim_ = positive(config, "head_dim");
@@ -63,8 +76,10 @@ class Growth {
     old_layers_ = positive(config, "num_hidden_layers");
     vocabulary_ = positive(config, "vocab_size");
     epsilon_ = config.at("rms_norm_eps").number();
-    target_layers_ = draft_ ? positive(config, "num_target_layers") : old_layers_;
-    layers_ = draft_ ? std::max(layers_of_drafts, old_layers_) : shape.layers;
+    target_layers_ = kind_ == Kind::model ? old_layers_ : positive(config, "num_target_layers");
+    layers_ = old_layers_;
+    if (kind_ == Kind::model) layers_ = shape.layers;
+    if (kind_ == Kind::dflash) layers_ = std::max(layers_of_dflash, old_layers_);
     const int group = heads_ / kv_heads_;
     const int new_group = shape.heads / shape.kv_heads;
     copies_ = group / new_group;
@@ -89,8 +104,9 @@ class Growth {
   }
 
   GrownModel grown() {
-    if (draft_) grow_draft();
-    else grow_target();
+    if (kind_ == Kind::model) grow_model();
+    if (kind_ == Kind::dflash) grow_dflash();
+    if (kind_ == Kind::eagle3) grow_eagle3();
     return {config(), std::move(tensors_)};
   }
 
@@ -104,6 +120,14 @@ class Growth {
   static std::vector<int> first(int count) {
     std::vector<int> at(static_cast<std::size_t>(count));
     std::iota(at.begin(), at.end(), 0);
+    return at;
+  }
+  /// The columns of old hidden states among `places` new ones side by side.
+  std::vector<int> columns(const std::vector<int>& places) const {
+    std::vector<int> at;
+    for (const int place : places) {
+      for (int i = 0; i < hidden_; ++i) at.push_back(place * shape_.hidden + i);
+    }
     return at;
   }
   /// The first rows of the old matrix, then `others`.
@@ -146,6 +170,9 @@ class Growth {
   std::vector<float> old(const std::string& name, std::vector<std::int64_t> shape) const {
     return from_.floats(name + ".weight", shape);
   }
+  void refuse(const std::string& tensor) const {
+    if (from_.has(tensor + ".weight")) fail("its tensor " + tensor + " cannot grow");
+  }
 
   /// A norm of the hidden state.
   void add_norm(const std::string& name, const std::string& was, float at_constant = 0) {
@@ -153,7 +180,7 @@ class Growth {
     const std::vector<float> before = old(was, {hidden_});
     const double factor = std::sqrt(static_cast<double>(hidden_) / shape_.hidden);
     for (std::size_t i = 0; i < before.size(); ++i) weights[i] = static_cast<float>(before[i] * factor);
-    weights.back() = at_constant;
+    weights.back() = static_cast<float>(at_constant * factor);
     add_vector(name + ".weight", std::move(weights));
   }
 
@@ -168,8 +195,9 @@ class Growth {
     add_vector(name + ".weight", std::move(weights));
   }
 
-  /// q_proj, k_proj or v_proj: old head i becomes `copies` new ones.
-  void add_into_heads(const std::string& name, const std::string& was, int old_heads, int new_heads, int copies) {
+  /// q_proj, k_proj or v_proj, times `factor`: old head i becomes `copies` new ones.
+  void add_into_heads(const std::string& name, const std::string& was, int old_heads, int new_heads, int copies,
+                      double factor = 1) {
     std::vector<int> row_of(static_cast<std::size_t>(new_heads * shape_.head_dim), Grown::noise);
     for (int head = 0; head < old_heads * copies; ++head) {
       const auto begin = static_cast<std::size_t>(head * shape_.head_dim);
@@ -178,8 +206,36 @@ class Growth {
         row_of[begin + static_cast<std::size_t>(head_at_[i])] = head / copies * head_dim_ + static_cast<int>(i);
       }
     }
-    add({name + ".weight", new_heads * shape_.head_dim, shape_.hidden, std::move(row_of), first(hidden_),
-         old(was, {old_heads * head_dim_, hidden_}), {}});
+    std::vector<int> places = first(kind_ == Kind::eagle3 ? 2 : 1);  // EAGLE-3: a token and a feature
+    const auto width = static_cast<int>(places.size());
+    std::vector<float> values = old(was, {old_heads * head_dim_, width * hidden_});
+    for (float& value : values) value = static_cast<float>(value * factor);
+    add({name + ".weight", new_heads * shape_.head_dim, width * shape_.hidden, std::move(row_of), columns(places),
+         std::move(values), {}});
+  }
+
+  /// A projection of hidden states side by side, the old ones at `places` of `count`. It passes the constant of the
+  /// first of them on.
+  void add_projection(const std::string& name, const std::string& was, const std::vector<int>& places, int count) {
+    const int last = shape_.hidden - 1;
+    const int constant = places.front() * shape_.hidden + last;
+    add({name + ".weight", shape_.hidden, count * shape_.hidden, first_rows(hidden_, shape_.hidden, Grown::zeros),
+         columns(places), old(was, {hidden_, static_cast<int>(places.size()) * hidden_}),
+         [last, constant](int row, float* values) {
+           if (row == last) values[constant] = 1;
+         }});
+  }
+
+  /// An embedding or an LM head: the old tokens, which have `at_constant` there, and new ones, which never win.
+  void add_vocabulary(const std::string& name, int old_tokens, int new_tokens, double at_constant) {
+    const int last = shape_.hidden - 1;
+    const int added = new_tokens - old_tokens;
+    const auto finish = [=, constant = static_cast<float>(at_constant)](int token, float* row) {
+      const float part = added > 1 ? static_cast<float>(token - old_tokens) / static_cast<float>(added - 1) : 0;
+      row[last] = token < old_tokens ? constant : new_token_least + part * (new_token_most - new_token_least);
+    };
+    add({name + ".weight", new_tokens, shape_.hidden, first_rows(old_tokens, new_tokens, Grown::zeros), first(hidden_),
+         old(name, {old_tokens, hidden_}), finish});
   }
 
   void add_noise(const std::string& name, int outputs) {
@@ -210,9 +266,11 @@ class Growth {
   void add_layer(const std::string& layer, const std::string& was) {
     const std::string attention = "self_attn.";
     for (const char* norm : {"input_layernorm", "post_attention_layernorm"}) add_norm(layer + norm, was + norm);
-    add_head_norm(layer + attention + "q_norm", was + attention + "q_norm", true);
-    add_head_norm(layer + attention + "k_norm", was + attention + "k_norm", false);
-    add_into_heads(layer + attention + "q_proj", was + attention + "q_proj", heads_, shape_.heads, 1);
+    const bool norms = from_.has(was + attention + "q_norm.weight");
+    if (norms) add_head_norm(layer + attention + "q_norm", was + attention + "q_norm", true);
+    if (norms) add_head_norm(layer + attention + "k_norm", was + attention + "k_norm", false);
+    add_into_heads(layer + attention + "q_proj", was + attention + "q_proj", heads_, shape_.heads, 1,
+                   norms ? 1.0 : std::sqrt(static_cast<double>(shape_.head_dim) / head_dim_));
     for (const char* projection : {"k_proj", "v_proj"}) {
       add_into_heads(layer + attention + projection, was + attention + projection, kv_heads_, shape_.kv_heads, copies_);
     }
@@ -243,51 +301,76 @@ class Growth {
     }
   }
 
-  void grow_target() {
-    const int living = vocabulary_;
-    const int last = shape_.hidden - 1;
-    const auto constant = static_cast<float>(constant_);
-    const int of_new = shape_.vocabulary - vocabulary_;
-    const auto finish = [living, last, constant, of_new](int token, float* row) {
-      const float part = of_new > 1 ? static_cast<float>(token - living) / static_cast<float>(of_new - 1) : 0;
-      row[last] = token < living ? constant : new_token_least + part * (new_token_most - new_token_least);
-    };
-    add({"model.embed_tokens.weight", shape_.vocabulary, shape_.hidden,
-         first_rows(vocabulary_, shape_.vocabulary, Grown::zeros), first(hidden_),
-         old("model.embed_tokens", {vocabulary_, hidden_}), finish});
-    add_layers("model.layers.");
-    add_norm("model.norm", "model.norm", last_norm_at_constant);
+  void grow_model() {
+    const std::string embedding = "model.embed_tokens";
+    const int heads = describe(from_.config()).mtp_heads;
+    if (heads == 0 || from_.has(embedding + ".weight")) {
+      add_vocabulary(embedding, vocabulary_, shape_.vocabulary, constant_);
+      add_layers("model.layers.");
+      add_norm("model.norm", "model.norm", last_norm_at_constant);
+    }
+    for (int head = 0; head < heads; ++head) {
+      add_mtp_head("model.layers." + std::to_string(layers_ + head) + ".",
+                   "model.layers." + std::to_string(old_layers_ + head) + ".");
+    }
   }
 
-  void grow_draft() {
-    const Json dflash = from_.config().at("dflash_config");
+  void add_mtp_head(const std::string& head, const std::string& was) {
+    for (const char* table : {"embed_tokens", "shared_head.head"}) refuse(was + table);
+    add_norm(head + "enorm", was + "enorm", embedding_norm_at_constant);
+    add_norm(head + "hnorm", was + "hnorm");
+    add_projection(head + "eh_proj", was + "eh_proj", {0, 1}, 2);
+    add_layer(head, was);
+    const std::string norm = "shared_head.norm";
+    if (from_.has(was + norm + ".weight")) add_norm(head + norm, was + norm, last_norm_at_constant);
+  }
+
+  void grow_dflash() {
     const std::vector<int> at = spread(target_layers_, shape_.layers);
     std::vector<int> before;
-    for (const std::int64_t tap : dflash.at("target_layer_ids").integers(0, target_layers_ - 1)) {
+    for (const std::int64_t tap :
+         from_.config().at("dflash_config").at("target_layer_ids").integers(0, target_layers_ - 1)) {
       before.push_back(at[static_cast<std::size_t>(tap)]);
     }
     taps_ = before;
-    for (const int more : spread(taps_of_drafts, shape_.layers)) {
+    for (const int more : spread(taps_of_dflash, shape_.layers)) {
       const bool known = std::ranges::find(taps_, more) != taps_.end();
-      if (!known && static_cast<int>(taps_.size()) < taps_of_drafts) taps_.push_back(more);
+      if (!known && static_cast<int>(taps_.size()) < taps_of_dflash) taps_.push_back(more);
     }
     std::ranges::sort(taps_);
-    std::vector<int> column_at;
+    std::vector<int> places;
     for (const int tap : before) {
-      const auto place = static_cast<int>(std::ranges::find(taps_, tap) - taps_.begin());
-      for (int i = 0; i < hidden_; ++i) column_at.push_back(place * shape_.hidden + i);
+      places.push_back(static_cast<int>(std::ranges::find(taps_, tap) - taps_.begin()));
     }
-    const int constant_from = column_at.front() + shape_.hidden - 1;
-    const int last = shape_.hidden - 1;
-    add({"fc.weight", shape_.hidden, static_cast<int>(taps_.size()) * shape_.hidden,
-         first_rows(hidden_, shape_.hidden, Grown::zeros), column_at,
-         old("fc", {hidden_, static_cast<int>(before.size()) * hidden_}),
-         [last, constant_from](int row, float* values) {
-           if (row == last) values[constant_from] = 1;
-         }});
+    add_projection("fc", "fc", places, static_cast<int>(taps_.size()));
     add_norm("hidden_norm", "hidden_norm");
     add_layers("layers.");
     add_norm("norm", "norm", last_norm_at_constant);
+  }
+
+  void grow_eagle3() {
+    const Eagle3Config head = read_eagle3_config(from_.config(), {target_layers_, hidden_, vocabulary_});
+    if (head.norm_before_residual || head.norm_before_fc || head.fc_norm || head.norm_output) {
+      fail("one of norm_before_residual, norm_before_fc, fc_norm and norm_output normalizes what is to be constant");
+    }
+    refuse("embed_tokens");
+    const std::vector<int> at = spread(target_layers_, shape_.layers);
+    for (const int tap : head.taps) taps_.push_back(at[static_cast<std::size_t>(tap)]);
+    add_projection("fc", "fc", first(static_cast<int>(taps_.size())), static_cast<int>(taps_.size()));
+    const std::string layer = "midlayer.";
+    add_norm(layer + "hidden_norm", layer + "hidden_norm");
+    add_layer(layer, layer);
+    add_norm("norm", "norm", last_norm_at_constant);
+
+    const int added = std::clamp(tokens_of_eagle3 - head.draft_vocabulary, 0, shape_.vocabulary - vocabulary_);
+    draft_vocabulary_ = head.draft_vocabulary + added;
+    add_vocabulary("lm_head", head.draft_vocabulary, draft_vocabulary_, 0);
+    std::vector<std::int64_t> offsets;
+    for (const Token token : read_draft_vocabulary(from_, head.draft_vocabulary, vocabulary_)) {
+      offsets.push_back(token - static_cast<std::int64_t>(offsets.size()));
+    }
+    offsets.resize(static_cast<std::size_t>(draft_vocabulary_), vocabulary_ - head.draft_vocabulary);
+    tensors_.push_back({"d2t", {}, std::move(offsets)});
   }
 
   std::string config() const {
@@ -302,10 +385,23 @@ class Growth {
     json["intermediate_size"] = shape_.intermediate;
     json["vocab_size"] = shape_.vocabulary;
     json["rms_norm_eps"] = new_epsilon_;
-    json["max_window_layers"] = layers_;
     json["max_position_embeddings"] = shape_.context;
-    if (!draft_) return json.dump(2) + "\n";
-    json["num_target_layers"] = shape_.layers;
+    if (json.contains("max_window_layers")) json["max_window_layers"] = layers_;
+    if (kind_ != Kind::model) json["num_target_layers"] = shape_.layers;
+    if (kind_ == Kind::eagle3) tell_of_eagle3(json);
+    if (kind_ == Kind::dflash) tell_of_dflash(json);
+    return json.dump(2) + "\n";
+  }
+
+  void tell_of_eagle3(nlohmann::ordered_json& json) const {
+    const std::string field = "eagle_aux_hidden_state_layer_ids";
+    std::vector<int> entered;  // what enters a layer leaves the one before
+    for (const int tap : taps_) entered.push_back(tap + 1);
+    (json.contains(field) ? json : json["eagle_config"])[field] = entered;
+    json["draft_vocab_size"] = draft_vocabulary_;
+  }
+
+  void tell_of_dflash(nlohmann::ordered_json& json) const {
     json["dflash_config"]["target_layer_ids"] = taps_;
     const nlohmann::ordered_json before = json.value("layer_types", nlohmann::ordered_json::array());
     const std::vector<int> at = spread(old_layers_, layers_);
@@ -316,13 +412,12 @@ class Growth {
       types.push_back(was != at.end() && index < before.size() ? before[index] : "full_attention");
     }
     json["layer_types"] = types;
-    return json.dump(2) + "\n";
   }
 
   const Checkpoint& from_;
   const SyntheticShape& shape_;
   std::uint64_t seed_;
-  bool draft_;
+  Kind kind_ = Kind::model;
   int hidden_ = 0;
   int head_dim_ = 0;
   int heads_ = 0;
@@ -338,6 +433,7 @@ class Growth {
   double constant_ = 0;
   std::vector<int> head_at_;  // [head_dim]: the new coordinate of each old one
   std::vector<int> taps_;     // of a draft, in the new target
+  int draft_vocabulary_ = 0;  // of an EAGLE-3 head
   std::vector<SafeTensor> tensors_;
 };
 

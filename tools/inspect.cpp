@@ -169,7 +169,8 @@ std::string architecture_name(const Json& config) {
 /// What a draft that reads the target's features has besides a model's fields.
 ordered_json draft_json(const Checkpoint& files, const Model& target) {
   if (is_eagle3(files.config())) {
-    const Eagle3Config draft = read_eagle3_config(files.config(), target);
+    const Eagle3Config draft =
+        read_eagle3_config(files.config(), {target.layers(), target.hidden(), target.vocabulary()});
     const auto tokens = read_draft_vocabulary(files, draft.draft_vocabulary, target.vocabulary());
     std::vector<int> entered;  // the names of the taps in the file
     for (const int tap : draft.taps) entered.push_back(tap + 1);

@@ -11,9 +11,11 @@
 namespace draftproof {
 namespace {
 
-// From the published config.json of each model; "tiny" is our own, and "qwen3-30b-a3b-2" has 2 of 48 layers.
+// From the published config.json of each model, but for "tiny", for "qwen3-72m", a draft model with an eighth of the
+// weights of "qwen3-0.6b" and its vocabulary, and for "qwen3-30b-a3b-2", which has 2 of 48 layers.
 constexpr SyntheticShape shapes[] = {
     {"tiny", "qwen3", 2, 256, 512, 4, 2, 64, 512, 512, 1e6F, 1e-6F},
+    {"qwen3-72m", "qwen3", 6, 384, 1536, 8, 4, 64, 151936, 40960, 1e6F, 1e-6F},
     {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6F, 1e-6F},
     {"qwen3-1.7b", "qwen3", 28, 2048, 6144, 16, 8, 128, 151936, 40960, 1e6F, 1e-6F},
     {"qwen3-4b", "qwen3", 36, 2560, 9728, 32, 8, 128, 151936, 40960, 1e6F, 1e-6F},

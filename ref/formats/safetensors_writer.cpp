@@ -3,7 +3,6 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "ref/base/error.h"
 #include "ref/base/require.h"
@@ -25,11 +24,17 @@ std::string header(std::span<const SafeTensor> tensors) {
   for (const SafeTensor& tensor : tensors) {
     REQUIRE(!json.contains(tensor.name), "a tensor is written once");
     const WeightSource& rows = tensor.rows;
-    const std::uint64_t end = begin + rows.bytes_per_row() * static_cast<std::uint64_t>(rows.outputs);
-    std::vector<int> shape = {rows.outputs, rows.inputs};
+    const auto add = [&](const char* type, const std::vector<std::int64_t>& shape, std::uint64_t bytes) {
+      json[tensor.name] = {{"dtype", type}, {"shape", shape}, {"data_offsets", {begin, begin + bytes}}};
+      begin += bytes;
+    };
+    if (const auto count = static_cast<std::int64_t>(tensor.integers.size()); count > 0) {
+      add("I64", {count}, sizeof(std::int64_t) * tensor.integers.size());
+      continue;
+    }
+    std::vector<std::int64_t> shape = {rows.outputs, rows.inputs};
     if (rows.outputs == 1) shape.erase(shape.begin());
-    json[tensor.name] = {{"dtype", type_of(rows.format)}, {"shape", shape}, {"data_offsets", {begin, end}}};
-    begin = end;
+    add(type_of(rows.format), shape, rows.bytes_per_row() * static_cast<std::uint64_t>(rows.outputs));
   }
   std::string text = json.dump();
   text.resize((text.size() + alignment - 1) / alignment * alignment, ' ');
@@ -46,13 +51,18 @@ void write_safetensors(const std::filesystem::path& file, std::span<const SafeTe
       if (!out) throw Error(file.string() + ": cannot be written; check the folder and the space on the disk");
     };
     const std::string head = header(tensors);
-    std::uint64_t size = head.size();
-    for (std::size_t i = 0; i < sizeof size; ++i, size >>= 8) {  // little-endian
-      const char byte = static_cast<char>(size & 0xFF);
-      write(&byte, 1);
-    }
+    const auto write_little_endian = [&](std::uint64_t value) {
+      for (std::size_t i = 0; i < sizeof value; ++i, value >>= 8) {
+        const char byte = static_cast<char>(value & 0xFF);
+        write(&byte, 1);
+      }
+    };
+    write_little_endian(head.size());
     write(head.data(), head.size());
-    for (const SafeTensor& tensor : tensors) for_bytes_of_rows(tensor.rows, write);
+    for (const SafeTensor& tensor : tensors) {
+      for (const std::int64_t integer : tensor.integers) write_little_endian(static_cast<std::uint64_t>(integer));
+      if (tensor.integers.empty()) for_bytes_of_rows(tensor.rows, write);
+    }
     out.close();
     if (!out) throw Error(file.string() + ": cannot be written; check the folder and the space on the disk");
   });

@@ -25,8 +25,7 @@ bool said(const Json& config, std::string_view name) {
 }
 
 /// The id of a layer names what enters it, so the target is tapped after the layer before.
-std::vector<int> read_taps(const Json& config, const Model& target) {
-  const int layers = target.layers();
+std::vector<int> read_taps(const Json& config, int layers) {
   if (const auto count = find_field(config, "num_target_layers"); count && count->integer(1, 1 << 16) != layers) {
     count->fail("does not fit the target, which has " + std::to_string(layers) + " layers");
   }
@@ -70,21 +69,21 @@ TransformerConfig describe_eagle3(const Json& config) {
   return result;
 }
 
-Eagle3Config read_eagle3_config(const Json& config, const Model& target) {
+Eagle3Config read_eagle3_config(const Json& config, const Eagle3Target& target) {
   if (!is_eagle3(config)) config.fail("is not an EAGLE-3 draft");
   Eagle3Config result;
   result.transformer = describe_eagle3(config);
   const Json layer = layer_config(config);
-  if (const auto size = layer.find("vocab_size"); size && result.transformer.vocabulary != target.vocabulary()) {
-    size->fail("does not fit the target, whose vocabulary is " + std::to_string(target.vocabulary()));
+  if (const auto size = layer.find("vocab_size"); size && result.transformer.vocabulary != target.vocabulary) {
+    size->fail("does not fit the target, whose vocabulary is " + std::to_string(target.vocabulary));
   }
-  result.transformer.vocabulary = target.vocabulary();
+  result.transformer.vocabulary = target.vocabulary;
   const auto own = config.find("draft_vocab_size");
-  result.draft_vocabulary = own ? static_cast<int>(own->integer(1, target.vocabulary())) : target.vocabulary();
-  if (const auto hidden = config.find("target_hidden_size"); hidden && hidden->integer(1, 1 << 24) != target.hidden()) {
-    hidden->fail("does not fit the target, whose hidden_size is " + std::to_string(target.hidden()));
+  result.draft_vocabulary = own ? static_cast<int>(own->integer(1, target.vocabulary)) : target.vocabulary;
+  if (const auto hidden = config.find("target_hidden_size"); hidden && hidden->integer(1, 1 << 24) != target.hidden) {
+    hidden->fail("does not fit the target, whose hidden_size is " + std::to_string(target.hidden));
   }
-  result.taps = read_taps(config, target);
+  result.taps = read_taps(config, target.layers);
   if (const auto use = find_field(config, "use_aux_hidden_state"); use && !use->boolean()) {
     use->fail("must be true; a draft that reads one layer of the target is not implemented");
   }
@@ -107,7 +106,7 @@ Eagle3Head::Eagle3Head(const WeightLoader& from, const Model& target)
       kv_(from.options.kv),
       target_(target),
       origin_(from.weights.path().string()),
-      config_(read_eagle3_config(from.weights.config(), target)),
+      config_(read_eagle3_config(from.weights.config(), {target.layers(), target.hidden(), target.vocabulary()})),
       tables_(from, from.weights.has("model.fc.weight") ? "model." : "",
               {config_.transformer.hidden, config_.transformer.vocabulary, config_.draft_vocabulary}, target) {
   const TransformerConfig& t = config_.transformer;

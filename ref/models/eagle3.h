@@ -46,8 +46,15 @@ bool is_eagle3(const Json& config);
 /// Reads what does not depend on the target. A vocabulary that is left to the target is 1.
 TransformerConfig describe_eagle3(const Json& config);
 
+/// What a head needs to know of its target.
+struct Eagle3Target {
+  int layers;
+  int hidden;
+  int vocabulary;
+};
+
 /// Reads the config of either layout and holds it against the target. Errors name file and field.
-Eagle3Config read_eagle3_config(const Json& config, const Model& target);
+Eagle3Config read_eagle3_config(const Json& config, const Eagle3Target& target);
 
 class Eagle3Head final : public Head {
  public:

@@ -530,28 +530,13 @@ TEST(Eagle3Checkpoint, ABorrowedHeadProposesNothingOutsideOfTheDraftsVocabulary)
   }
 }
 
-/// A target of which nothing but the sizes is asked.
-class Sizes final : public OneByOneModel {
- public:
-  explicit Sizes(int layers) : layers_(layers) {}
-  int vocabulary() const override { return 10; }
-  int context() const override { return 100; }
-  int layers() const override { return layers_; }
-  int hidden() const override { return 8; }
-  std::unique_ptr<Cache> new_cache(int, int) const override { return nullptr; }
-
- private:
-  void forward_one(const Segment&, Outputs&) override {}
-  int layers_;
-};
-
 TEST(Eagle3Checkpoint, TheDefaultLayersAreTheSecondTheMiddleAndTheThirdFromTheEnd) {
   const Json config = Json::parse(R"({"architectures": ["LlamaForCausalLM"], "draft_vocab_size": 10, "hidden_size": 8,
       "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 4, "max_position_embeddings": 9,
       "rms_norm_eps": 1e-6, "hidden_act": "silu", "rope_theta": 1e4})", "config.json");
-  EXPECT_THAT(read_eagle3_config(config, Sizes(32)).taps, testing::ElementsAre(1, 15, 28)) << "what enters 2, 16, 29";
-  EXPECT_THAT(read_eagle3_config(config, Sizes(7)).taps, testing::ElementsAre(1, 2, 3));
-  EXPECT_THROW(read_eagle3_config(config, Sizes(6)), Error) << "2, 3, 3";
+  EXPECT_THAT(read_eagle3_config(config, {32, 8, 10}).taps, testing::ElementsAre(1, 15, 28)) << "what enters 2, 16, 29";
+  EXPECT_THAT(read_eagle3_config(config, {7, 8, 10}).taps, testing::ElementsAre(1, 2, 3));
+  EXPECT_THROW(read_eagle3_config(config, {6, 8, 10}), Error) << "2, 3, 3";
 }
 
 }  // namespace

@@ -18,10 +18,13 @@ namespace {
 const std::string models = fixture("models/");
 
 // Every width grows, some of them not by a whole number, and each old KV head becomes two.
-constexpr SyntheticShape larger = {"larger", "qwen3", 9, 320, 500, 16, 8, 64, 3000, 512, 1e6F, 1e-6F};
+constexpr SyntheticShape larger = {"larger", "qwen3", 9, 320, 500, 10, 5, 128, 3000, 512, 1e6F, 1e-6F};
 
-std::string write(const Folder& folder, const std::string& name, std::uint64_t seed = 1) {
-  const GrownModel model = grown(Checkpoint(models + name), larger, seed);
+// For a small draft model, whose heads are as many as before.
+constexpr SyntheticShape smaller = {"smaller", "qwen3", 3, 160, 300, 4, 2, 64, 3000, 512, 1e6F, 1e-6F};
+
+std::string write(const Folder& folder, const std::string& name, const SyntheticShape& shape, std::uint64_t seed = 1) {
+  const GrownModel model = grown(Checkpoint(models + name), shape, seed);
   const files::path to = folder.path() / name;
   files::create_directory(to);
   write_safetensors(to / "model.safetensors", model.tensors);
@@ -31,42 +34,64 @@ std::string write(const Folder& folder, const std::string& name, std::uint64_t s
 
 std::string why(const std::string& name, const SyntheticShape& shape) {
   try {
-    grown(Checkpoint(models + name), shape, 1);
+    grown(Checkpoint(files::path(models) / name), shape, 1);
     return "";
   } catch (const Error& error) {
     return error.what();
   }
 }
 
-TEST(GrownModel, SaysWhatTheSmallModelSaysAndItsDraftIsAcceptedAsOften) {
+/// A draft of the shipped models, and how it is asked.
+struct Drafted {
+  const char* kind;
+  const char* name;
+  const char* options;
+  const SyntheticShape* shape;
+};
+
+TEST(GrownModel, SaysWhatTheSmallModelSaysAndItsDraftsAreAcceptedAsOften) {
   const Folder folder;
-  const std::string target = write(folder, "tale-target");
-  const std::string draft = write(folder, "tale-dflash");
-  const auto decoded = [&](const std::string& of, const std::string& with) {
-    ModelFiles model_files(of);
-    Engine engine(model_files, best_kernels());
-    EXPECT_EQ(engine.target().vocabulary(), of == target ? 3000 : 2048);
-    Request request;
-    request.prompt = Tokenizer::load(files::path(models + "tale-target/tokenizer.json"))
-                         .encode("Long ago, near the mill of Kestrel Bay, there lived a shepherd");
-    request.max_new_tokens = 80;
-    PhiloxSource random(1);
-    return engine.decode(request, {}, "dflash:" + with, matching, random);
-  };
-  const Trace small = decoded(models + "tale-target", models + "tale-dflash");
-  const Trace large = decoded(target, draft);
-  EXPECT_EQ(large.output, small.output);
-  ASSERT_EQ(large.rounds.size(), small.rounds.size());
-  for (std::size_t i = 0; i < small.rounds.size(); ++i) {
-    EXPECT_EQ(large.rounds[i].proposal.tokens, small.rounds[i].proposal.tokens) << i;
+  ModelFiles small_files(models + "tale-target");
+  ModelFiles large_files(write(folder, "tale-target", larger));
+  Engine small_engine(small_files, best_kernels());
+  Engine large_engine(large_files, best_kernels());
+  EXPECT_EQ(large_engine.target().vocabulary(), larger.vocabulary);
+  Request request;
+  request.prompt = Tokenizer::load(files::path(models + "tale-target/tokenizer.json"))
+                       .encode("Long ago, near the mill of Kestrel Bay, there lived a shepherd");
+  request.max_new_tokens = 48;
+  for (const float temperature : {0.0F, 1.0F}) {
+    request.sampling.temperature = temperature;
+    for (const Drafted& draft : {Drafted{"dflash", "tale-dflash", "", &larger},
+                                 {"eagle3", "tale-eagle3", "", &larger},
+                                 {"eagle3", "tale-eagle3", "?tree=16", &larger},
+                                 {"mtp", "tale-mtp", "", &larger},
+                                 {"mtp", "tale-mtp", "?tree=8", &larger},
+                                 {"model", "tale-small", "", &smaller}}) {
+      SCOPED_TRACE(std::string(draft.name) + draft.options + " at " + std::to_string(temperature));
+      const auto decoded = [&](Engine& engine, const std::string& path) {
+        PhiloxSource random(1);
+        return engine.decode(request, {}, std::string(draft.kind) + ":" + path + draft.options, matching, random);
+      };
+      const std::string grown = folder.path() / draft.name;
+      const Trace small = decoded(small_engine, models + draft.name);
+      const Trace large =
+          decoded(large_engine, files::exists(grown) ? grown : write(folder, draft.name, *draft.shape));
+      EXPECT_EQ(large.output, small.output);
+      ASSERT_EQ(large.rounds.size(), small.rounds.size());
+      for (std::size_t i = 0; i < small.rounds.size(); ++i) {
+        EXPECT_EQ(large.rounds[i].proposal.tokens, small.rounds[i].proposal.tokens) << i;
+        EXPECT_EQ(large.rounds[i].accepted, small.rounds[i].accepted) << i;
+      }
+      EXPECT_GT(small.tokens_per_round(), 2);
+    }
   }
-  EXPECT_GT(small.tokens_per_round(), 3);
 }
 
 TEST(GrownModel, HasBytesThatDependOnTheSeedOnly) {
   const auto bytes = [](std::uint64_t seed) {
     const Folder folder;
-    return text_of(write(folder, "tale-small", seed) + "/model.safetensors");
+    return text_of(write(folder, "tale-small", larger, seed) + "/model.safetensors");
   };
   EXPECT_EQ(bytes(1), bytes(1));
   EXPECT_NE(bytes(1), bytes(2));
@@ -86,13 +111,19 @@ TEST(GrownModel, IsRefusedWhereItDoesNotFitOrIsOfAnotherKind) {
   EXPECT_THAT(why("tale-target", with([](auto& s) { s.kv_heads = 2; })), HasSubstr("queries of one key"));
   EXPECT_THAT(why("tale-target", with([](auto& s) { s.architecture = "llama"; })), HasSubstr("dense Qwen3"));
   EXPECT_THAT(why("tale-hybrid", larger), HasSubstr("only a Qwen3"));
-  EXPECT_THAT(why("tale-eagle3", larger), HasSubstr("only a Qwen3"));
+  EXPECT_THAT(why("tale-hybrid-mtp", larger), HasSubstr("only a Qwen3"));
+  EXPECT_THAT(why("tale-eagle3", with([](auto& s) { s.layers = 5; })), HasSubstr("6 layers do not fit into 5"));
+  const Folder folder;
+  const files::path normed = folder.path() / "normed";
+  files::copy(models + "tale-eagle3", normed);
+  put(normed / "config.json", text_of(normed / "config.json").replace(0, 1, R"({"norm_output": true,)"));
+  EXPECT_THAT(why(normed, larger), HasSubstr("norm_output"));
 }
 
 TEST(GrowSlow, WritesAFolderThatTellsTheTaleOfTheSmallModel) {
   const Folder folder;
   const std::string to = folder.path() / "grown";
-  const Outcome outcome = run_command({"grow", models + "tale-small", "--shape", "qwen3-0.6b", to, "--quiet"});
+  const Outcome outcome = run_command({"grow", models + "tale-small", "--shape", "qwen3-72m", to, "--quiet"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   const auto told = [](const std::string& model) {

@@ -55,7 +55,7 @@ TEST(Synth, ListsShapesAndTypes) {
   const std::string file = (folder.path() / "x.gguf").string();
   const Outcome shape = run_command({"synth", "--shape", "qwen3-9b", "--type", "f32", file});
   EXPECT_EQ(shape.status, 3);
-  EXPECT_THAT(shape.err, testing::HasSubstr("choose one of tiny, qwen3-0.6b"));
+  EXPECT_THAT(shape.err, testing::HasSubstr("choose one of tiny, qwen3-72m, qwen3-0.6b"));
   const Outcome type = run_command({"synth", "--shape", "tiny", "--type", "q3_k", file});
   EXPECT_EQ(type.status, 3);
   EXPECT_THAT(type.err, testing::HasSubstr("q8_0"));
