@@ -19,8 +19,8 @@
 // Every result that is a number has the same bits in every table. Where the formula gives a NaN every table gives a
 // NaN, but its sign and payload are the CPU's. No table changes the rounding or flushing mode of a thread: denormals
 // follow IEEE 754, and are removed where they would be frequent: from weights (`pack`), from stored keys and values
-// (key_values.h), and from exponentials (exp.h). No sum of bf16 products can be denormal: both factors are 0 or at least
-// 2^-56, with eight significant bits, so all products and sums are multiples of 2^-126. Tile units, which flush
+// (key_values.h), and from exponentials (exp.h). No sum of bf16 products can be denormal: both factors are 0 or at
+// least 2^-56, with eight significant bits, so all products and sums are multiples of 2^-126. Tile units, which flush
 // denormals, therefore give the bits of IEEE 754.
 #pragma once
 

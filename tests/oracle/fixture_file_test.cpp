@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
         HostileFile{"target_missing", no_text("/request", "target"), {"'/request'", "'target' is missing"}},
         HostileFile{"target_empty", text("/request", "target", ""), {"'/request'", "'target'", "not a name"}},
         HostileFile{"rule_unknown", text("/request", "rule", "typical"), {"'rule' is 'typical'", "rejection"}},
-        HostileFile{"quantize_unknown", text("/request", "quantize", "q2"), {"'quantize' is 'q2'", "none or f32 or q8"}},
+        HostileFile{"quantize_unknown", text("/request", "quantize", "q2"), {"is 'q2'", "none or f32 or q8"}},
         HostileFile{"kv_unknown", text("/request", "kv", "f64"), {"'kv' is 'f64'"}},
         HostileFile{"verification_unknown", text("/request", "verification", "no"), {"'verification' is 'no'"}},
         HostileFile{"seed_missing", no_array("/request/seed"), {"'/request/seed'"}},

@@ -162,7 +162,7 @@ TEST(Convert, KeepsTheSinksOfADraft) {
 
 /// The logits of a block of a draft, and the scores of its first tokens behind the anchor.
 std::vector<float> block_of(const Checkpoint& draft, const Model& target) {
-  DFlashNetwork network(draft, target, best_kernels());
+  DFlashNetwork network(draft, target, in_floats());
   const auto context = network.new_context(32, 32);
   const std::size_t width = network.config().taps.size() * static_cast<std::size_t>(target.hidden());
   std::vector<float> features(9 * width);

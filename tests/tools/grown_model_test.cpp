@@ -53,8 +53,10 @@ TEST(GrownModel, SaysWhatTheSmallModelSaysAndItsDraftsAreAcceptedAsOften) {
   const Folder folder;
   ModelFiles small_files(models + "tale-target");
   ModelFiles large_files(write(folder, "tale-target", larger));
-  Engine small_engine(small_files, best_kernels());
-  Engine large_engine(large_files, best_kernels());
+  // In bf16 the activations of the two are rounded at other places, and close choices come out differently.
+  const LoadOptions in_floats(best_kernels(), Quantization::f32);
+  Engine small_engine(small_files, in_floats);
+  Engine large_engine(large_files, in_floats);
   EXPECT_EQ(large_engine.target().vocabulary(), larger.vocabulary);
   Request request;
   request.prompt = Tokenizer::load(files::path(models + "tale-target/tokenizer.json"))
