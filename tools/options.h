@@ -21,7 +21,7 @@ namespace draftproof {
 struct LayoutOptions {
   std::string kernels;  // empty: the best table of this CPU
   std::string quantize = "none";
-  std::string kv = "f32";
+  std::string kv = "bf16";
 };
 
 struct CommonOptions {

@@ -36,7 +36,7 @@ using LoadingObserver =
 
 /// How to load a model: kernel table, weight and KV formats, progress callback.
 struct LoadOptions {
-  LoadOptions(const Kernels& kernels_, Quantization quantize_ = Quantization::none, KvFormat kv_ = KvFormat::f32)
+  LoadOptions(const Kernels& kernels_, Quantization quantize_ = Quantization::none, KvFormat kv_ = KvFormat::bf16)
       : kernels(kernels_), quantize(quantize_), kv(kv_) {}
 
   const Kernels& kernels;

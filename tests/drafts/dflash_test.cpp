@@ -171,7 +171,7 @@ class DFlash2 : public ::testing::TestWithParam<const char*> {
 TEST_P(DFlash2, ChoosesThePathOfTheReferenceAndDrawsFromTheScoresOfItsCandidates) {
   set_threads(1);
   const Hdf5 answers = Hdf5::open(folder() / "answers.h5");
-  const LoadOptions in_floats(best_kernels(), Quantization::f32);
+  const LoadOptions in_floats(best_kernels(), Quantization::f32, KvFormat::f32);
   const auto target = load_model(Checkpoint(external() / answers.read_string_attribute("/", "target")), in_floats);
   DFlashNetwork network(Checkpoint(folder()), *target, in_floats);
   const int kept = network.config().selector_candidates;

@@ -100,7 +100,7 @@ float distance(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST(ContextShift, TurnsKeysOfTheFirstLayerToThoseOfTheShortenedText) {
   for (const std::string& name : tiny_targets) {
-    const auto model = load_model(Checkpoint(external_dir / name), LoadOptions(best_kernels()));
+    const auto model = load_model(Checkpoint(external_dir / name), in_floats(best_kernels()));
     const std::vector<Token> text = some_text(40, model->vocabulary());
     constexpr int keep = 5;
     constexpr int discard = 17;

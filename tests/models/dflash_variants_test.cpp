@@ -35,7 +35,7 @@ struct Copy {
 
 std::unique_ptr<Model> target_of(const std::string& draft) {
   const std::string name = Hdf5::open(external_dir / draft / "answers.h5").read_string_attribute("/", "target");
-  return load_model(Checkpoint(external_dir / name), best_kernels());
+  return load_model(Checkpoint(external_dir / name), in_floats(best_kernels()));
 }
 
 std::vector<float> features_of(Model& target, const DFlashNetwork& draft, int positions) {
@@ -254,8 +254,8 @@ TEST(DFlashWindow, SeesTheLastPositionsOfTheTextAndNoOthers) {
   for (const char* name : {"dflash-full", "dflash-mixed"}) {
     const auto target = target_of(name);
     const Checkpoint files(external_dir / name);
-    DFlashNetwork full(files, *target, best_kernels());
-    DFlashNetwork windowed(files, *target, best_kernels(), window);
+    DFlashNetwork full(files, *target, in_floats(best_kernels()));
+    DFlashNetwork windowed(files, *target, in_floats(best_kernels()), window);
     const std::vector<float> features = features_of(*target, full, 60);
     const std::size_t width = full.config().taps.size() * static_cast<std::size_t>(target->hidden());
     const auto part = [&](int from, int rows) {

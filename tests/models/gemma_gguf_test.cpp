@@ -58,7 +58,7 @@ class Converted {
     for (const auto& [name, extents, at] : tensors_) file_.tensor(name, extents, 0, at);
     file_.data(data_);
     const TemporaryFolder folder;
-    const auto gguf = load_model(Checkpoint(folder.write("model.gguf", file_.bytes())), best_kernels());
+    const auto gguf = load_model(Checkpoint(folder.write("model.gguf", file_.bytes())), in_floats(best_kernels()));
     const TemporaryFolder other;
     std::filesystem::copy(from_.path(), other.path());
     if (!config.empty()) other.write("config.json", config);

@@ -186,7 +186,7 @@ TEST(GemmaConfig, EveryBadFieldIsRefusedByName) {
 
 TEST(Gemma4, LayersThatReadTheKeysOfOthersNeedNoCache) {
   const std::filesystem::path folder = external_dir / "gemma4-tiny-shared";  // ssf, and ssf that keep nothing
-  const MemoryNeed need = model_need(Checkpoint(folder), best_kernels());
+  const MemoryNeed need = model_need(Checkpoint(folder), in_floats(best_kernels()));
   EXPECT_EQ(need.cache_per_position, AttentionCache::bytes_per_position(2, 16, KvFormat::f32));
   EXPECT_EQ(need.cache_fixed, 2 * AttentionCache::bytes_per_position(2, 8, KvFormat::f32) * (4 + prefill_chunk));
   const auto model = load_model(Checkpoint(folder), best_kernels());

@@ -43,7 +43,7 @@ class LlamaCppFixture : public testing::TestWithParam<std::string> {
     const std::vector<double> bound = rows_from(bounds.back(), answers.logits_from, 1);
     for (const char* numerics : {"canonical", "openblas"}) {
       for (const Kernels* kernels : usable_kernels(numerics)) {
-        const auto model = load_model(Checkpoint(file()), *kernels);
+        const auto model = load_model(Checkpoint(file()), in_floats(*kernels));
         const int width = model->vocabulary();
         const auto ours = rows_from(read(*model, answers.tokens, {}).logits, answers.logits_from, width);
         const double ratio = worst_ratio(ours, answers.twin, width, bound);

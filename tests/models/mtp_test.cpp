@@ -465,7 +465,7 @@ TEST(Mtp, HeadsMayComeFromAnotherCheckpointThatFitsTheTarget) {
 TEST(Mtp, MemoryCountsWhatTheHeadsAddToTheTarget) {
   for (const char* fixture : {"mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-two"}) {
     const Checkpoint files(external_dir / fixture);
-    const MemoryNeed need = mtp_need(files, best_kernels());
+    const MemoryNeed need = mtp_need(files, {best_kernels(), Quantization::none, KvFormat::f32});
     const MtpConfig config = read_mtp_config(files);
     const AttentionShape& shape = config.transformer.attention(0).shape;
     EXPECT_EQ(need.cache_per_position, config.heads.size() * AttentionCache::bytes_per_position(

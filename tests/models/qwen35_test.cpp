@@ -187,7 +187,7 @@ TEST(Qwen35, AFolderOfMlxHasTheBitsOfTheOriginal) {
 
 TEST(Qwen35, MemoryCountsTheStatesOfATextOnce) {
   const std::filesystem::path folder = external_dir / "qwen35-tiny-nested";
-  const MemoryNeed need = model_need(Checkpoint(folder), best_kernels());
+  const MemoryNeed need = model_need(Checkpoint(folder), in_floats(best_kernels()));
   const RecurrentShape shape = std::get<RecurrentShape>(describe(Checkpoint(folder).config()).layers[0].mixer);
   EXPECT_EQ(need.cache_fixed, 3 * (RecurrentCache::fixed_bytes(shape) +
                                    prefill_chunk * RecurrentCache::bytes_per_pending_row(shape)));

@@ -257,7 +257,7 @@ TEST(WeightLoader, ReportsProgressFromStartToEndHoweverLoadingEnds) {
 TEST(Memory, IsCountedByTheDocumentedFormula) {
   const Checkpoint from(tale_target);
   const Json config = from.config();
-  const MemoryNeed floats = model_need(from, best_kernels());
+  const MemoryNeed floats = model_need(from, in_floats(best_kernels()));
   const MemoryNeed narrow = model_need(from, LoadOptions(best_kernels(), Quantization::q4));
   const auto size = [&config](const char* field) {
     return static_cast<std::uint64_t>(config.at(field).integer(1, 1 << 24));

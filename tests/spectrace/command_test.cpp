@@ -109,14 +109,14 @@ TEST(TraceCommandSlow, RunsWithTheSameRandomNumbersAreNoFurtherEvidence) {
 TEST(TraceCommand, ARunIsComparedOnlyWithATargetOfItsNumericsClass) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
-  const auto generated = run_command({"generate", target, "--draft", "perfect", "--kv", "bf16", "--max-new-tokens",
+  const auto generated = run_command({"generate", target, "--draft", "perfect", "--kv", "q8", "--max-new-tokens",
                                       "12", "--prompt-tokens", "1,2,3", "--trace", trace});
   ASSERT_EQ(generated.status, 0) << generated.err;
-  const auto held = run_command({"trace", "check", trace, "--target", target, "--kv", "bf16"});
+  const auto held = run_command({"trace", "check", trace, "--target", target, "--kv", "q8"});
   EXPECT_EQ(held.status, 0) << held.out << held.err;
   const auto other = run_command({"trace", "check", trace, "--target", target});
   EXPECT_EQ(other.status, 2) << other.out << other.err;
-  EXPECT_THAT(other.out, HasSubstr("the numerics 'canonical, kv bf16', which are not available here"));
+  EXPECT_THAT(other.out, HasSubstr("the numerics 'canonical, kv q8', which are not available here"));
 }
 
 /// The rows have another temperature than the trace states, which is more than the slack allows.
@@ -179,7 +179,7 @@ TEST(TraceCommand, MemoryOfTheTargetIsBoundedHoweverManySequencesAreOpen) {
   std::string text = header.dump() + "\n";
   for (int s = 0; s < 1500; ++s) {
     text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", s}, {"prompt", {1}}, {"temperature", "0x1p+0"},
-                  {"numerics", "canonical"}}).dump() + "\n" +
+                  {"numerics", "canonical, kv bf16"}}).dump() + "\n" +
             Json({{"type", "round"}, {"sequence", s}, {"round", 0}, {"position", 1}, {"emitted", {2}}}).dump() + "\n";
   }
   const File file(text);

@@ -46,8 +46,8 @@ std::vector<float> logits_of(Model& model) {
   return {outputs.logits.begin(), outputs.logits.end()};
 }
 
-/// Weights of bf16 as the floats that a GGUF of f32 has.
-LoadOptions in_floats() { return {best_kernels(), Quantization::f32}; }
+/// Weights of bf16 as the floats that a GGUF of f32 has, and keys and values as floats.
+LoadOptions in_floats() { return {best_kernels(), Quantization::f32, KvFormat::f32}; }
 
 std::vector<float> logits_of(const Checkpoint& files, const LoadOptions& options) {
   return logits_of(*load_model(files, options));
@@ -63,7 +63,7 @@ TEST(Convert, InFloatsHasTheBitsOfTheFolder) {
     const Checkpoint from(external(name));
     const Folder folder;
     const Checkpoint gguf(converted(from, Format::f32, folder));
-    EXPECT_EQ(logits_of(gguf, best_kernels()), logits_of(from, in_floats())) << name;
+    EXPECT_EQ(logits_of(gguf, in_floats()), logits_of(from, in_floats())) << name;
   }
 }
 
@@ -83,7 +83,7 @@ TEST(Convert, GemmaInFloatsHasTheBitsOfTheFolder) {
     const Checkpoint from(copy.path());
     const Folder folder;
     const Checkpoint gguf(converted(from, Format::f32, folder));
-    EXPECT_EQ(logits_of(gguf, best_kernels()), logits_of(from, in_floats())) << name;
+    EXPECT_EQ(logits_of(gguf, in_floats()), logits_of(from, in_floats())) << name;
   }
 }
 
@@ -101,7 +101,7 @@ TEST(Convert, WhatIsStoredInAnotherFormIsTheSameButForRounding) {
                            "qwen35-tiny-rectangular", "qwen35-moe-tiny"}) {
     const Checkpoint from(external(name));
     const Folder folder;
-    const std::vector<float> got = logits_of(Checkpoint(converted(from, Format::f32, folder)), best_kernels());
+    const std::vector<float> got = logits_of(Checkpoint(converted(from, Format::f32, folder)), in_floats());
     const std::vector<float> want = logits_of(from, in_floats());
     ASSERT_EQ(got.size(), want.size());
     double largest = 0;

@@ -54,7 +54,7 @@ TEST(GrownModel, SaysWhatTheSmallModelSaysAndItsDraftsAreAcceptedAsOften) {
   ModelFiles small_files(models + "tale-target");
   ModelFiles large_files(write(folder, "tale-target", larger));
   // In bf16 the activations of the two are rounded at other places, and close choices come out differently.
-  const LoadOptions in_floats(best_kernels(), Quantization::f32);
+  const LoadOptions in_floats(best_kernels(), Quantization::f32, KvFormat::f32);
   Engine small_engine(small_files, in_floats);
   Engine large_engine(large_files, in_floats);
   EXPECT_EQ(large_engine.target().vocabulary(), larger.vocabulary);

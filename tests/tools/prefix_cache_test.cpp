@@ -96,7 +96,7 @@ TEST_F(PrefixCacheFile, OfAnotherTargetDraftOrNumericsClassIsRefused) {
   json_of(told(prompt) + cached);
   expect_refused(told(prompt, fixture("models/tale-small")), "attribute 'model' is 'xxh3:");
   expect_refused(told(prompt) + Words{"--draft", dflash}, "attribute 'model' is 'xxh3:");
-  expect_refused(told(prompt) + Words{"--kv", "bf16"}, "this run needs 'canonical, kv bf16'; delete the file");
+  expect_refused(told(prompt) + Words{"--kv", "q8"}, "this run needs 'canonical, kv q8'; delete the file");
   EXPECT_GT(json_of(told(prompt) + cached)["reused"], 0);
 }
 
