@@ -10,11 +10,20 @@ What is compared, in milliseconds of one pass (less is better), after --context 
   decode   one token after another, by the peers' llama-bench (tg, from an empty context, which favors them a
            little), beside our pass of one row. Only at the context of 64.
   prompt   reading a prompt of --prompt tokens, by the peers' llama-bench (pp) and by `draftproof bench prefill`.
+           Only at the first context.
 With --sequences, instead of all these:
   M sequences  one step of M sequences that are decoded together, each with a prompt of its own of --context tokens and
            --steps new tokens: by the peers' llama-batched-bench and by `draftproof bench batch`. A second table has the
            tokens per second of all sequences, and how many times those of one sequence of the same program in the
            same round.
+With --prompts FILE, instead of all these, whole texts: tokens per second of the programs' servers, which continue each
+line of the file greedily, plain and with drafts, and how many of the texts with drafts are those without. docs/bench.md
+says how to make models and drafts that all programs read.
+  dflash   with --dflash FILE: draft-dflash of llama.cpp. The dflash of ik_llama.cpp reads another form of GGUF, given
+           by --ik-dflash.
+  model    with --draft-model FILE, a smaller model: draft-simple of llama.cpp, draft of ik_llama.cpp
+  ngram-*  with --ngram: what all programs have under this name
+A peer drafts as many tokens as --draft-lengths says, each in runs of its own; we choose the number ourselves.
 Programs take turns, in an order that turns as well, for several rounds; a ratio is of two programs in one round.
 Weights lie in memory of the process, not in a mapped file. ik_llama.cpp repacks its weights at the start (-rtr), its
 fast path.
@@ -22,9 +31,10 @@ fast path.
 Building the peers is yours to do, Release and for this machine, as they recommend:
 
     cmake -S llama.cpp -B llama-build -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON
-    cmake --build llama-build --target llama-bench llama-batched-bench          # DIR is llama-build/bin
+    cmake --build llama-build --target llama-bench llama-batched-bench llama-server       # DIR is llama-build/bin
 
-and the same for ik_llama.cpp; --sequences needs no llama-bench. peer_verify_cost.cpp says how it is linked to either.
+and the same for ik_llama.cpp; --sequences needs llama-batched-bench alone, and --prompts llama-server.
+peer_verify_cost.cpp says how it is linked to either.
 With gcc 12 on a CPU with AMX, llama.cpp stops with an illegal instruction: this compiler's _tile_loadconfig declares
 eight of the bytes it reads. A line `__asm__ volatile("" : : "m"(tc));` before the call in
 ggml/src/ggml-cpu/amx/mmq.cpp helps.
@@ -33,16 +43,17 @@ Needs only Python's standard library. Prints Markdown; --json FILE writes every 
 """
 
 import argparse
-import datetime
 import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+import end_to_end
+from measured import Problem, cell, spread, write_results
 
 DEFAULT_CONTEXT = 64
 DECODED = 32  # tokens that llama-bench decodes at a time
@@ -56,7 +67,7 @@ Times = dict[str, float]  # milliseconds of a pass, by "decode", "2 rows", "prom
 class Question:
     rows: list[int]
     context: int
-    prompt: int  # 0: not asked
+    prompts: list[int]  # lengths
     sequences: list[int]  # decoded together; empty: not asked, and otherwise nothing else is
     steps: int  # of these sequences
     threads: int
@@ -65,10 +76,6 @@ class Question:
     def decode(self) -> bool:
         """llama-bench's decoding starts from an empty context, which says nothing about a long one."""
         return self.context == DEFAULT_CONTEXT
-
-
-class Problem(Exception):
-    """One sentence for the reader."""
 
 
 def absolute(path: str | Path) -> Path:
@@ -99,6 +106,10 @@ def sequences_name(count: int) -> str:
     return f"{count} sequences" if count > 1 else "1 sequence"
 
 
+def prompt_name(length: int) -> str:
+    return f"prompt of {length}"
+
+
 def list_of(values: list[int]) -> str:
     return ",".join(map(str, values))
 
@@ -117,9 +128,9 @@ class Ours:
         times = {rows_name(line["rows"]): line["milliseconds"]["median"] for line in lines}
         if question.decode:
             times["decode"] = times[rows_name(1)]
-        if question.prompt:
-            line = self.bench(model, question, ["prefill", "--prompt-lengths", str(question.prompt)])["prompts"][0]
-            times[f"prompt of {question.prompt}"] = line["milliseconds"]["median"]
+        if question.prompts:
+            lines = self.bench(model, question, ["prefill", "--prompt-lengths", list_of(question.prompts)])["prompts"]
+            times |= {prompt_name(line["length"]): line["milliseconds"]["median"] for line in lines}
         return times
 
     def together(self, model: Path, question: Question) -> Times:
@@ -156,21 +167,21 @@ class StockPeer:
         batched = self.batched(model, question, question.rows, STEPS, ("-pps",))
         times = {rows_name(count): milliseconds for count, milliseconds in batched.items()}
         if question.decode:
-            times["decode"] = self.bench(model, question, ["-p", "0", "-n", str(DECODED)])
-        if question.prompt:
-            each = self.bench(model, question, ["-p", str(question.prompt), "-n", "0"])
-            times[f"prompt of {question.prompt}"] = each * question.prompt
+            times["decode"] = self.bench(model, question, ["-p", "0", "-n", str(DECODED)])[0]
+        if question.prompts:
+            each = self.bench(model, question, ["-p", list_of(question.prompts), "-n", "0"])
+            times |= {prompt_name(length): milliseconds * length for length, milliseconds in each.items()}
         return times
 
-    def bench(self, model: Path, question: Question, flags: list[str]) -> float:
-        """Milliseconds a token."""
+    def bench(self, model: Path, question: Question, flags: list[str]) -> dict[int, float]:
+        """Milliseconds a token, by the length of the prompt."""
         text = run([
             str(self.folder / "llama-bench"), "-m", str(model), *flags, "-r", "3", "-t", str(question.threads),
             "-o", "json", *self.bench_flags,
         ])
         try:
-            return 1e3 / json.loads(text[text.index("[") :])[-1]["avg_ts"]
-        except (ValueError, KeyError, IndexError):
+            return {line["n_prompt"]: 1e3 / line["avg_ts"] for line in json.loads(text[text.index("[") :])}
+        except (ValueError, KeyError):
             raise Problem(f"{self.folder / 'llama-bench'}: its JSON is not as expected; another version?") from None
 
     def batched(
@@ -231,24 +242,25 @@ def programs(arguments: argparse.Namespace) -> list[Program]:
     return found
 
 
+def programs_needed(arguments: argparse.Namespace) -> list[str]:
+    """Of a peer."""
+    if arguments.prompts:
+        return ["llama-server"]
+    return ["llama-batched-bench"] if arguments.sequences else ["llama-batched-bench", "llama-bench"]
+
+
 def require_there(arguments: argparse.Namespace) -> None:
     """Before the first minute of measuring, not after it."""
     wanted = [arguments.ours, arguments.verify_cost_llama, arguments.verify_cost_ik]
     for folder in (arguments.llama_bin, arguments.ik_bin):
         if folder:
-            wanted.append(folder / "llama-batched-bench")
-            if not arguments.sequences:
-                wanted.append(folder / "llama-bench")
+            wanted += [folder / program for program in programs_needed(arguments)]
     for program in wanted:
         if program and not (program.is_file() and os.access(program, os.X_OK)):
             raise Problem(f"{program} is not a program; build it (--help says how) or name its folder")
-    for model in arguments.models:
-        if not model.is_file():
-            raise Problem(f"{model} is not a file; make one, for example with: draftproof synth")
-
-
-def spread(values: list[float]) -> dict[str, float]:
-    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+    for model in [*arguments.models, arguments.dflash, arguments.ik_dflash, arguments.draft_model]:
+        if model and not model.is_file():
+            raise Problem(f"{model} is not a file; docs/bench.md says how to make one")
 
 
 def table(rounds: list[dict[str, Times]], ours: str) -> list[dict]:
@@ -280,11 +292,6 @@ def throughput(rounds: list[dict[str, Times]], counts: list[int]) -> list[dict]:
     return lines
 
 
-def cell(values: dict[str, float], digits: int) -> str:
-    median, least, most = (f"{values[key]:.{digits}f}" for key in ("median", "min", "max"))
-    return f"{median} ({least}..{most})"
-
-
 def throughput_markdown(lines: list[dict]) -> str:
     text = ["| program | sequences | tokens/s | over one sequence |", "|---|---|---|---|"]
     text += [
@@ -310,43 +317,112 @@ def markdown(model: Path, lines: list[dict], rounds: int, question: Question) ->
     return "\n".join(text) + "\n"
 
 
-def compare(arguments: argparse.Namespace) -> None:
-    require_there(arguments)
+def compare_passes(arguments: argparse.Namespace, model: Path, question: Question) -> dict:
     taking_part = programs(arguments)
-    question = Question(
-        arguments.rows, arguments.context, arguments.prompt, arguments.sequences, arguments.steps, arguments.threads
+    rounds: list[dict[str, Times]] = []
+    for number in range(arguments.rounds):
+        first = number % len(taking_part)
+        times: dict[str, Times] = {}
+        for program in taking_part[first:] + taking_part[:first]:
+            print(f"{model.name}: round {number + 1} of {arguments.rounds}, {program.name}", file=sys.stderr)
+            times[program.name] = program.measure(model, question)
+        rounds.append({program.name: times[program.name] for program in taking_part})
+    lines = table(rounds, taking_part[0].name)
+    print(markdown(model, lines, arguments.rounds, question), flush=True)
+    result = {
+        "model": str(model), "bytes": model.stat().st_size, "threads": question.threads, "context": question.context,
+        "unit": "milliseconds of one pass", "rounds": rounds, "table": lines,
+    }
+    if question.sequences:
+        result["throughput"] = throughput(rounds, question.sequences)
+        print(throughput_markdown(result["throughput"]), flush=True)
+    return result
+
+
+def ways(arguments: argparse.Namespace) -> list[end_to_end.Way]:
+    """Every server, plain and with every draft that it can read."""
+    servers: list[end_to_end.Server] = [end_to_end.OurServer(arguments.ours)]
+    if arguments.llama_bin:
+        servers.append(end_to_end.LlamaServer(arguments.llama_bin))
+    if arguments.ik_bin:
+        servers.append(end_to_end.IkServer(arguments.ik_bin))
+    found = []
+    for server in servers:
+        ik = isinstance(server, end_to_end.IkServer)
+        files = {"dflash": arguments.ik_dflash if ik else arguments.dflash, "model": arguments.draft_model}
+        lengths = [0] if isinstance(server, end_to_end.OurServer) else arguments.draft_lengths
+        drafts = [end_to_end.Draft(end_to_end.PLAIN)]
+        drafts += [end_to_end.Draft(kind, file, length) for kind, file in files.items() if file for length in lengths]
+        drafts += [end_to_end.Draft(kind) for kind in arguments.ngram]
+        found += [end_to_end.Way(server, draft) for draft in drafts]
+    return found
+
+
+def compare_texts(arguments: argparse.Namespace, model: Path, threads: int) -> dict:
+    lines = arguments.prompts.read_text(encoding="utf-8").splitlines()
+    texts = end_to_end.Texts([line for line in lines if line.strip()], arguments.tokens, threads)
+    if not texts.prompts:
+        raise Problem(f"{arguments.prompts} holds no prompt; it has one in each line")
+    result = end_to_end.compare(ways(arguments), model, texts, arguments.rounds)
+    print(
+        f"### {model}: {threads} threads, {len(texts.prompts)} texts of at most {texts.tokens} tokens, "
+        f"{arguments.rounds} rounds, median (min..max)\n\n{end_to_end.markdown(result['speeds'])}",
+        flush=True,
     )
+    return result
+
+
+def compare(arguments: argparse.Namespace) -> list[dict]:
+    """The results, one for each table."""
+    require_there(arguments)
     results = []
-    for model in arguments.models:
-        rounds: list[dict[str, Times]] = []
-        for number in range(arguments.rounds):
-            first = number % len(taking_part)
-            times: dict[str, Times] = {}
-            for program in taking_part[first:] + taking_part[:first]:
-                print(f"{model.name}: round {number + 1} of {arguments.rounds}, {program.name}", file=sys.stderr)
-                times[program.name] = program.measure(model, question)
-            rounds.append({program.name: times[program.name] for program in taking_part})
-        lines = table(rounds, taking_part[0].name)
-        print(markdown(model, lines, arguments.rounds, question), flush=True)
-        result = {"model": str(model), "bytes": model.stat().st_size, "rounds": rounds, "table": lines}
-        if question.sequences:
-            result["throughput"] = throughput(rounds, question.sequences)
-            print(throughput_markdown(result["throughput"]), flush=True)
+
+    def add(result: dict) -> None:
         results.append(result)
-        if arguments.json:  # after each model, so that a long run that is stopped leaves what it has
-            whole = {
-                "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-                "threads": arguments.threads, "context": arguments.context, "unit": "milliseconds of one pass",
-                "models": results,
-            }
-            arguments.json.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+        if arguments.json:  # after each one, so that a long run that is stopped leaves what it has
+            write_results(arguments.json, {"models": results})
+
+    for model in arguments.models:
+        for threads in arguments.threads:
+            if arguments.prompts:
+                add(compare_texts(arguments, model, threads))
+                continue
+            for context in arguments.context:
+                lengths = arguments.prompt if context == arguments.context[0] else []
+                add(compare_passes(arguments, model, Question(
+                    arguments.rows, context, lengths, arguments.sequences, arguments.steps, threads
+                )))
+    return results
 
 
-def row_counts(text: str) -> list[int]:
+def require_equal_texts(results: list[dict]) -> None:
+    """Of us it is promised."""
+    for result in results:
+        for line in result.get("speeds", []):
+            if line["program"] == end_to_end.OurServer.name and line["texts_of_plain"] != line["texts"]:
+                raise Problem(
+                    f"{line['texts'] - line['texts_of_plain']} of {line['texts']} of our texts with {line['draft']} "
+                    "are not those of plain decoding, which is a bug"
+                )
+
+
+def numbers(text: str) -> list[int]:
     words = text.split(",")
     if not all(word.isdecimal() and int(word) > 0 for word in words):
         raise argparse.ArgumentTypeError(f"{text} is not a list of numbers like 1,4,16")
-    return sorted({1, *map(int, words)})
+    return sorted(set(map(int, words)))
+
+
+def row_counts(text: str) -> list[int]:
+    return sorted({1, *numbers(text)})
+
+
+def ngrams(text: str) -> list[str]:
+    kinds = list(end_to_end.NGRAMS) if text == "all" else text.split(",")
+    for kind in kinds:
+        if kind not in end_to_end.NGRAMS:
+            raise argparse.ArgumentTypeError(f"{kind} is none of {', '.join(end_to_end.NGRAMS)}, all")
+    return kinds
 
 
 def main() -> int:
@@ -358,20 +434,28 @@ def main() -> int:
     parser.add_argument("--verify-cost-llama", type=absolute, metavar="PROGRAM")
     parser.add_argument("--verify-cost-ik", type=absolute, metavar="PROGRAM")
     parser.add_argument("--rows", type=row_counts, default=row_counts("1,2,4,8,12,16,32"), help="like 1,4,16")
-    parser.add_argument("--context", type=int, default=DEFAULT_CONTEXT, help="positions before the rows")
-    parser.add_argument("--prompt", type=int, default=0, metavar="TOKENS", help="also time reading a prompt")
+    parser.add_argument("--context", type=numbers, default=[DEFAULT_CONTEXT], help="before the rows, like 64,2000")
+    parser.add_argument("--prompt", type=numbers, default=[], metavar="LENGTHS", help="also read prompts, like 128,512")
     parser.add_argument("--sequences", type=row_counts, default=[], help="decoded together, like 1,8,16")
     parser.add_argument("--steps", type=int, default=32, help="tokens decoded for each of the sequences")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--prompts", type=absolute, metavar="FILE", help="continue its lines, instead of all others")
+    parser.add_argument("--tokens", type=int, default=96, help="of each text, at most")
+    parser.add_argument("--dflash", type=absolute, metavar="FILE", help="a DFlash draft of the models")
+    parser.add_argument("--ik-dflash", type=absolute, metavar="FILE", help="the same in the form of ik_llama.cpp")
+    parser.add_argument("--draft-model", type=absolute, metavar="FILE", help="a smaller model that drafts")
+    parser.add_argument("--draft-lengths", type=numbers, default=[3, 7], help="draft tokens a round of peers, like 3,7")
+    parser.add_argument("--ngram", type=ngrams, default=[], metavar="NAMES", help="like ngram-simple,ngram-mod, or all")
+    parser.add_argument("--threads", type=numbers, default=[2], help="like 1,2")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args()
-    if min(arguments.rounds, arguments.threads, arguments.context, arguments.steps) < 1 or arguments.prompt < 0:
-        parser.error("--rounds, --threads, --context and --steps are at least 1, --prompt at least 0")
-    if arguments.sequences and (arguments.prompt or arguments.verify_cost_llama or arguments.verify_cost_ik):
-        parser.error("--sequences is measured alone: without --prompt and --verify-cost-...")
+    if min(arguments.rounds, arguments.steps, arguments.tokens) < 1:
+        parser.error("--rounds, --steps and --tokens are at least 1")
+    alone = [bool(arguments.sequences), bool(arguments.prompts)]
+    if any(alone) and (all(alone) or arguments.prompt or arguments.verify_cost_llama or arguments.verify_cost_ik):
+        parser.error("--sequences and --prompts are measured alone: without each other, --prompt and --verify-cost-...")
     try:
-        compare(arguments)
+        require_equal_texts(compare(arguments))
     except Problem as problem:
         print(f"compare_peers: {problem}", file=sys.stderr)
         return 3
