@@ -86,8 +86,9 @@ def picture(results: list[dict]) -> str:
     drawn = []
     y = GAP
     for result, lines in panels:
-        threads = f"{result['threads']} thread{'s' if result['threads'] > 1 else ''}"
-        drawn.append(text(PROGRAM_AT, y + 18, f"{Path(result['model']).stem}, {threads}: tokens per second", "title"))
+        counts = [(result["threads"], "thread"), (result["prompts"], "text"), (len(result["rounds"]), "round")]
+        title = ", ".join([Path(result["model"]).stem, *(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counts)])
+        drawn.append(text(PROGRAM_AT, y + 18, f"{title}: tokens per second", "title"))
         y += TITLE - GAP
         before = None
         for line in lines:
