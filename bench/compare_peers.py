@@ -187,24 +187,25 @@ class StockPeer:
     def batched(
         self, model: Path, question: Question, counts: list[int], steps: int, flags: tuple[str, ...]
     ) -> dict[int, float]:
-        """Milliseconds a step, by the number of sequences."""
+        """Milliseconds a step, by the number of sequences. llama.cpp may lose the last line when it ends, so one more
+        is asked for."""
         program = self.folder / "llama-batched-bench"
         context = question.context
         # A peer that gives each sequence its own part of the cache needs room for all, also when they share a prompt.
         positions = max(counts) * (context + steps)
         text = run([
             str(program), "-m", str(model), "-c", str(positions), "-b", "512", "-ub", "512", "-npp", str(context),
-            "-ntg", str(steps), "-npl", list_of(counts), *flags, "-t", str(question.threads),
+            "-ntg", str(steps), "-npl", list_of([*counts, 1]), *flags, "-t", str(question.threads),
             "-tb", str(question.threads), *self.batched_flags,
         ], diagnostics=True)  # where ik_llama.cpp prints its table
         # | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | ...
         line = rf"^\|\s*{context} \|\s*{steps} \|\s*(\d+) \|(?:\s*[\d.]+ \|){{4}}\s*([\d.]+) \|"
         lines = re.findall(line, text, re.MULTILINE)
-        times = {int(count): 1e3 * int(count) / float(speed) for count, speed in lines}
+        times = {int(count): 1e3 * int(count) / float(speed) for count, speed in reversed(lines)}
         missing = [count for count in counts if count not in times]
         if missing:
             raise Problem(f"{program}: no line for {list_of(missing)} sequences; another version?")
-        return times
+        return {count: times[count] for count in counts}
 
 
 @dataclass(frozen=True)
