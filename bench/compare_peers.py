@@ -33,7 +33,8 @@ Building the peers is yours to do, Release and for this machine, as they recomme
     cmake -S llama.cpp -B llama-build -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON
     cmake --build llama-build --target llama-bench llama-batched-bench llama-server       # DIR is llama-build/bin
 
-and the same for ik_llama.cpp; --sequences needs llama-batched-bench alone, --prompts llama-server. peer_verify_cost.cpp says how it is linked to either.
+and the same for ik_llama.cpp; --sequences needs llama-batched-bench alone, and --prompts llama-server.
+peer_verify_cost.cpp says how it is linked to either.
 With gcc 12 on a CPU with AMX, llama.cpp stops with an illegal instruction: this compiler's _tile_loadconfig declares
 eight of the bytes it reads. A line `__asm__ volatile("" : : "m"(tc));` before the call in
 ggml/src/ggml-cpu/amx/mmq.cpp helps.
@@ -186,24 +187,25 @@ class StockPeer:
     def batched(
         self, model: Path, question: Question, counts: list[int], steps: int, flags: tuple[str, ...]
     ) -> dict[int, float]:
-        """Milliseconds a step, by the number of sequences."""
+        """Milliseconds a step, by the number of sequences. llama.cpp may lose the last line when it ends, so one more
+        is asked for."""
         program = self.folder / "llama-batched-bench"
         context = question.context
         # A peer that gives each sequence its own part of the cache needs room for all, also when they share a prompt.
         positions = max(counts) * (context + steps)
         text = run([
             str(program), "-m", str(model), "-c", str(positions), "-b", "512", "-ub", "512", "-npp", str(context),
-            "-ntg", str(steps), "-npl", list_of(counts), *flags, "-t", str(question.threads),
+            "-ntg", str(steps), "-npl", list_of([*counts, 1]), *flags, "-t", str(question.threads),
             "-tb", str(question.threads), *self.batched_flags,
         ], diagnostics=True)  # where ik_llama.cpp prints its table
         # | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | ...
         line = rf"^\|\s*{context} \|\s*{steps} \|\s*(\d+) \|(?:\s*[\d.]+ \|){{4}}\s*([\d.]+) \|"
         lines = re.findall(line, text, re.MULTILINE)
-        times = {int(count): 1e3 * int(count) / float(speed) for count, speed in lines}
+        times = {int(count): 1e3 * int(count) / float(speed) for count, speed in reversed(lines)}
         missing = [count for count in counts if count not in times]
         if missing:
             raise Problem(f"{program}: no line for {list_of(missing)} sequences; another version?")
-        return times
+        return {count: times[count] for count in counts}
 
 
 @dataclass(frozen=True)
@@ -340,16 +342,16 @@ def compare_passes(arguments: argparse.Namespace, model: Path, question: Questio
 
 def ways(arguments: argparse.Namespace) -> list[end_to_end.Way]:
     """Every server, plain and with every draft that it can read."""
-    servers: list[end_to_end.Server] = [end_to_end.Ours(arguments.ours)]
+    servers: list[end_to_end.Server] = [end_to_end.OurServer(arguments.ours)]
     if arguments.llama_bin:
-        servers.append(end_to_end.Llama(arguments.llama_bin))
+        servers.append(end_to_end.LlamaServer(arguments.llama_bin))
     if arguments.ik_bin:
-        servers.append(end_to_end.IkLlama(arguments.ik_bin))
+        servers.append(end_to_end.IkServer(arguments.ik_bin))
     found = []
     for server in servers:
-        ik = isinstance(server, end_to_end.IkLlama)
+        ik = isinstance(server, end_to_end.IkServer)
         files = {"dflash": arguments.ik_dflash if ik else arguments.dflash, "model": arguments.draft_model}
-        lengths = [0] if isinstance(server, end_to_end.Ours) else arguments.draft_lengths
+        lengths = [0] if isinstance(server, end_to_end.OurServer) else arguments.draft_lengths
         drafts = [end_to_end.Draft(end_to_end.PLAIN)]
         drafts += [end_to_end.Draft(kind, file, length) for kind, file in files.items() if file for length in lengths]
         drafts += [end_to_end.Draft(kind) for kind in arguments.ngram]
@@ -398,7 +400,7 @@ def require_equal_texts(results: list[dict]) -> None:
     """Of us it is promised."""
     for result in results:
         for line in result.get("speeds", []):
-            if line["program"] == end_to_end.Ours.name and line["texts_of_plain"] != line["texts"]:
+            if line["program"] == end_to_end.OurServer.name and line["texts_of_plain"] != line["texts"]:
                 raise Problem(
                     f"{line['texts'] - line['texts_of_plain']} of {line['texts']} of our texts with {line['draft']} "
                     "are not those of plain decoding, which is a bug"

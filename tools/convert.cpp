@@ -19,6 +19,7 @@ struct ConvertOptions {
   std::string to;
   std::string type = "bf16";
   std::string tokenizer;
+  std::string reader = "llama.cpp";
   int threads = 0;
   bool quiet = false;
 };
@@ -62,7 +63,8 @@ Exit convert(const ConvertOptions& options) {
     throw Error(options.from + ": is a GGUF already; convert the Hugging Face folder that it was made of");
   }
   require_replaceable(options.to);
-  const std::string architecture = gguf_architecture(from.config());
+  const GgufReader reader = options.reader == "llama.cpp" ? GgufReader::llama_cpp : GgufReader::ik_llama_cpp;
+  const std::string architecture = gguf_architecture(from.config(), reader);
   const std::filesystem::path folder = options.tokenizer.empty() ? options.from : options.tokenizer;
   GgufFields fields;
   add_model_fields(from, architecture, type, fields);
@@ -90,6 +92,9 @@ void add_convert(Command& app) {
   command.option("file", options->to, "the file to write, NAME.gguf").required();
   command.option("--type", options->type, "type of the weights: " + format_names()).show_default();
   command.option("--tokenizer", options->tokenizer, "folder of the tokenizer, where the model's own has none");
+  command.option("--for", options->reader, "who reads the file; of a DFlash draft the two want different forms")
+      .choices({"llama.cpp", "ik_llama.cpp"})
+      .show_default();
   add_threads_option(command, options->threads);
   command.group("Output");
   command.flag("--quiet", options->quiet, "print nothing but errors");

@@ -4,6 +4,7 @@
 #include "ref/formats/gguf_names.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -131,7 +132,7 @@ constexpr GgufName gemma4_assistant_whole[] = {
     {"masked_embd_ordering", "masked_embedding.token_ordering", false, true},
 };
 
-/// Names of DFlash drafts in llama.cpp (the first of several names), ik_llama.cpp and others.
+/// Names of DFlash drafts in llama.cpp (the first of several names) and others.
 constexpr GgufName dflash_whole[] = {
     {"fc", "fc"},
     {"dflash_fc", "fc"},
@@ -172,6 +173,21 @@ constexpr GgufName dflash_layer[] = {
     {"ffn_conv_base", "mlp_conv.base_kernel", false, true},
     {"ffn_conv_proj", "mlp_conv.kernel_projection"},
 };
+
+/// The same with those of ik_llama.cpp first.
+constexpr auto ik_dflash_whole = [] {
+  std::array<GgufName, 2 + std::size(dflash_whole)> names = {
+      GgufName{"dflash_fc", "fc"}, GgufName{"dflash_hidden_norm", "hidden_norm"}};
+  std::ranges::copy(dflash_whole, names.begin() + 2);
+  return names;
+}();
+
+constexpr auto ik_dflash_layer = [] {
+  std::array<GgufName, 1 + std::size(dflash_layer)> names = {
+      GgufName{"post_attention_norm", "post_attention_layernorm"}};
+  std::ranges::copy(dflash_layer, names.begin() + 1);
+  return names;
+}();
 
 /// The keys "<architecture>.<name>" of one file.
 class Keys {
@@ -788,7 +804,7 @@ constexpr GgufNames architectures[] = {
     {"gemma4-assistant", gemma4_assistant_whole, gemma_layer, "model.layers.", false, gemma4_assistant_config},
     {"mistral3", transformer_whole, transformer_layer, "model.layers.", true, ministral3_config},
     {"dflash", dflash_whole, dflash_layer, "layers.", false, dflash_config},
-    {"dflash-draft", dflash_whole, dflash_layer, "layers.", false, dflash_config},
+    {"dflash-draft", ik_dflash_whole, ik_dflash_layer, "layers.", false, dflash_config},
 };
 
 /// The dot before "weight" or "bias"; npos when the name ends otherwise.

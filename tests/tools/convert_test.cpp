@@ -234,16 +234,37 @@ TEST(Convert, ATargetWithItsTokenizerAndItsDraftTellTheTaleOfTheFolders) {
   const Outcome one = run_command({"convert", tale, target});
   ASSERT_EQ(one.status, 0) << one.err;
   EXPECT_THAT(one.out, testing::HasSubstr("qwen3, "));
-  const Outcome two = run_command({"convert", fixture("models/tale-dflash"), draft, "--tokenizer", tale, "--quiet"});
-  ASSERT_EQ(two.status, 0) << two.err;
-  EXPECT_EQ(two.out, "");
   const json want = told(tale, {});
-  const json got = told(target, {"--draft", "dflash:" + draft});
-  EXPECT_EQ(got["text"], want["text"]);
-  EXPECT_EQ(got["tokens"], want["tokens"]);
   const json drafted = told(tale, {"--draft", "dflash:" + fixture("models/tale-dflash")});
-  EXPECT_EQ(got["statistics"]["accepted"], drafted["statistics"]["accepted"]);
-  EXPECT_EQ(got["statistics"]["rounds"], drafted["statistics"]["rounds"]);
+  for (const std::string reader : {"llama.cpp", "ik_llama.cpp"}) {
+    const Outcome two = run_command(
+        {"convert", fixture("models/tale-dflash"), draft, "--tokenizer", tale, "--for", reader, "--quiet"});
+    ASSERT_EQ(two.status, 0) << two.err;
+    EXPECT_EQ(two.out, "");
+    const json got = told(target, {"--draft", "dflash:" + draft});
+    EXPECT_EQ(got["text"], want["text"]) << reader;
+    EXPECT_EQ(got["tokens"], want["tokens"]) << reader;
+    EXPECT_EQ(got["statistics"]["accepted"], drafted["statistics"]["accepted"]) << reader;
+    EXPECT_EQ(got["statistics"]["rounds"], drafted["statistics"]["rounds"]) << reader;
+  }
+}
+
+TEST(Convert, ADraftForIkLlamaCppHasItsNamesAndKeys) {
+  const Checkpoint from(fixture("models/tale-dflash"));
+  const std::string architecture = gguf_architecture(from.config(), GgufReader::ik_llama_cpp);
+  EXPECT_EQ(architecture, "dflash-draft");
+  const Folder folder;
+  const std::string file = (folder.path() / "draft.gguf").string();
+  GgufFields fields;
+  add_model_fields(from, architecture, Format::bf16, fields);
+  write_gguf(file, fields, gguf_tensors(from, architecture, Format::bf16));
+  const Gguf gguf(file);
+  EXPECT_EQ(gguf.find_integer("dflash-draft.dflash.block_size"), 8);
+  EXPECT_EQ(gguf.find_integer("dflash-draft.dflash.mask_token_id"), 2047);
+  EXPECT_EQ(gguf.find_integer("dflash-draft.dflash.n_target_features"), 3 * 192);
+  for (const char* name : {"dflash_fc.weight", "dflash_hidden_norm.weight", "blk.0.post_attention_norm.weight"}) {
+    EXPECT_TRUE(gguf.tensors().contains(name)) << name;
+  }
 }
 
 /// What the templates of a model render, without and with tools.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <variant>
 
 #include "ref/base/error.h"
@@ -31,6 +32,8 @@ constexpr Name names[] = {
     {"gemma3", "gemma3"},         {"gemma3_text", "gemma3"},  {"gemma4", "gemma4"},
     {"gemma4_text", "gemma4"},    {"gemma4_unified", "gemma4"}, {"gemma4_unified_text", "gemma4"},
 };
+
+constexpr const char* ik_dflash = "dflash-draft";
 
 /// Adds keys "<architecture>.<name>".
 class Keys {
@@ -266,7 +269,22 @@ void add_target(const Json& whole, const std::string& architecture, Keys& keys) 
   }
 }
 
-void add_draft(const Json& json, Keys& keys, GgufFields& fields) {
+/// The layers that a draft reads, counted from `first`.
+std::vector<std::int32_t> layers_from(int first, const Json& taps) {
+  std::vector<std::int32_t> layers;
+  for (const std::int64_t tap : taps.integers(0, 1 << 20)) layers.push_back(static_cast<std::int32_t>(tap + first));
+  return layers;
+}
+
+/// The features of the target, of all tapped layers together, that a DFlash draft reads for a token.
+std::int64_t fused_inputs(const Checkpoint& from) {
+  const std::string name = from.has("model.fc.weight") ? "model.fc.weight" : "fc.weight";
+  if (!from.has(name)) throw Error(from.path().string() + ": has no tensor fc.weight");
+  return from.tensors().at(name).shape.back();
+}
+
+/// `inputs`, in the form of ik_llama.cpp: the features that it reads for a token.
+void add_draft(const Json& json, Keys& keys, GgufFields& fields, std::optional<std::int64_t> inputs) {
   for (const char* name : {"transformer_layer_config", "draft_vocab_size"}) {
     if (const auto found = json.find(name)) found->fail("cannot be converted yet");
   }
@@ -276,11 +294,18 @@ void add_draft(const Json& json, Keys& keys, GgufFields& fields) {
   const auto taps = find_dflash_field(json, "target_layer_ids");
   const auto mask = find_dflash_field(json, "mask_token_id");
   if (!size || !taps || !mask) json.fail("needs block_size, target_layer_ids and mask_token_id");
-  keys.size("block_size", size->integer(1, 1 << 20));
-  std::vector<std::int32_t> layers;  // counted from 1
-  for (const std::int64_t tap : taps->integers(0, 1 << 20)) layers.push_back(static_cast<std::int32_t>(tap + 1));
-  keys.integers("target_layers", layers);
-  fields.size("tokenizer.ggml.mask_token_id", static_cast<std::uint32_t>(mask->integer(0, config.vocabulary - 1)));
+  const std::int64_t block_size = size->integer(1, 1 << 20);
+  const std::int64_t mask_token = mask->integer(0, config.vocabulary - 1);
+  if (inputs) {
+    keys.size("dflash.block_size", block_size);
+    keys.integers("dflash.target_layer_ids", layers_from(0, *taps));
+    keys.size("dflash.mask_token_id", mask_token);
+    keys.size("dflash.n_target_features", *inputs);
+  } else {
+    keys.size("block_size", block_size);
+    keys.integers("target_layers", layers_from(1, *taps));
+    fields.size("tokenizer.ggml.mask_token_id", static_cast<std::uint32_t>(mask_token));
+  }
   for (const char* name : {"use_swa", "causal", "swa_window_size", "input_embedding_scale", "output_multiplier",
                            "final_logit_softcapping", "attention_value_scale", "sample_from_anchor"}) {
     if (const auto found = find_dflash_field(json, name); found && !(found->is_boolean() && !found->boolean())) {
@@ -288,7 +313,10 @@ void add_draft(const Json& json, Keys& keys, GgufFields& fields) {
     }
   }
   for (const char* name : {"conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k"}) {
-    if (const auto value = find_dflash_field(json, name)) keys.size(name, value->integer(1, 1 << 24));
+    const auto value = find_dflash_field(json, name);
+    if (!value) continue;
+    if (inputs) value->fail("is of DFlash2, which ik_llama.cpp does not read");
+    keys.size(name, value->integer(1, 1 << 24));
   }
   if (const auto causal = json.find("is_causal")) keys.truth("attention.causal", causal->boolean());
   const auto first = std::ranges::find_if(config.layers, slides);
@@ -301,8 +329,8 @@ void add_draft(const Json& json, Keys& keys, GgufFields& fields) {
 
 }  // namespace
 
-std::string gguf_architecture(const Json& config) {
-  if (is_dflash(config)) return "dflash";
+std::string gguf_architecture(const Json& config, GgufReader reader) {
+  if (is_dflash(config)) return reader == GgufReader::ik_llama_cpp ? ik_dflash : "dflash";
   if (is_eagle3(config)) config.fail("a GGUF of an EAGLE-3 draft cannot be written yet");
   const std::string& type = config.at("model_type").string();
   const auto* const found = std::ranges::find(names, type, &Name::model_type);
@@ -316,7 +344,8 @@ void add_model_fields(const Checkpoint& from, const std::string& architecture, F
   fields.size("general.file_type", gguf_file_type(type));
   fields.size("general.quantization_version", 2);
   Keys keys(architecture, fields);
-  if (architecture == "dflash") add_draft(from.config(), keys, fields);
+  if (architecture == "dflash") add_draft(from.config(), keys, fields, std::nullopt);
+  else if (architecture == ik_dflash) add_draft(from.config(), keys, fields, fused_inputs(from));
   else add_target(from.config(), architecture, keys);
 }
 

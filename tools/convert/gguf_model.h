@@ -16,8 +16,11 @@
 
 namespace draftproof {
 
+/// DFlash drafts have one form for llama.cpp and another for ik_llama.cpp. Checkpoint reads both.
+enum class GgufReader { llama_cpp, ik_llama_cpp };
+
 /// Returns general.architecture of a checkpoint with this config. Throws Error when there is none.
-std::string gguf_architecture(const Json& config);
+std::string gguf_architecture(const Json& config, GgufReader reader = GgufReader::llama_cpp);
 
 /// Adds what is general, and the keys of the architecture. Throws Error, naming the field, for what a GGUF of this
 /// architecture cannot say.
