@@ -56,8 +56,8 @@ inline std::vector<const Kernels*> usable_kernels(const std::string& numerics) {
   return usable;
 }
 
-/// Weights, keys and values as floats. So loaded, a model is within the bounds of float32, and equals one whose file has
-/// f32.
+/// Weights, keys and values as floats. So loaded, a model is within the bounds of float32, and equals one whose file
+/// has f32.
 inline LoadOptions in_floats(const Kernels& kernels) { return {kernels, Quantization::f32, KvFormat::f32}; }
 
 /// Tests run on one thread unless they set more: for these small shapes, waking other threads costs more than it saves.
