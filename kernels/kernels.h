@@ -63,6 +63,7 @@ struct PackedView {
 /// GGUF; the bytes of a block depend on its inputs only.
 enum class ActivationFormat : std::uint8_t { floats, bf16, int8_block32, int8_block256 };
 inline constexpr int activation_formats = 4;
+static inline constexpr bool is_float(ActivationFormat format) { return format <= ActivationFormat::bf16; }
 
 /// A row of bf16 products is summed in runs of this many.
 inline constexpr int bf16_run = 32;

@@ -22,7 +22,7 @@ struct Lanes {
 // There are 32 registers. One matmul tile has rows * panels sums, about 24, so that weights stay in registers too and
 // loads stay well below the two that a cycle can have; measured, see the notebook.
 constexpr int tile_rows_max = 14;
-constexpr int panels_at_once(int rows) { return rows <= 6 ? 4 : rows <= 8 ? 3 : 2; }
+constexpr int panels_at_once(int rows, [[maybe_unused]] int bytes) { return rows <= 6 ? 4 : rows <= 8 ? 3 : 2; }
 constexpr int byte_rows_max = 16;
 constexpr int byte_panels_at_once([[maybe_unused]] int rows) { return rows == 1 ? 4 : rows <= 8 ? 2 : 1; }
 constexpr int attention_sums = 16;  // at least 8, for two fma units with four cycles of latency

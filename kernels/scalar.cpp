@@ -30,10 +30,6 @@ float tree(const float* lane) {
 
 bool always() noexcept { return true; }
 
-bool stored_as_floats(ActivationFormat format) {
-  return format == ActivationFormat::floats || format == ActivationFormat::bf16;
-}
-
 /// Packed activations are floats [rows][inputs], or these blocks [rows][blocks].
 struct Int8Block {
   float d;
@@ -42,7 +38,7 @@ struct Int8Block {
 
 std::size_t activation_bytes(ActivationFormat activation_format, int rows, int inputs) noexcept {
   const std::size_t values = static_cast<std::size_t>(rows) * inputs;
-  if (stored_as_floats(activation_format)) return values * sizeof(float);
+  if (is_float(activation_format)) return values * sizeof(float);
   return values / static_cast<std::size_t>(block_inputs(activation_format)) * sizeof(Int8Block);
 }
 
@@ -67,7 +63,7 @@ void pack_activations(ActivationFormat activation_format, const float* x, std::p
                       int begin, int end, void* activations) noexcept {
   for (int r = 0; r < rows; ++r) {
     const float* row = x + r * x_stride;
-    if (stored_as_floats(activation_format)) {
+    if (is_float(activation_format)) {
       const bool rounded = activation_format == ActivationFormat::bf16;
       float* to = static_cast<float*>(activations) + static_cast<std::ptrdiff_t>(r) * inputs;
       for (int k = begin; k < end; ++k) to[k] = rounded ? bf16_to_f32(bf16_factor(f32_to_bf16(row[k]))) : row[k];

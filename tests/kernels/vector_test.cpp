@@ -95,9 +95,9 @@ TEST(Vector, PackingActivationsInPartsGivesTheSameBytesAsPackingThemAtOnce) {
   for (const Kernels* table : tables) {
     for (int i = 0; i < activation_formats; ++i) {
       const ActivationFormat activation_format = static_cast<ActivationFormat>(i);
-      const int rest = activation_format == ActivationFormat::floats || activation_format == ActivationFormat::bf16 ? 3
-                       : activation_format == ActivationFormat::int8_block32                                        ? 64
-                                                                                                                    : 0;
+      const int rest = is_float(activation_format)                           ? 3
+                       : activation_format == ActivationFormat::int8_block32 ? 64
+                                                                             : 0;
       for (const int inputs : {256, 512 + rest, 1024}) {
         const int rows = 19;
         const std::vector<float> x = Numbers(5).numbers(static_cast<std::size_t>(rows) * inputs);

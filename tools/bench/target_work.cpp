@@ -52,7 +52,7 @@ TargetWork target_work(const Checkpoint& weights, const LoadOptions& load_option
     const double multiplications = outputs * inputs;
     const bool is_head = name == head || name == embedding;
     const Format format = packed_format(*tensor.format, inputs, load_options, is_head);
-    const bool floats = load_options.kernels.activation_format(format) == ActivationFormat::floats;
+    const bool floats = is_float(load_options.kernels.activation_format(format));
     part.bytes += outputs * static_cast<double>(row_bytes(format, inputs));
     (floats ? part.float_multiplications : part.byte_multiplications) += multiplications;
   }
