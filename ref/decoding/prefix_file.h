@@ -18,7 +18,8 @@
 
 namespace draftproof {
 
-inline constexpr const char* prefix_schema = "draftproof.prefix_cache/1";
+/// 1 held rows of bf16 weights in another order of summation.
+inline constexpr const char* prefix_schema = "draftproof.prefix_cache/2";
 
 /// What the rows of a prefix cache depend on besides the tokens. Neither is empty.
 struct PrefixOrigin {
