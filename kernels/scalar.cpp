@@ -75,15 +75,18 @@ void pack_activations(ActivationFormat activation_format, const float* x, std::p
   }
 }
 
+void clear_rows(int rows, int width, float* y, std::ptrdiff_t y_stride) {
+  for (int r = 0; r < rows; ++r) {
+    for (int i = 0; i < width; ++i) y[r * y_stride + i] = 0;
+  }
+}
+
 DRAFTPROOF_WITH_AND_WITHOUT_FMA
 void multiply_floats(const PackedView& w, const float* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
                      int end) {
   for (int n = begin; n < end; n += lanes) {
     const int count = end - n < lanes ? end - n : lanes;
-    for (int r = 0; r < rows; ++r) {
-      float* const to = y + r * y_stride + n;
-      for (int l = 0; l < count; ++l) to[l] = 0;
-    }
+    clear_rows(rows, count, y + n, y_stride);
     for (int k = 0; k < w.inputs; ++k) {
       float weights[lanes];
       canonical_values(w, n, k, weights);
@@ -101,10 +104,7 @@ void multiply_bf16(const PackedView& w, const float* x, int rows, float* y, std:
                    int end) {
   for (int n = begin; n < end; n += lanes) {
     const int count = end - n < lanes ? end - n : lanes;
-    for (int r = 0; r < rows; ++r) {
-      float* const to = y + r * y_stride + n;
-      for (int l = 0; l < count; ++l) to[l] = 0;
-    }
+    clear_rows(rows, count, y + n, y_stride);
     for (int run = 0; run < w.inputs; run += bf16_run) {
       const int run_end = run + bf16_run < w.inputs ? run + bf16_run : w.inputs;
       float weights[bf16_run][lanes];
