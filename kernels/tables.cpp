@@ -19,7 +19,7 @@
 namespace draftproof {
 namespace {
 
-constexpr int tables_max = 8;
+constexpr int tables_max = 9;
 
 struct List {
   const Kernels* tables[tables_max + 1] = {};  // ends with nullptr
@@ -28,7 +28,7 @@ struct List {
     int count = 0;
     for (const Kernels* table :
          {scalar_kernels(), openblas_kernels(), avx2_kernels(), avx2_vnni_kernels(), avx512_kernels(),
-          avx512_vnni_kernels(), amx_kernels(), neon_kernels()}) {
+          avx512_vnni_kernels(), avx512_bf16_kernels(), amx_kernels(), neon_kernels()}) {
       if (table != nullptr) tables[count++] = table;
     }
   }
@@ -80,6 +80,8 @@ bool cpu_has_avx512() noexcept {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("fma");
 }
 bool cpu_has_avx512_vnni() noexcept { return cpu_has_avx512() && __builtin_cpu_supports("avx512vnni"); }
+bool cpu_has_avx512_bf16() noexcept { return cpu_has_avx512_vnni() && (cpuid(7, 1).a & 1u << 5) != 0; }
+bool cpu_is_fast_at_avx512_bf16() noexcept { return __builtin_cpu_is("amd"); }
 bool cpu_has_amx() noexcept {
   constexpr std::uint32_t bf16_tile_and_int8 = 1u << 22 | 3u << 24;
   return cpu_has_avx512_vnni() && __builtin_cpu_supports("gfni") &&
@@ -90,6 +92,8 @@ bool cpu_has_avx2() noexcept { return false; }
 bool cpu_has_avx2_vnni() noexcept { return false; }
 bool cpu_has_avx512() noexcept { return false; }
 bool cpu_has_avx512_vnni() noexcept { return false; }
+bool cpu_has_avx512_bf16() noexcept { return false; }
+bool cpu_is_fast_at_avx512_bf16() noexcept { return false; }
 bool cpu_has_amx() noexcept { return false; }
 #endif
 
@@ -111,6 +115,12 @@ const Kernels* avx512_vnni_kernels() noexcept {
   return &table;
 }
 
+const Kernels* avx512_bf16_kernels() noexcept {
+  if (avx512_bf16_extension() == nullptr) return nullptr;
+  static const Kernels table = extended(*avx512_vnni_kernels(), *avx512_bf16_extension());
+  return &table;
+}
+
 const Kernels* amx_kernels() noexcept {
   if (amx_extension() == nullptr) return nullptr;
   static const Kernels table = extended(*avx512_vnni_kernels(), *amx_extension());
@@ -124,9 +134,10 @@ const Kernels* const* all_kernels() noexcept {
 
 const Kernels& best_kernels() noexcept {
   // Does not use the list, because the openblas table, a row of the list, calls this while the list is constructed.
-  for (const Kernels* table : {neon_kernels(), amx_kernels(), avx512_vnni_kernels(), avx512_kernels(),
-                               avx2_vnni_kernels(), avx2_kernels()}) {
-    if (table != nullptr && table->supported()) return *table;
+  for (const Kernels* table : {neon_kernels(), amx_kernels(), avx512_bf16_kernels(), avx512_vnni_kernels(),
+                               avx512_kernels(), avx2_vnni_kernels(), avx2_kernels()}) {
+    const bool slow = table == avx512_bf16_kernels() && !cpu_is_fast_at_avx512_bf16();
+    if (table != nullptr && table->supported() && !slow) return *table;
   }
   return *scalar_kernels();
 }

@@ -16,6 +16,7 @@ const Kernels* avx2_kernels() noexcept;
 const Kernels* avx2_vnni_kernels() noexcept;
 const Kernels* avx512_kernels() noexcept;
 const Kernels* avx512_vnni_kernels() noexcept;
+const Kernels* avx512_bf16_kernels() noexcept;
 const Kernels* amx_kernels() noexcept;
 const Kernels* neon_kernels() noexcept;
 
@@ -31,6 +32,7 @@ struct Extension {
 /// Return nullptr when the build is for an architecture without the instruction set.
 const Extension* avx2_vnni_extension() noexcept;    // of avx2
 const Extension* avx512_vnni_extension() noexcept;  // of avx512
+const Extension* avx512_bf16_extension() noexcept;  // of avx512vnni
 const Extension* amx_extension() noexcept;          // of avx512vnni
 
 /// Return whether the CPU and the operating system support the instruction set of the table.
@@ -38,7 +40,11 @@ bool cpu_has_avx2() noexcept;
 bool cpu_has_avx2_vnni() noexcept;
 bool cpu_has_avx512() noexcept;
 bool cpu_has_avx512_vnni() noexcept;
+bool cpu_has_avx512_bf16() noexcept;
 bool cpu_has_amx() noexcept;
 bool cpu_has_neon() noexcept;
+
+/// Whether vdpbf16ps multiplies faster than fma: twice as fast on AMD, half as fast on Intel (measured).
+bool cpu_is_fast_at_avx512_bf16() noexcept;
 
 }  // namespace draftproof

@@ -336,7 +336,7 @@ inline Faults plain_words(const Source& source) {
 /// may be the copy that the linker keeps for everyone, and crash older machines.
 inline bool is_for_one_instruction_set(const std::string& path) {
   const std::set<std::string> files = {"kernels/amx.cpp",    "kernels/avx2.cpp",   "kernels/avx2_vnni.cpp",
-                                       "kernels/avx512.cpp", "kernels/avx512_vnni.cpp",
+                                       "kernels/avx512.cpp", "kernels/avx512_vnni.cpp", "kernels/avx512_bf16.cpp",
                                        "kernels/neon.cpp",   "kernels/canonical.h",
                                        "kernels/exp.h",      "kernels/formats.h",
                                        "kernels/kernels.h",  "kernels/key_values.h",
