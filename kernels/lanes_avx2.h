@@ -152,6 +152,16 @@ inline Ints spread_int(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_se
 inline Ints operator+(Ints a, Ints b) { return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)}; }
 inline Ints operator*(Ints a, Ints b) { return {_mm256_mullo_epi32(a.low, b.low), _mm256_mullo_epi32(a.high, b.high)}; }
 inline Lanes to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
+inline Ints bits_of(Lanes a) { return {_mm256_castps_si256(a.low), _mm256_castps_si256(a.high)}; }
+inline Ints at_least(Ints limit, Ints x) {
+  return {_mm256_max_epi32(limit.low, x.low), _mm256_max_epi32(limit.high, x.high)};
+}
+inline std::int32_t largest(Ints a) {
+  const __m256i eight = _mm256_max_epi32(a.low, a.high);
+  const __m128i four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+}
 inline Ints to_ints(Lanes a) { return {_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high)}; }
 inline std::int32_t sum_of(Ints a) {
   const __m256i eight = _mm256_add_epi32(a.low, a.high);

@@ -106,6 +106,9 @@ inline Ints spread_int(std::int32_t x) { return {_mm512_set1_epi32(x)}; }
 inline Ints operator+(Ints a, Ints b) { return {_mm512_add_epi32(a.v, b.v)}; }
 inline Ints operator*(Ints a, Ints b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 inline Lanes to_floats(Ints a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline Ints bits_of(Lanes a) { return {_mm512_castps_si512(a.v)}; }
+inline Ints at_least(Ints limit, Ints x) { return {_mm512_max_epi32(limit.v, x.v)}; }
+inline std::int32_t largest(Ints a) { return _mm512_reduce_max_epi32(a.v); }
 inline Ints to_ints(Lanes a) { return {_mm512_cvtps_epi32(a.v)}; }
 inline std::int32_t sum_of(Ints a) { return _mm512_reduce_add_epi32(a.v); }
 inline void store_bytes(signed char* to, Ints a) {

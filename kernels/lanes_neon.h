@@ -180,6 +180,13 @@ inline Ints operator*(Ints x, Ints y) {
 inline Lanes to_floats(Ints x) {
   return each<Lanes>(x, [](int32x4_t v) { return vcvtq_f32_s32(v); });
 }
+inline Ints bits_of(Lanes x) {
+  return each<Ints>(x, [](float32x4_t v) { return vreinterpretq_s32_f32(v); });
+}
+inline Ints at_least(Ints limit, Ints x) {
+  return each<Ints>(limit, x, [](int32x4_t l, int32x4_t v) { return vmaxq_s32(l, v); });
+}
+inline std::int32_t largest(Ints x) { return vmaxvq_s32(vmaxq_s32(vmaxq_s32(x.a, x.b), vmaxq_s32(x.c, x.d))); }
 inline Ints to_ints(Lanes x) {
   return each<Ints>(x, [](float32x4_t v) { return vcvtnq_s32_f32(v); });
 }

@@ -27,7 +27,7 @@ int units_of(const Kernels& kernels, const PackedMatrix::Part& part) {
 }
 
 /// The fewest units that a thread takes at a time: several are multiplied together.
-constexpr int units_together = 12;
+constexpr int units_together = 4;
 
 /// matmul_from that calls after(begin, end) when these outputs are complete in all rows, on the thread that computed
 /// them.
@@ -54,7 +54,7 @@ void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const Pa
                      from, to);
       after(part.first + from, part.first + to);
     }
-  }, std::clamp(total / (threads() * units_together), 1, 8));
+  }, units_together);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -26,10 +27,22 @@ void pause() noexcept {
 #endif
 }
 
-/// The chunks that one thread takes first; others may take from it.
+/// The part of the range that one thread takes from first; others may take from it.
 struct alignas(64) Share {
   std::atomic<int> next{0};
   int end = 0;
+
+  /// Takes a quarter of what is left, in whole grains; returns false when nothing is.
+  bool take(int grain, int& from, int& to) noexcept {
+    from = next.load(std::memory_order_relaxed);
+    do {
+      const int left = end - from;
+      if (left <= 0) return false;
+      const int some = left / (4 * grain) * grain;
+      to = from + (some > grain ? some : grain < left ? grain : left);
+    } while (!next.compare_exchange_weak(from, to, std::memory_order_relaxed));
+    return true;
+  }
 };
 
 class Crew {
@@ -38,21 +51,23 @@ class Crew {
 
   int size() const noexcept { return static_cast<int>(shares_.size()); }
 
-  /// The leader's side: all chunks are done when it returns.
-  void run(int count, int chunks, int workers, const Body& body) noexcept {
-    count_ = count;
-    chunks_ = chunks;
+  /// The leader's side: the whole range is done when it returns.
+  void run(int count, int grain, int workers, const Body& body) noexcept {
+    grain_ = grain;
     workers_ = workers;
     body_ = body;
+    const long long grains = (count + grain - 1) / grain;
+    const auto first_of = [&](int worker) {
+      return static_cast<int>(std::min<long long>(grains * worker / workers * grain, count));
+    };
     for (int w = 0; w < workers; ++w) {
-      Share& share = shares_[w];
-      share.next.store(first_chunk(w), std::memory_order_relaxed);
-      share.end = first_chunk(w + 1);
+      shares_[w].next.store(first_of(w), std::memory_order_relaxed);
+      shares_[w].end = first_of(w + 1);
     }
     open_.store(true);
     turn_.fetch_add(1);
     if (sleepers_.load() > 0) turn_.notify_all();
-    take_chunks(0);
+    work(0);
     // Whoever comes from now on finds it closed; whoever came before is waited for. Both sides use sequential
     // consistency: either the worker sees it closed, or the leader sees the worker inside.
     open_.store(false);
@@ -66,7 +81,7 @@ class Crew {
       seen = wait_for_turn(seen);
       if (dismissed_.load(std::memory_order_relaxed)) return;
       inside_.fetch_add(1);
-      if (open_.load() && worker < workers_) take_chunks(worker);
+      if (open_.load() && worker < workers_) work(worker);
       inside_.fetch_sub(1);
     }
   }
@@ -78,10 +93,6 @@ class Crew {
   }
 
  private:
-  int first_chunk(int worker) const noexcept {
-    return static_cast<int>(static_cast<long long>(chunks_) * worker / workers_);
-  }
-
   std::uint32_t wait_for_turn(std::uint32_t seen) noexcept {
     for (int look = 0; look < looks; ++look) {
       const std::uint32_t turn = turn_.load(std::memory_order_acquire);
@@ -94,21 +105,17 @@ class Crew {
     return turn_.load(std::memory_order_acquire);
   }
 
-  void take_chunks(int worker) noexcept {
+  void work(int worker) noexcept {
     for (int i = 0; i < workers_; ++i) {
       Share& share = shares_[(worker + i) % workers_];
-      for (;;) {
-        const int chunk = share.next.fetch_add(1, std::memory_order_relaxed);
-        if (chunk >= share.end) break;
-        const auto cut = [&](long long part) { return static_cast<int>(part * count_ / chunks_); };
-        body_.run(body_.context, cut(chunk), cut(chunk + 1), worker);
-      }
+      int from;
+      int to;
+      while (share.take(grain_, from, to)) body_.run(body_.context, from, to, worker);
     }
   }
 
   // The work at hand; written by the leader while nobody is inside.
-  int count_ = 0;
-  int chunks_ = 0;
+  int grain_ = 1;
   int workers_ = 0;
   Body body_{};
   std::vector<Share> shares_;
@@ -163,20 +170,20 @@ void with_workers(const std::function<void()>& lead) {
   if (failure) std::rethrow_exception(failure);
 }
 
-void run_ranges(int count, int chunks_each, int workers_max, const Body& body) {
+void run_ranges(int count, int grain, int workers_max, const Body& body) {
   if (working || (crew == nullptr && threads() == 1)) {
     body.run(body.context, 0, count, 0);
     return;
   }
   if (crew == nullptr) {
-    with_workers([&] { run_ranges(count, chunks_each, workers_max, body); });
+    with_workers([&] { run_ranges(count, grain, workers_max, body); });
     return;
   }
   int workers = crew->size() < workers_max ? crew->size() : workers_max;
-  workers = workers < count ? workers : count;
-  const int chunks = count / workers < chunks_each ? count : workers * chunks_each;
+  const int grains = (count + grain - 1) / grain;
+  workers = workers < grains ? workers : grains;
   working = true;
-  crew->run(count, chunks, workers, body);
+  crew->run(count, grain, workers, body);
   working = false;
 }
 
