@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What VNNI changes in the table avx512: the matmul by quantized formats. Compiled for AVX-512 F, BW, VL, DQ and VNNI.
+// What VNNI changes in the table avx512: the matmul by quantized formats, and the tiles of its rows. Compiled for AVX-512 F, BW, VL, DQ and VNNI.
 // Only the getter has external linkage.
 #include "kernels/tables.h"
 
@@ -15,6 +15,15 @@ namespace {
 
 #include "kernels/matmul_quantized.inc"
 
+void pack_activations(ActivationFormat activation_format, const float* x, std::ptrdiff_t x_stride, int rows, int inputs,
+                      int begin, int end, void* activations) noexcept {
+  if (is_float(activation_format)) {
+    avx512_kernels()->pack_activations(activation_format, x, x_stride, rows, inputs, begin, end, activations);
+  } else {
+    pack_bytes(activation_format, x, x_stride, rows, inputs, begin, end, static_cast<std::int32_t*>(activations));
+  }
+}
+
 void matmul(const PackedView& w, const void* activations, int rows, float* y, std::ptrdiff_t y_stride, int begin,
             int end) noexcept {
   if (is_float(w.format)) {
@@ -26,7 +35,7 @@ void matmul(const PackedView& w, const void* activations, int rows, float* y, st
 constexpr Extension extension = {
     .name = "avx512vnni",
     .supported = cpu_has_avx512_vnni,
-    .pack_activations = nullptr,
+    .pack_activations = pack_activations,
     .matmul = matmul,
 };
 

@@ -19,7 +19,7 @@ constexpr int tile_rows_max = 6;
 constexpr int panels_at_once(int rows, int bytes) {  // measured: two panels of f32 are read faster than one
   return rows == 1 ? 4 : rows <= 3 && bytes == 4 ? 2 : 1;
 }
-constexpr int byte_rows_max = 4;
+constexpr int byte_rows_max([[maybe_unused]] int block) { return 4; }
 constexpr int byte_panels_at_once([[maybe_unused]] int rows) { return 1; }
 constexpr int attention_sums = 4;
 constexpr int delta_panels_at_once = 2;

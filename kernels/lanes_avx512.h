@@ -23,8 +23,13 @@ struct Lanes {
 // loads stay well below the two that a cycle can have; measured, see the notebook.
 constexpr int tile_rows_max = 14;
 constexpr int panels_at_once(int rows, [[maybe_unused]] int bytes) { return rows <= 6 ? 4 : rows <= 8 ? 3 : 2; }
-constexpr int byte_rows_max = 16;
-constexpr int byte_panels_at_once([[maybe_unused]] int rows) { return rows == 1 ? 4 : rows <= 8 ? 2 : 1; }
+#ifdef __AVX512VNNI__
+constexpr int byte_rows_max(int block) { return block == 32 ? 6 : 16; }
+constexpr int byte_panels_at_once(int rows) { return rows <= 3 ? 4 : 2; }
+#else
+constexpr int byte_rows_max([[maybe_unused]] int block) { return 16; }
+constexpr int byte_panels_at_once(int rows) { return rows == 1 ? 4 : rows <= 6 ? 2 : 1; }
+#endif
 constexpr int attention_sums = 16;  // at least 8, for two fma units with four cycles of latency
 constexpr int delta_panels_at_once = 4;  // 4 panels of 128 key dimensions fit the first-level cache
 
@@ -139,7 +144,10 @@ inline Bytes high_fours(Bytes a) { return shifted_right<4>(a) & bytes_of(15); }
 
 #ifdef __AVX512VNNI__
 constexpr bool unsigned_weights = true;
-inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) { return {_mm512_dpbusd_epi32(sum.v, w.v, x.v)}; }
+inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum.v) : "v"(w.v), "v"(x.v));  // the intrinsic is given copies of the sum in loops
+  return sum;
+}
 inline Ints dot_pairs(Ints sum, Pairs w, Ints x) { return {_mm512_dpwssd_epi32(sum.v, w.v, x.v)}; }
 inline Ints dot_signed(Ints sum, Bytes, Ints) { return sum; }
 #else

@@ -36,7 +36,7 @@ inline To each(const Four<X>& x, const Four<Y>& y, const Four<Z>& z, const Opera
 // There are 32 registers and a sum takes four, so one matmul tile has at most rows * panels = 6 sums.
 constexpr int tile_rows_max = 6;
 constexpr int panels_at_once(int rows, [[maybe_unused]] int bytes) { return rows == 1 ? 3 : rows == 2 ? 2 : 1; }
-constexpr int byte_rows_max = 4;
+constexpr int byte_rows_max([[maybe_unused]] int block) { return 4; }
 constexpr int byte_panels_at_once([[maybe_unused]] int rows) { return 1; }
 constexpr int attention_sums = 4;
 constexpr int delta_panels_at_once = 2;
