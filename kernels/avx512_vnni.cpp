@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What VNNI changes in the table avx512: the matmul by quantized formats, and the tiles of its rows. Compiled for AVX-512 F, BW, VL, DQ and VNNI.
-// Only the getter has external linkage.
+// What VNNI changes in the table avx512: the matmul by quantized formats, and the tiles of its rows. Compiled for
+// AVX-512 F, BW, VL, DQ and VNNI. Only the getter has external linkage.
 #include "kernels/tables.h"
 
 #ifdef __AVX512VNNI__

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Loops that do nothing but load, multiply floats or multiply bytes, one table per instruction set: what they reach is
+// Loops that do nothing but load, or multiply floats, bf16 or bytes, one table per instruction set: what they reach is
 // the most that any kernel can. Declarations only, for the instruction-set files.
 #pragma once
 
@@ -12,8 +12,10 @@ struct Probes {
   bool (*supported)() noexcept;
   /// Loads bytes [from, from + bytes) once, in four streams; bytes is a multiple of 4096. The value is of no use.
   int (*read)(const char* from, std::size_t bytes) noexcept;
-  /// `loops` times some multiplications in independent chains, floats by fma or bytes by dot products; gives how many.
+  /// `loops` times some multiplications in independent chains, floats by fma, bf16 and bytes by dot products; gives how
+  /// many. Without an instruction for them, bf16 are multiplied as floats.
   double (*multiply_floats)(int loops) noexcept;
+  double (*multiply_bf16)(int loops) noexcept;
   double (*multiply_bytes)(int loops) noexcept;
 };
 
@@ -23,5 +25,6 @@ const Probes* avx2_probes() noexcept;
 const Probes* avx2_vnni_probes() noexcept;
 const Probes* avx512_probes() noexcept;
 const Probes* avx512_vnni_probes() noexcept;
+const Probes* avx512_bf16_probes() noexcept;
 
 }  // namespace draftproof

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/aligned.h"
+#include "kernels/tables.h"
 #include "kernels/threads.h"
 
 namespace draftproof {
@@ -15,8 +16,10 @@ constexpr double plenty = 1e12;  // never too little to share
 constexpr int loops = 200'000;  // half a millisecond
 
 const Probes& best_probes() {
-  for (const Probes* table : {avx512_vnni_probes(), avx512_probes(), avx2_vnni_probes(), avx2_probes()}) {
-    if (table != nullptr && table->supported()) return *table;
+  for (const Probes* table :
+       {avx512_bf16_probes(), avx512_vnni_probes(), avx512_probes(), avx2_vnni_probes(), avx2_probes()}) {
+    const bool slow = table == avx512_bf16_probes() && !cpu_is_fast_at_avx512_bf16();
+    if (table != nullptr && table->supported() && !slow) return *table;
   }
   return *portable_probes();
 }
@@ -54,6 +57,7 @@ double Roofline::read() const {
 }
 
 double Roofline::multiply_floats() const { return multiply(probes_.multiply_floats); }
+double Roofline::multiply_bf16() const { return multiply(probes_.multiply_bf16); }
 double Roofline::multiply_bytes() const { return multiply(probes_.multiply_bytes); }
 
 }  // namespace draftproof

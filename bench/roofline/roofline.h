@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What this machine can do at most with all threads of the run: bytes read from memory per second, and multiplications
-// of floats and of bytes per second. Measured beside the work it is compared with, turn by turn.
+// of floats, of bf16 and of bytes per second. Measured beside the work it is compared with, turn by turn.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +21,7 @@ class Roofline {
   // Each works for some tens of milliseconds and gives what it did: bytes, or multiplications.
   double read() const;
   double multiply_floats() const;
+  double multiply_bf16() const;
   double multiply_bytes() const;
 
  private:

@@ -33,7 +33,8 @@ void expect_spread(const json& spread) {
 
 void expect_limits(const json& limits) {
   for (const char* limit :
-       {"bytes_read_per_second", "float_multiplications_per_second", "byte_multiplications_per_second"}) {
+       {"bytes_read_per_second", "float_multiplications_per_second", "bf16_multiplications_per_second",
+        "byte_multiplications_per_second"}) {
     expect_spread(limits[limit]);
   }
 }

@@ -13,6 +13,7 @@ namespace draftproof {
 InterleavedTimer::InterleavedTimer(const Roofline& limits) : roofline_(limits) {
   read_ = add_whole("memory", [this] { bytes_ = roofline_.read(); });
   multiply_floats_ = add_whole("floats", [this] { floats_ = roofline_.multiply_floats(); });
+  multiply_bf16_ = add_whole("bf16", [this] { multiplied_bf16_ = roofline_.multiply_bf16(); });
   multiply_bytes_ = add_whole("bytes", [this] { multiplied_bytes_ = roofline_.multiply_bytes(); });
 }
 
@@ -50,12 +51,15 @@ Spread InterleavedTimer::ratio(int index, int base) const {
 
 double InterleavedTimer::least_seconds(const Work& work) const {
   return std::max(work.bytes / bytes_read(), work.float_multiplications / floats_multiplied() +
+                                                 work.bf16_multiplications / bf16_multiplied() +
                                                  work.byte_multiplications / bytes_multiplied());
 }
 
 std::string InterleavedTimer::limits_text() const {
-  return fmt::format("limits here ({}): {:.1f} GB/s read, {:.0f} G float and {:.0f} G byte multiplications/s\n",
-                     roofline_.name(), 1e-9 * bytes_read(), 1e-9 * floats_multiplied(), 1e-9 * bytes_multiplied());
+  return fmt::format(
+      "limits here ({}): {:.1f} GB/s read, {:.0f} G float, {:.0f} G bf16 and {:.0f} G byte multiplications/s\n",
+      roofline_.name(), 1e-9 * bytes_read(), 1e-9 * floats_multiplied(), 1e-9 * bf16_multiplied(),
+      1e-9 * bytes_multiplied());
 }
 
 nlohmann::ordered_json InterleavedTimer::limits_json() const {
@@ -66,6 +70,7 @@ nlohmann::ordered_json InterleavedTimer::limits_json() const {
   return {{"instructions", roofline_.name()},
           {"bytes_read_per_second", rates(bytes_, read_)},
           {"float_multiplications_per_second", rates(floats_, multiply_floats_)},
+          {"bf16_multiplications_per_second", rates(multiplied_bf16_, multiply_bf16_)},
           {"byte_multiplications_per_second", rates(multiplied_bytes_, multiply_bytes_)}};
 }
 

@@ -29,8 +29,15 @@ struct Work {
   double bytes = 0;
   double float_multiplications = 0;
   double byte_multiplications = 0;
+  double bf16_multiplications = 0;
 
-  double multiplications() const { return float_multiplications + byte_multiplications; }
+  double multiplications() const { return float_multiplications + byte_multiplications + bf16_multiplications; }
+  /// Adds multiplications with activations of this format.
+  void multiply(ActivationFormat activations, double count) {
+    (activations == ActivationFormat::bf16 ? bf16_multiplications
+     : is_float(activations)               ? float_multiplications
+                                           : byte_multiplications) += count;
+  }
 };
 
 class InterleavedTimer {
@@ -56,6 +63,7 @@ class InterleavedTimer {
   /// Medians, per second.
   double bytes_read() const { return bytes_ / seconds(read_).median; }
   double floats_multiplied() const { return floats_ / seconds(multiply_floats_).median; }
+  double bf16_multiplied() const { return multiplied_bf16_ / seconds(multiply_bf16_).median; }
   double bytes_multiplied() const { return multiplied_bytes_ / seconds(multiply_bytes_).median; }
 
   std::string limits_text() const;
@@ -72,9 +80,11 @@ class InterleavedTimer {
   const Roofline& roofline_;
   double bytes_ = 0;
   double floats_ = 0;
+  double multiplied_bf16_ = 0;
   double multiplied_bytes_ = 0;
   int read_;
   int multiply_floats_;
+  int multiply_bf16_;
   int multiply_bytes_;
   std::vector<Case> cases_;
   std::vector<std::vector<double>> seconds_;

@@ -76,10 +76,9 @@ class Group {
     const std::size_t most = static_cast<std::size_t>(*std::max_element(options_.rows.begin(), options_.rows.end()));
     x_ = random_floats(most * static_cast<std::size_t>(inputs), 2);
     y_.resize(most * static_cast<std::size_t>(outputs));
-    const bool floats = is_float(kernels_.activation_format(format));
     for (const int count : options_.rows) {
-      const double multiplications = 1.0 * count * outputs * inputs;
-      const Work work = {bytes, floats ? multiplications : 0, floats ? 0 : multiplications};
+      Work work = {.bytes = bytes};
+      work.multiply(kernels_.activation_format(format), 1.0 * count * outputs * inputs);
       add("matmul", traits(format).name, count, work, [this, count](int call) {
         const PackedMatrix& w = weights_[static_cast<std::size_t>(call) % weights_.size()];
         pack_activations(kernels_, w, x_.data(), w.inputs(), count, activations_);

@@ -24,9 +24,11 @@ Work TargetWork::pass(int rows, bool with_head) const {
   if (with_head) {
     work.bytes += head.bytes;
     work.float_multiplications += head.float_multiplications;
+    work.bf16_multiplications += head.bf16_multiplications;
     work.byte_multiplications += head.byte_multiplications;
   }
   work.float_multiplications *= rows;
+  work.bf16_multiplications *= rows;
   work.byte_multiplications *= rows;
   return work;
 }
@@ -49,12 +51,10 @@ TargetWork target_work(const Checkpoint& weights, const LoadOptions& load_option
     const double matrices = dimensions == 3 ? static_cast<double>(tensor.shape[0]) : 1;
     const double outputs = share * matrices * static_cast<double>(tensor.shape[dimensions - 2]);
     const auto inputs = static_cast<int>(tensor.shape.back());
-    const double multiplications = outputs * inputs;
     const bool is_head = name == head || name == embedding;
     const Format format = packed_format(*tensor.format, inputs, load_options, is_head);
-    const bool floats = is_float(load_options.kernels.activation_format(format));
     part.bytes += outputs * static_cast<double>(row_bytes(format, inputs));
-    (floats ? part.float_multiplications : part.byte_multiplications) += multiplications;
+    part.multiply(load_options.kernels.activation_format(format), outputs * inputs);
   }
   return work;
 }
