@@ -65,8 +65,13 @@ def row(line: dict, y: float, scale: float, first_of_program: bool) -> list[str]
     beside = f"{speed['median']:.1f}"
     if not plain:
         beside += f" · {line['over_plain']['median']:.2f}x"
-        different = line["texts"] - line["texts_of_plain"]
-        beside += f", {different} of {line['texts']} texts differ" if different else ", the same texts"
+        different = line["texts"] - line["texts_of_plain"] - line["texts_cut_short"]
+        if line["texts_of_plain"] == line["texts"]:
+            beside += ", the same texts"
+        elif different:
+            beside += f", {different} of {line['texts']} texts differ"
+        else:
+            beside += f", {line['texts_cut_short']} of {line['texts']} texts end sooner"
     drawn = [
         f'<rect x="{BARS_AT}" y="{y:.1f}" width="{speed["median"] * scale:.1f}" height="{BAR}" class="{kind}"/>',
         f'<line x1="{least:.1f}" x2="{most:.1f}" y1="{middle:.1f}" y2="{middle:.1f}"/>',

@@ -275,6 +275,9 @@ def summary(ways: list[Way], rounds: list[Round]) -> list[dict]:
             "drafted": sum(answer.drafted for answer in every), "accepted": sum(answer.accepted for answer in every),
             "texts": len(every),
             "texts_of_plain": sum(a.text == b.text for a, b in zip(every, without, strict=True)),
+            "texts_cut_short": sum(
+                a.text != b.text and b.text.startswith(a.text) for a, b in zip(every, without, strict=True)
+            ),
         }
         if way.draft.kind in ours and not isinstance(way.server, OurServer):
             line["ours_over_it"] = ratio(ours[way.draft.kind], way)
@@ -294,6 +297,8 @@ def markdown(lines: list[dict]) -> str:
             over = cell(line["over_plain"], 2)
             accepted = f"{line['accepted']} of {line['drafted']}"
             equal = f"{line['texts_of_plain']} of {line['texts']}"
+            if line["texts_cut_short"]:
+                equal += f", {line['texts_cut_short']} end sooner"
         text.append(
             f"| {line['program']} | {Draft(line['draft'], length=line['draft_max']).name} | "
             f"{cell(line['tokens_per_second'], 1)} | {over} | {beside} | {accepted} | {equal} |"
