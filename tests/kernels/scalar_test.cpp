@@ -71,9 +71,13 @@ float of_tile_unit(std::span<const float> x, std::span<const float> w) {
   return sum;
 }
 
-TEST(Scalar, MatmulByBf16HasTheBitsOfATileUnitThatFlushesDenormalsAtEveryBorderOfTheirRange) {
+// In every table: instructions for pairs of bf16 flush denormals, fma does not.
+TEST(Scalar, MatmulByBf16HasTheBitsOfATileUnitThatFlushesDenormalsAtEveryBorderOfTheirRangeAsHaveAllTables) {
   constexpr int outputs = 32;
   constexpr int inputs = 96;
+  constexpr int rows = 6;
+  std::vector<const Kernels*> tables = canonical_tables();
+  tables.push_back(&scalar());
   for (const int x_exponent : {0, -40, -50, -55, -56, -57, -63, -70, -126, -133}) {
     for (const int w_exponent : {0, -40, -50, -55, -56, -57, -63, -70, -126, -133}) {
       Numbers numbers(static_cast<std::uint64_t>(2000 - x_exponent * 17 - w_exponent));
@@ -83,7 +87,7 @@ TEST(Scalar, MatmulByBf16HasTheBitsOfATileUnitThatFlushesDenormalsAtEveryBorderO
         if (numbers.below(2) == 0) return std::ldexp(std::round(numbers.number() * 8) / 4, exponent + numbers.below(3));
         return std::ldexp(numbers.number(), exponent + numbers.below(14));
       };
-      std::vector<float> x(2 * inputs);
+      std::vector<float> x(rows * inputs);
       for (float& value : x) value = static_cast<float>(some(x_exponent));
       Weight weight(Format::bf16, outputs, inputs, 1);
       for (int i = 0; i < outputs * inputs; ++i) {
@@ -91,16 +95,21 @@ TEST(Scalar, MatmulByBf16HasTheBitsOfATileUnitThatFlushesDenormalsAtEveryBorderO
         std::memcpy(&weight.data[2 * static_cast<std::size_t>(i)], &word, 2);
       }
       const PackedMatrix w = weight.packed(scalar());
-      std::vector<float> y(2 * outputs);
-      multiply(scalar(), w, x.data(), inputs, 2, y.data(), outputs, 0, outputs);
+      std::vector<std::vector<float>> results;
+      for (const Kernels* table : tables) {
+        std::vector<float>& y = results.emplace_back(rows * outputs);
+        multiply(*table, w, x.data(), inputs, rows, y.data(), outputs, 0, outputs);
+      }
       round_to_bf16(x);
       std::vector<float> row(inputs);
       for (int n = 0; n < outputs; ++n) {
         w.unpack_row(scalar(), n, row.data());
-        for (int r = 0; r < 2; ++r) {
+        for (int r = 0; r < rows; ++r) {
           const float expected = of_tile_unit(std::span(x).subspan(static_cast<std::size_t>(r) * inputs, inputs), row);
-          ASSERT_EQ(bits(y[static_cast<std::size_t>(r * outputs + n)]), bits(expected))
-              << x_exponent << " " << w_exponent;
+          for (std::size_t t = 0; t < tables.size(); ++t) {
+            ASSERT_EQ(bits(results[t][static_cast<std::size_t>(r * outputs + n)]), bits(expected))
+                << tables[t]->name << " " << x_exponent << " " << w_exponent;
+          }
         }
       }
     }
