@@ -56,7 +56,7 @@ class Crew {
     grain_ = grain;
     workers_ = workers;
     body_ = body;
-    const long long grains = (count + grain - 1) / grain;
+    const long long grains = count / grain + (count % grain > 0 ? 1 : 0);
     const auto first_of = [&](int worker) {
       return static_cast<int>(std::min<long long>(grains * worker / workers * grain, count));
     };
@@ -180,7 +180,7 @@ void run_ranges(int count, int grain, int workers_max, const Body& body) {
     return;
   }
   int workers = crew->size() < workers_max ? crew->size() : workers_max;
-  const int grains = (count + grain - 1) / grain;
+  const int grains = count / grain + (count % grain > 0 ? 1 : 0);
   workers = workers < grains ? workers : grains;
   working = true;
   crew->run(count, grain, workers, body);
