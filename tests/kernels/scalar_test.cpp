@@ -89,6 +89,11 @@ TEST(Scalar, MatmulByBf16HasTheBitsOfATileUnitThatFlushesDenormalsAtEveryBorderO
       };
       std::vector<float> x(rows * inputs);
       for (float& value : x) value = static_cast<float>(some(x_exponent));
+      // Below 2^-56, but some of them round to it.
+      for (int r = 0; r < rows; ++r) {
+        float* row = &x[static_cast<std::size_t>(r * inputs)];
+        for (const float value : {0x1.fffffep-57f, -0x1.ff8p-57f, 0x1.ffp-57f, -0x1.fefffep-57f}) *row++ = value;
+      }
       Weight weight(Format::bf16, outputs, inputs, 1);
       for (int i = 0; i < outputs * inputs; ++i) {
         const std::uint16_t word = f32_to_bf16(static_cast<float>(some(w_exponent)));
