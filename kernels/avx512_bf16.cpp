@@ -24,7 +24,7 @@ inline bool in_dots(ActivationFormat activation_format, int inputs) {
 void pack_activations(ActivationFormat activation_format, const float* x, std::ptrdiff_t x_stride, int rows, int inputs,
                       int begin, int end, void* activations) noexcept {
   if (in_dots(activation_format, inputs)) {
-    pack_bf16_dots(x, x_stride, rows, inputs, begin, end, static_cast<float*>(activations));
+    pack_floats<Bf16Dots>(x, x_stride, rows, inputs, begin, end, static_cast<float*>(activations));
   } else {
     avx512_vnni_kernels()->pack_activations(activation_format, x, x_stride, rows, inputs, begin, end, activations);
   }
