@@ -27,6 +27,7 @@ constexpr Extension extension = {
     .supported = cpu_has_amx,
     .pack_activations = pack_activations_for_tiles,
     .matmul = matmul_in_tiles,
+    .attention = nullptr,
 };
 
 }  // namespace

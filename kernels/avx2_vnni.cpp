@@ -28,6 +28,7 @@ constexpr Extension extension = {
     .supported = cpu_has_avx2_vnni,
     .pack_activations = nullptr,
     .matmul = matmul,
+    .attention = nullptr,
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #ifdef __AVX512BF16__
 
 #include "kernels/canonical.h"
+#include "kernels/exp.h"
 #include "kernels/lanes_avx512.h"
 
 namespace draftproof {
@@ -16,6 +17,8 @@ namespace {
 #include "kernels/matmul_floats.inc"
 
 #include "kernels/matmul_bf16_dots.inc"
+
+#include "kernels/attention_bf16.inc"
 
 inline bool in_dots(ActivationFormat activation_format, int inputs) {
   return activation_format == ActivationFormat::bf16 && inputs % bf16_run == 0;
@@ -39,11 +42,19 @@ void matmul(const PackedView& w, const void* activations, int rows, float* y, st
   }
 }
 
+void attention(const AttentionShape& shape, const KeyValues& kv, const float* q, std::ptrdiff_t q_stride,
+               const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept {
+  const bool dots = kv.format == KvFormat::bf16 && shape.head_dim % bf16_run == 0;
+  const auto attend = dots ? attention_in_bf16<Bf16Dots> : avx512_vnni_kernels()->attention;
+  attend(shape, kv, q, q_stride, visible, kv_head, begin, end, scratch, out);
+}
+
 constexpr Extension extension = {
     .name = "avx512bf16",
     .supported = cpu_has_avx512_bf16,
     .pack_activations = pack_activations,
     .matmul = matmul,
+    .attention = attention,
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ constexpr Extension extension = {
     .supported = cpu_has_avx512_vnni,
     .pack_activations = pack_activations,
     .matmul = matmul,
+    .attention = nullptr,
 };
 
 }  // namespace

@@ -89,8 +89,8 @@ inline constexpr int attention_wide_blocks = 4;  // KV blocks of keys or values 
 /// Returns the floats of scratch memory for `queries` queries whose visible positions span `positions` positions.
 static inline constexpr std::size_t attention_floats(const AttentionShape& shape, int queries, int positions) {
   const std::size_t width = static_cast<std::size_t>(value_width(shape.head_dim));
-  const std::size_t blocks = static_cast<std::size_t>(positions) / lanes + 2;
-  return static_cast<std::size_t>(queries) * (blocks * lanes + 2 * lanes + 2 * width) +
+  const std::size_t blocks = static_cast<std::size_t>(positions) / lanes + 4;  // from and to multiples of 32
+  return static_cast<std::size_t>(queries) * (blocks * lanes + 3 * lanes + 2 * width) +
          attention_wide_blocks * lanes * width;
 }
 

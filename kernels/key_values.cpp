@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/formats.h"
 
@@ -20,6 +21,8 @@ constexpr int chunk = 256;
 
 std::size_t aligned_size(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
+int even(int number) { return (number + 1) / 2 * 2; }
+
 /// Byte offsets of the four arrays (the keys begin at 0), and their size together.
 struct Layout {
   std::size_t values;
@@ -29,11 +32,13 @@ struct Layout {
 };
 
 Layout layout_of(KvFormat format, int kv_heads, int head_dim, int blocks) {
-  const std::size_t positions = std::size_t{lanes} * static_cast<unsigned>(kv_heads) * static_cast<unsigned>(blocks);
+  const std::size_t positions =
+      std::size_t{lanes} * static_cast<unsigned>(kv_heads) * static_cast<unsigned>(even(blocks));
   const std::size_t bytes = static_cast<unsigned>(traits(format).value_bytes);
+  const int key_width = format == KvFormat::bf16 ? even(head_dim) : head_dim;
   const std::size_t scales = format == KvFormat::q8 ? positions * sizeof(float) : 0;
   Layout layout{};
-  layout.values = aligned_size(positions * static_cast<unsigned>(head_dim) * bytes);
+  layout.values = aligned_size(positions * static_cast<unsigned>(key_width) * bytes);
   layout.key_scales = layout.values + aligned_size(positions * static_cast<unsigned>(value_width(head_dim)) * bytes);
   layout.value_scales = layout.key_scales + scales;
   layout.end = layout.value_scales + scales;
@@ -45,8 +50,7 @@ float stored(float x, float, float*) {
   return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x;
 }
 std::uint16_t stored(float x, float, std::uint16_t*) {
-  const std::uint16_t word = f32_to_bf16(x);
-  return (word & 0x7f80U) == 0 ? static_cast<std::uint16_t>(word & 0x8000U) : word;
+  return bf16_factor(f32_to_bf16(x));
 }
 std::int8_t stored(float x, float inverse, std::int8_t*) {
   constexpr float shift = 0x1.8p+23F;  // adding it rounds to an integer, ties to even
@@ -81,21 +85,22 @@ Scale scale_of(const float* x, int count) {
   return {most / 127.0F, 127.0F / most};
 }
 
-/// Stores x [count] with the given stride in `to`. When d is NaN it stores zeros: x * inverse may be NaN then, which
-/// cannot be converted to an integer.
+/// Converts x [count], at most `chunk` of them. When d is NaN it writes zeros: x * inverse may be NaN then, which cannot
+/// be converted to an integer.
 template <class Stored>
-void store_vector(const float* x, int count, Scale scale, Stored* to, std::ptrdiff_t stride) {
-  Stored row[chunk];
-  for (int begin = 0; begin < count; begin += chunk) {
-    const int length = std::min(chunk, count - begin);
-    if (scale.d == scale.d) {
-      for (int i = 0; i < length; ++i) row[i] = stored(x[begin + i], scale.inverse, row);
-    } else {
-      std::fill_n(row, length, Stored{});
-    }
-    for (int i = 0; i < length; ++i) to[(begin + i) * stride] = row[i];
+void convert(const float* x, int count, Scale scale, Stored* to) {
+  if (scale.d == scale.d) {
+    for (int i = 0; i < count; ++i) to[i] = stored(x[i], scale.inverse, to);
+  } else {
+    std::fill_n(to, count, Stored{});
   }
 }
+
+/// A place in the ring: a slot of a KV block and a lane of it.
+struct Place {
+  std::ptrdiff_t slot;
+  int lane;
+};
 
 template <class Stored>
 class Layer {
@@ -103,107 +108,122 @@ class Layer {
   explicit Layer(const KeyValues& kv) : kv_(kv) {}
 
   void store(int head, int position, const float* key, const float* value) const {
-    const std::ptrdiff_t block = block_of(head, position);
-    const int lane = position % lanes;
-    begin_block(block, position);
+    const Place place = place_of(position);
+    begin_block(head, position);
     store_key(head, position, key);
     Scale scale{};
-    if (kv_.format == KvFormat::q8) {
+    if (scaled) {
       scale = scale_of(value, kv_.head_dim);
-      kv_.value_scales[block * lanes + lane] = scale.d;
+      kv_.value_scales[scale_at(head, place)] = scale.d;
     }
-    store_vector(value, kv_.head_dim, scale, values(block, lane), 1);
+    Stored row[chunk];
+    for (int begin = 0; begin < kv_.head_dim; begin += chunk) {
+      const int count = std::min(chunk, kv_.head_dim - begin);
+      convert(value + begin, count, scale, row);
+      for (int i = 0; i < count; ++i) *this->value(head, place, begin + i) = row[i];
+    }
   }
 
   void store_key(int head, int position, const float* key) const {
-    const std::ptrdiff_t block = block_of(head, position);
-    const int lane = position % lanes;
+    const Place place = place_of(position);
     Scale scale{};
-    if (kv_.format == KvFormat::q8) {
+    if (scaled) {
       scale = scale_of(key, kv_.head_dim);
-      kv_.key_scales[block * lanes + lane] = scale.d;
+      kv_.key_scales[scale_at(head, place)] = scale.d;
     }
-    store_vector(key, kv_.head_dim, scale, keys(block) + lane, lanes);
+    Stored row[chunk];
+    for (int begin = 0; begin < kv_.head_dim; begin += chunk) {
+      const int count = std::min(chunk, kv_.head_dim - begin);
+      convert(key + begin, count, scale, row);
+      for (int i = 0; i < count; ++i) *this->key(head, place, begin + i) = row[i];
+    }
   }
 
   void read(int head, int position, float* key, float* value) const {
-    const std::ptrdiff_t block = block_of(head, position);
-    const int lane = position % lanes;
-    const bool scaled = kv_.format == KvFormat::q8;
-    const float key_scale = scaled ? kv_.key_scales[block * lanes + lane] : 1;
-    const float value_scale = scaled ? kv_.value_scales[block * lanes + lane] : 1;
+    const Place place = place_of(position);
+    const float key_scale = scaled ? kv_.key_scales[scale_at(head, place)] : 1;
+    const float value_scale = scaled ? kv_.value_scales[scale_at(head, place)] : 1;
     for (int d = 0; d < kv_.head_dim; ++d) {
-      key[d] = widened(keys(block)[d * lanes + lane]) * key_scale;
-      value[d] = widened(values(block, lane)[d]) * value_scale;
+      key[d] = widened(*this->key(head, place, d)) * key_scale;
+      value[d] = widened(*this->value(head, place, d)) * value_scale;
     }
   }
 
   void copy(int head, int position, const Layer& to, int to_position) const {
-    const std::ptrdiff_t block = block_of(head, position);
-    const std::ptrdiff_t to_block = to.block_of(head, to_position);
-    const int lane = position % lanes;
-    const int to_lane = to_position % lanes;
-    for (int d = 0; d < kv_.head_dim; ++d) to.keys(to_block)[d * lanes + to_lane] = keys(block)[d * lanes + lane];
-    std::copy_n(values(block, lane), kv_.head_dim, to.values(to_block, to_lane));
-    if (kv_.format != KvFormat::q8) return;
-    to.kv_.key_scales[to_block * lanes + to_lane] = kv_.key_scales[block * lanes + lane];
-    to.kv_.value_scales[to_block * lanes + to_lane] = kv_.value_scales[block * lanes + lane];
+    const Place place = place_of(position);
+    const Place to_place = to.place_of(to_position);
+    for (int d = 0; d < kv_.head_dim; ++d) {
+      *to.key(head, to_place, d) = *key(head, place, d);
+      *to.value(head, to_place, d) = *value(head, place, d);
+    }
+    if (!scaled) return;
+    to.kv_.key_scales[to.scale_at(head, to_place)] = kv_.key_scales[scale_at(head, place)];
+    to.kv_.value_scales[to.scale_at(head, to_place)] = kv_.value_scales[scale_at(head, place)];
   }
 
   void pack(int head, int position, std::byte* packed) const {
-    const std::ptrdiff_t block = block_of(head, position);
-    const int lane = position % lanes;
-    for (int d = 0; d < kv_.head_dim; ++d) packed = put(packed, &keys(block)[d * lanes + lane], 1);
-    packed = put(packed, values(block, lane), kv_.head_dim);
-    if (kv_.format != KvFormat::q8) return;
-    packed = put(packed, kv_.key_scales + block * lanes + lane, 1);
-    put(packed, kv_.value_scales + block * lanes + lane, 1);
+    const Place place = place_of(position);
+    for (int d = 0; d < kv_.head_dim; ++d) packed = put(packed, key(head, place, d));
+    for (int d = 0; d < kv_.head_dim; ++d) packed = put(packed, value(head, place, d));
+    if (!scaled) return;
+    packed = put(packed, kv_.key_scales + scale_at(head, place));
+    put(packed, kv_.value_scales + scale_at(head, place));
   }
 
   void unpack(const std::byte* packed, int head, int position) const {
-    const std::ptrdiff_t block = block_of(head, position);
-    const int lane = position % lanes;
-    begin_block(block, position);
-    for (int d = 0; d < kv_.head_dim; ++d) packed = take(packed, &keys(block)[d * lanes + lane], 1);
-    packed = take(packed, values(block, lane), kv_.head_dim);
-    if (kv_.format != KvFormat::q8) return;
-    packed = take(packed, kv_.key_scales + block * lanes + lane, 1);
-    take(packed, kv_.value_scales + block * lanes + lane, 1);
+    const Place place = place_of(position);
+    begin_block(head, position);
+    for (int d = 0; d < kv_.head_dim; ++d) packed = take(packed, key(head, place, d));
+    for (int d = 0; d < kv_.head_dim; ++d) packed = take(packed, value(head, place, d));
+    if (!scaled) return;
+    packed = take(packed, kv_.key_scales + scale_at(head, place));
+    take(packed, kv_.value_scales + scale_at(head, place));
   }
 
  private:
+  static constexpr bool scaled = std::is_same_v<Stored, std::int8_t>;
+  static constexpr bool in_pairs = std::is_same_v<Stored, std::uint16_t>;
+
   // Packed bytes have no alignment. Both return the place after the last byte.
   template <class T>
-  static std::byte* put(std::byte* packed, const T* from, int count) {
-    std::memcpy(packed, from, static_cast<unsigned>(count) * sizeof(T));
-    return packed + static_cast<unsigned>(count) * sizeof(T);
+  static std::byte* put(std::byte* packed, const T* from) {
+    std::memcpy(packed, from, sizeof(T));
+    return packed + sizeof(T);
   }
   template <class T>
-  static const std::byte* take(const std::byte* packed, T* to, int count) {
-    std::memcpy(to, packed, static_cast<unsigned>(count) * sizeof(T));
-    return packed + static_cast<unsigned>(count) * sizeof(T);
+  static const std::byte* take(const std::byte* packed, T* to) {
+    std::memcpy(to, packed, sizeof(T));
+    return packed + sizeof(T);
   }
 
-  std::ptrdiff_t block_of(int head, int position) const {
-    return static_cast<std::ptrdiff_t>(head) * kv_.blocks + position / lanes % kv_.blocks;
+  Place place_of(int position) const { return {position / lanes % kv_.blocks, position % lanes}; }
+  std::ptrdiff_t block_at(int head, Place place) const { return std::ptrdiff_t{head} * kv_.blocks + place.slot; }
+  std::ptrdiff_t scale_at(int head, Place place) const { return block_at(head, place) * lanes + place.lane; }
+
+  Stored* key(int head, Place place, int d) const {
+    const std::ptrdiff_t block = block_at(head, place);
+    auto* const keys = static_cast<Stored*>(kv_.keys);
+    if (!in_pairs) return keys + (block * kv_.head_dim + d) * lanes + place.lane;
+    return keys + (block * (even(kv_.head_dim) / 2) + d / 2) * (2 * lanes) + 2 * place.lane + d % 2;
   }
-  Stored* keys(std::ptrdiff_t block) const {
-    return static_cast<Stored*>(kv_.keys) + block * lanes * kv_.head_dim;
-  }
-  Stored* values(std::ptrdiff_t block, int lane) const {
-    return static_cast<Stored*>(kv_.values) + (block * lanes + lane) * value_width(kv_.head_dim);
-  }
-  /// Called before `position` is written.
-  void begin_block(std::ptrdiff_t block, int position) const {
-    if (position % lanes == 0 && position / lanes < kv_.blocks) mark_block_unwritten(block);
-  }
-  void mark_block_unwritten(std::ptrdiff_t block) const {
+  Stored* value(int head, Place place, int d) const {
     const int width = value_width(kv_.head_dim);
-    std::for_each_n(keys(block), lanes * kv_.head_dim, [](Stored& x) { mark_unwritten(x); });
-    std::for_each_n(values(block, 0), lanes * width, [](Stored& x) { mark_unwritten(x); });
-    if (kv_.format != KvFormat::q8) return;
-    std::fill_n(kv_.key_scales + block * lanes, lanes, nan);
-    std::fill_n(kv_.value_scales + block * lanes, lanes, nan);
+    auto* const values = static_cast<Stored*>(kv_.values);
+    if (!in_pairs) return values + (block_at(head, place) * lanes + place.lane) * width + d;
+    const std::ptrdiff_t panel = std::ptrdiff_t{head} * (width / lanes) + d / lanes;
+    const std::ptrdiff_t pair = (panel * kv_.blocks + place.slot) * (lanes / 2) + place.lane / 2;
+    return values + pair * (2 * lanes) + 2 * (d % lanes) + place.lane % 2;
+  }
+
+  /// Called before `position` is written.
+  void begin_block(int head, int position) const {
+    if (position % lanes != 0 || position / lanes >= kv_.blocks) return;
+    Place place = place_of(position);
+    for (place.lane = 0; place.lane < lanes; ++place.lane) {
+      for (int d = 0; d < kv_.head_dim; ++d) mark_unwritten(*key(head, place, d));
+      for (int d = 0; d < value_width(kv_.head_dim); ++d) mark_unwritten(*value(head, place, d));
+      if (scaled) kv_.key_scales[scale_at(head, place)] = kv_.value_scales[scale_at(head, place)] = nan;
+    }
   }
 
   const KeyValues& kv_;
@@ -232,7 +252,7 @@ KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_di
       .format = format,
       .kv_heads = kv_heads,
       .head_dim = head_dim,
-      .blocks = blocks,
+      .blocks = even(blocks),
       .keys = bytes,
       .values = bytes + layout.values,
       .key_scales = scaled ? reinterpret_cast<float*>(bytes + layout.key_scales) : nullptr,

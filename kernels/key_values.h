@@ -6,10 +6,14 @@
 // p % 16. The stored form of a vector (the key or the value of one position and kv head) depends on nothing but the
 // vector and the format:
 //
-// f32: the floats. bf16: rounded to nearest, ties to even. In both, a denormal becomes a zero of its sign, because
-// denormals would slow every multiplication on some CPUs. q8: a scale d and bytes q; an element is q * d. Let a be the
-// largest magnitude. If a < 2^-100, d and every q are 0. Otherwise d = a / 127 and q = x * (127 / a), to nearest, ties
-// to even. A vector that contains an infinity or a NaN has d = NaN.
+// f32: the floats; a denormal becomes a zero of its sign, because denormals would slow every multiplication on some
+// CPUs. bf16: rounded to nearest, ties to even, and a zero of its sign below 2^-56, as factors of bf16 products are.
+// q8: a scale d and bytes q; an element is q * d. Let a be the largest magnitude. If a < 2^-100, d and every q are 0.
+// Otherwise d = a / 127 and q = x * (127 / a), to nearest, ties to even. A vector that contains an infinity or a NaN
+// has d = NaN.
+//
+// The keys of a KV block, and the values of all of them, are bf16 weights in panels of canonical.h: keys have 16
+// positions as outputs and the dimensions as inputs, values 16 dimensions as outputs and the positions as inputs.
 //
 // Only plain data and declarations, because the instruction-set files include this header.
 #pragma once
@@ -37,14 +41,15 @@ struct KeyValues {
   KvFormat format;
   int kv_heads;
   int head_dim;
-  int blocks;           // KV blocks per kv head
-  void* keys;           // [kv_heads][blocks][head_dim][16]
-  void* values;         // [kv_heads][blocks][16][value_width]
+  int blocks;           // KV blocks per kv head, an even number
+  void* keys;           // [kv_heads][blocks][head_dim][16]; bf16: [kv_heads][blocks][head_dim / 2, rounded up][16][2]
+  void* values;         // [kv_heads][blocks][16][width]; bf16: [kv_heads][width / 16][blocks * 8][16][2]
   float* key_scales;    // [kv_heads][blocks][16]; q8 only
   float* value_scales;  // the same
 };
 
-/// Returns the bytes of the keys, values and scales of one layer together.
+/// Returns the bytes of the keys, values and scales of one layer together. An odd number of blocks becomes even here and
+/// in key_values_in, so that 32 positions from a multiple of 32 follow each other in the ring.
 std::size_t key_values_bytes(KvFormat format, int kv_heads, int head_dim, int blocks) noexcept;
 /// Returns the arrays of one layer within `memory`, which has key_values_bytes() bytes and is 64-byte aligned.
 KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_dim, int blocks) noexcept;

@@ -227,24 +227,58 @@ struct Stored {
     return static_cast<std::ptrdiff_t>(head) * kv.blocks + p / lanes % kv.blocks;
   }
   float key(int head, int p, int d) const {
+    if (kv.format == KvFormat::bf16) {
+      const std::ptrdiff_t pair = block(head, p) * ((kv.head_dim + 1) / 2) + d / 2;
+      return element(kv.keys, (pair * lanes + p % lanes) * 2 + d % 2);
+    }
     return element(kv.keys, (block(head, p) * kv.head_dim + d) * lanes + p % lanes);
   }
   float value(int head, int p, int d) const {
-    return element(kv.values, (block(head, p) * lanes + p % lanes) * value_width(kv.head_dim) + d);
+    const int width = value_width(kv.head_dim);
+    if (kv.format == KvFormat::bf16) {
+      const std::ptrdiff_t panel = static_cast<std::ptrdiff_t>(head) * (width / lanes) + d / lanes;
+      const std::ptrdiff_t pair = (panel * kv.blocks * lanes + p % (kv.blocks * lanes)) / 2;
+      return element(kv.values, (pair * lanes + d % lanes) * 2 + p % 2);
+    }
+    return element(kv.values, (block(head, p) * lanes + p % lanes) * width + d);
   }
   float scaled(float x, const float* scales, int head, int p) const {
     return kv.format == KvFormat::q8 ? x * scales[block(head, p) * lanes + p % lanes] : x;
   }
 };
 
+/// Returns the factor by which x enters a product with a stored key or value.
+float factor(float x, KvFormat format) {
+  return format == KvFormat::bf16 ? bf16_to_f32(bf16_factor(f32_to_bf16(x))) : x;
+}
+
+/// Adds terms [begin, end) of a * b in the order of the format; runs of bf16 begin at multiples of 32.
+template <class A, class B>
+[[gnu::always_inline]] inline float sum_of_products(KvFormat format, int begin, int end, const A& a, const B& b) {
+  float sum = 0;
+  if (format != KvFormat::bf16) {
+    for (int i = begin; i < end; ++i) sum = std::fma(a(i), b(i), sum);
+    return sum;
+  }
+  for (int run = begin / bf16_run * bf16_run; run < end; run += bf16_run) {
+    float side[2] = {};
+    for (int i = run < begin ? begin : run; i < end && i < run + bf16_run; ++i) {
+      side[i % 2] = std::fma(a(i), b(i), side[i % 2]);
+    }
+    sum = sum + (side[0] + side[1]);
+  }
+  return sum;
+}
+
 /// Computes the attention of one query.
 DRAFTPROOF_WITH_AND_WITHOUT_FMA
 void attend(const AttentionShape& shape, const Stored& stored, const float* query, Visible visible, int kv_head,
             const float* sink, float* weights, float* out) {
+  const KvFormat format = stored.kv.format;
   float largest = sink != nullptr ? *sink : -__builtin_inff();
   for (int p = visible.first; p < visible.end; ++p) {
-    float s = 0;
-    for (int d = 0; d < shape.head_dim; ++d) s = std::fma(query[d], stored.key(kv_head, p, d), s);
+    float s = sum_of_products(format, 0, shape.head_dim, [&](int d) { return factor(query[d], format); },
+                              [&](int d) { return stored.key(kv_head, p, d); });
     s = stored.scaled(s, stored.kv.key_scales, kv_head, p) * shape.scale;
     if (shape.cap != 0) s = shape.cap * hyperbolic_tangent(s / shape.cap);
     weights[p - visible.first] = s;
@@ -253,18 +287,15 @@ void attend(const AttentionShape& shape, const Stored& stored, const float* quer
   float sums[lanes] = {};
   for (int p = visible.first; p < visible.end; ++p) {
     float& weight = weights[p - visible.first];
-    weight = exponential(weight - largest);
+    weight = factor(exponential(weight - largest), format);
     sums[p % lanes] = sums[p % lanes] + weight;
     weight = stored.scaled(weight, stored.kv.value_scales, kv_head, p);
   }
   float total = tree(sums);
   if (sink != nullptr) total = total + exponential(*sink - largest);
   for (int d = 0; d < shape.head_dim; ++d) {
-    float sum = 0;
-    for (int p = visible.first; p < visible.end; ++p) {
-      sum = std::fma(weights[p - visible.first], stored.value(kv_head, p, d), sum);
-    }
-    out[d] = sum / total;
+    out[d] = sum_of_products(format, visible.first, visible.end, [&](int p) { return weights[p - visible.first]; },
+                             [&](int p) { return stored.value(kv_head, p, d); }) / total;
   }
 }
 

@@ -40,6 +40,7 @@ Kernels extended(const Kernels& table, const Extension& extension) noexcept {
   result.supported = extension.supported;
   if (extension.pack_activations != nullptr) result.pack_activations = extension.pack_activations;
   result.matmul = extension.matmul;
+  if (extension.attention != nullptr) result.attention = extension.attention;
   return result;
 }
 

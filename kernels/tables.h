@@ -27,6 +27,7 @@ struct Extension {
   bool (*supported)() noexcept;
   decltype(Kernels::pack_activations) pack_activations;  // nullptr: unchanged
   decltype(Kernels::matmul) matmul;
+  decltype(Kernels::attention) attention;  // nullptr: unchanged
 };
 
 /// Return nullptr when the build is for an architecture without the instruction set.
