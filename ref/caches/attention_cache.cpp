@@ -34,7 +34,7 @@ AttentionCache::AttentionCache(int kv_heads, int head_dim, int window, int capac
 }
 
 std::size_t AttentionCache::bytes_per_position(int kv_heads, int head_dim, KvFormat format) noexcept {
-  return key_values_bytes(format, kv_heads, head_dim, 1) / block;
+  return key_values_bytes(format, kv_heads, head_dim, 2) / (2 * block);
 }
 
 const KeyValues& AttentionCache::claim_rows(int position, int rows) {

@@ -191,7 +191,7 @@ TEST(Attention, RowsOfSeveralPositionsAreClaimedInOrderAndReadBack) {
     for (const int window : {AttentionCache::everything, 20}) {
       AttentionCache cache(heads, dims, window, 40, 4, format);
       EXPECT_EQ(cache.kv().format, format);
-      EXPECT_EQ(cache.kv().blocks, window == AttentionCache::everything ? 3 : 2);
+      EXPECT_EQ(cache.kv().blocks, window == AttentionCache::everything ? 4 : 2);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(cache.kv().keys) % 64, 0U);
       for (int position = 0; position < 40; position += 4) {
         std::vector<float> keys(4 * heads * dims);
@@ -342,12 +342,12 @@ TEST(Attention, TheRingIsAsSmallAsTheWindowAndThePendingRowsAllow) {
   const auto blocks = [](int window, int capacity, int pending_rows) {
     return AttentionCache(1, 1, window, capacity, pending_rows).kv().blocks;
   };
-  EXPECT_EQ(blocks(AttentionCache::everything, 100, 5), 7);
-  EXPECT_EQ(blocks(11, 100, 5), 1);
-  EXPECT_EQ(blocks(12, 100, 5), 2);
-  EXPECT_EQ(blocks(1, 100, 100), 7);
-  EXPECT_EQ(blocks(1 << 30, 100, 5), 7);
-  EXPECT_EQ(blocks(2147483647, 16, 2147483647), 1);
+  EXPECT_EQ(blocks(AttentionCache::everything, 100, 5), 8);
+  EXPECT_EQ(blocks(27, 100, 5), 2);
+  EXPECT_EQ(blocks(28, 100, 5), 4);
+  EXPECT_EQ(blocks(1, 100, 100), 8);
+  EXPECT_EQ(blocks(1 << 30, 100, 5), 8);
+  EXPECT_EQ(blocks(2147483647, 16, 2147483647), 2);
 }
 
 TEST(AttentionDeathTest, ATransactionIsATreeOrAChain) {

@@ -65,7 +65,7 @@ TEST(KeyValues, EveryPositionReadsBackAsItsFormatDefines) {
 TEST(KeyValues, HaveTheLayoutThatTheKernelsRead) {
   constexpr int heads = 2;
   constexpr int head_dim = 19;
-  constexpr int blocks = 3;
+  constexpr int blocks = 4;
   const Layer f32(KvFormat::f32, heads, head_dim, blocks);
   const Layer bf16(KvFormat::bf16, heads, head_dim, blocks);
   const Layer q8(KvFormat::q8, heads, head_dim, blocks);
@@ -88,12 +88,16 @@ TEST(KeyValues, HaveTheLayoutThatTheKernelsRead) {
       for (int d = 0; d < head_dim; ++d) {
         const int key = (block * head_dim + d) * 16 + p % 16;
         const int value = (block * 16 + p % 16) * 32 + d;
+        const int key_in_pairs = ((block * 10 + d / 2) * 16 + p % 16) * 2 + d % 2;
+        const int value_pair = (head * 2 + d / 16) * blocks * 8 + p % (blocks * 16) / 2;
+        const int value_in_pairs = (value_pair * 16 + d % 16) * 2 + p % 2;
         const float expected_key = keys[head * head_dim + d];
         const float expected_value = values[head * head_dim + d];
         ASSERT_EQ(static_cast<const float*>(f32.view.keys)[key], expected_key);
         ASSERT_EQ(static_cast<const float*>(f32.view.values)[value], expected_value);
-        ASSERT_EQ(bf16_to_f32(static_cast<const std::uint16_t*>(bf16.view.keys)[key]), expected_key);
-        ASSERT_EQ(bf16_to_f32(static_cast<const std::uint16_t*>(bf16.view.values)[value]), expected_value);
+        ASSERT_EQ(bf16_to_f32(static_cast<const std::uint16_t*>(bf16.view.keys)[key_in_pairs]), expected_key);
+        ASSERT_EQ(bf16_to_f32(static_cast<const std::uint16_t*>(bf16.view.values)[value_in_pairs]),
+                  expected_value);
         ASSERT_EQ(static_cast<const std::int8_t*>(q8.view.keys)[key], expected_key);
         ASSERT_EQ(static_cast<const std::int8_t*>(q8.view.values)[value], expected_value);
       }
@@ -141,6 +145,15 @@ TEST(KeyValues, HaveTheSizeOfTheirFormat) {
   EXPECT_EQ(key_values_bytes(KvFormat::f32, 8, 128, 10), 2u * 4 * 8 * 128 * 160);
   EXPECT_EQ(key_values_bytes(KvFormat::bf16, 8, 128, 10), 2u * 2 * 8 * 128 * 160);
   EXPECT_EQ(key_values_bytes(KvFormat::q8, 8, 128, 10), 2u * 8 * (128 + 4) * 160);
+  EXPECT_EQ(key_values_bytes(KvFormat::bf16, 8, 127, 10), 2u * 2 * 8 * 128 * 160) << "dimensions are stored in pairs";
+}
+
+TEST(KeyValues, HaveAnEvenNumberOfBlocks) {
+  for (const KvFormat format : all_kv_formats) {
+    EXPECT_EQ(key_values_bytes(format, 8, 128, 9), key_values_bytes(format, 8, 128, 10));
+    EXPECT_EQ(Layer(format, 1, 4, 9).view.blocks, 10);
+    EXPECT_EQ(Layer(format, 1, 4, 10).view.blocks, 10);
+  }
 }
 
 }  // namespace

@@ -370,18 +370,23 @@ TEST(Scalar, AddAddsOnceAndExponentialsShiftThenScale) {
 // |out - exact| <= (sum w_p |v_p|) ((1 + rho) (1 + gamma_(n + 3)) (1 + u) / ((1 - rho) (1 - gamma_(n + 1))) - 1).
 // A capped score is off by no more than the score, then by two roundings and an error of tanh of three units in the
 // last place, relative to at most cap. A sink is one more score, exact, in the total only.
+// For bf16 the query is the rounded one, its sums are regrouped by two more additions in each run, and each weight is
+// rounded by at most a relative 2^-8, or by less than 2^-56 to zero; the total, of the largest weight or sink, is at
+// least about 1.
 void expect_attention_within_the_bound(KvFormat format, float cap = 0, const float* sinks = nullptr) {
   const AttentionShape shape = {
       .heads = 6, .kv_heads = 2, .head_dim = 24, .scale = 0.2f, .cap = cap, .sinks = sinks};
   const Visible visible = {37, 150};
   const Stored stored(shape, format, 9, 30, 150);
-  const std::vector<float> q = Numbers(8).numbers(shape.heads * shape.head_dim);
+  const bool rounded = format == KvFormat::bf16;
+  std::vector<float> q = Numbers(8).numbers(shape.heads * shape.head_dim);
   const Aligned<float> scratch = aligned<float>(attention_floats(shape, 3, 150));
   std::vector<float> out(q.size());
   for (const int kv : {0, 1}) {
     scalar().attention(shape, stored.view(), q.data(), 0, &visible, kv, 0, 3, scratch.get(), out.data());
   }
 
+  if (rounded) round_to_bf16(q);
   const int n = visible.end - visible.first;
   for (int h = 0; h < shape.heads; ++h) {
     std::vector<float> keys(static_cast<std::size_t>(n) * shape.head_dim);
@@ -411,7 +416,7 @@ void expect_attention_within_the_bound(KvFormat format, float cap = 0, const flo
     const double most = std::max(score.maxCoeff(), sink);
     const double least = sinks != nullptr ? std::min(score.minCoeff(), sink) : score.minCoeff();
     slack += unit_roundoff * (most - least + 2 * slack);
-    const double rho = std::exp(slack) * (1 + exp_error) - 1;
+    const double rho = std::exp(slack) * (1 + exp_error) * (rounded ? 1 + 0x1p-8 : 1) - 1;
     const double growth =
         (1 + rho) * (1 + gamma(n + 3)) * (1 + unit_roundoff) / ((1 - rho) * (1 - gamma(n + 1))) - 1;
     const Row weights = (score.array() - most).exp();
@@ -424,9 +429,55 @@ void expect_attention_within_the_bound(KvFormat format, float cap = 0, const flo
         sum += term;
         size += std::abs(term);
       }
-      EXPECT_LE(std::abs(out[h * shape.head_dim + d] - sum), growth * size) << h << " " << d;
+      const double lost = rounded ? 0x1p-55 * v.col(d).cwiseAbs().sum() : 0;
+      EXPECT_LE(std::abs(out[h * shape.head_dim + d] - sum), growth * size + lost) << h << " " << d;
     }
   }
+}
+
+TEST(Scalar, AttentionOverBf16IsTwoProductsByBf16Weights) {
+  const AttentionShape shape = {.heads = 2, .kv_heads = 1, .head_dim = 88, .scale = 0.2f};
+  const int positions = 150;
+  const Visible visible = {0, positions};
+  const Stored stored(shape, KvFormat::bf16, 10, 0, positions);
+  const std::vector<float> q = Numbers(8).numbers(shape.heads * shape.head_dim);
+  const Aligned<float> scratch = aligned<float>(attention_floats(shape, shape.heads, positions));
+  std::vector<float> out(q.size());
+  scalar().attention(shape, stored.view(), q.data(), 0, &visible, 0, 0, shape.heads, scratch.get(), out.data());
+
+  Weight keys(Format::bf16, positions, shape.head_dim, 1);
+  Weight values(Format::bf16, shape.head_dim, positions, 1);
+  std::vector<float> key(shape.head_dim);
+  std::vector<float> value(shape.head_dim);
+  for (int p = 0; p < positions; ++p) {
+    read_position(stored.view(), p, 0, key.data(), value.data());
+    for (int d = 0; d < shape.head_dim; ++d) {
+      const std::uint16_t words[] = {f32_to_bf16(key[d]), f32_to_bf16(value[d])};
+      std::memcpy(&keys.data[2 * static_cast<std::size_t>(p * shape.head_dim + d)], &words[0], 2);
+      std::memcpy(&values.data[2 * static_cast<std::size_t>(d * positions + p)], &words[1], 2);
+    }
+  }
+  std::vector<float> weights(shape.heads * positions);
+  multiply(scalar(), keys.packed(scalar()), q.data(), shape.head_dim, shape.heads, weights.data(), positions, 0,
+           positions);
+  std::vector<float> totals;
+  for (int h = 0; h < shape.heads; ++h) {
+    float* const row = &weights[h * positions];
+    for (int p = 0; p < positions; ++p) row[p] *= shape.scale;
+    const float most = *std::max_element(row, row + positions);
+    scalar().exponentials(row, most, 1, positions, row);
+    float sums[lanes] = {};
+    for (int p = 0; p < positions; ++p) sums[p % lanes] += row[p] = bf16_to_f32(f32_to_bf16(row[p]));
+    for (int step = lanes / 2; step > 0; step /= 2) {
+      for (int l = 0; l < step; ++l) sums[l] += sums[l + step];
+    }
+    totals.push_back(sums[0]);
+  }
+  std::vector<float> expected(q.size());
+  multiply(scalar(), values.packed(scalar()), weights.data(), positions, shape.heads, expected.data(), shape.head_dim,
+           0, shape.head_dim);
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] /= totals[i / shape.head_dim];
+  EXPECT_TRUE(same_bits(out, expected));
 }
 
 TEST(Scalar, AttentionAgreesWithTheNaiveFormulaInDoubleWithinTheDerivedBound) {

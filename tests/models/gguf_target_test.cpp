@@ -71,7 +71,8 @@ TEST_P(LlamaCppFixture, GreedyTokensEqualLlamaCppsInEveryNumericsClass) {
   const Answers answers(folder());
   for (const char* numerics : {"canonical", "openblas"}) {
     if (usable_kernels(numerics).empty()) continue;
-    const auto model = load_model(Checkpoint(file()), *usable_kernels(numerics).back());
+    const LoadOptions as_theirs(*usable_kernels(numerics).back(), Quantization::none, KvFormat::f32);
+    const auto model = load_model(Checkpoint(file()), as_theirs);
     const Reading ours = read(*model, answers.tokens, {});
     const auto width = static_cast<std::size_t>(model->vocabulary());
     for (std::size_t next = static_cast<std::size_t>(answers.prompt_length); next < answers.tokens.size(); ++next) {
