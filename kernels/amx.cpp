@@ -1,33 +1,28 @@
 // SPDX-License-Identifier: MIT
-// What AMX changes in the table avx512vnni: the matmul by bf16 and by quantized formats uses tile registers where there
-// are many rows. Compiled for both instruction sets and for GFNI, which every CPU with AMX has. Only the getter has
-// external linkage.
+// What AMX changes in the table avx512vnni: the matmul by bf16 and by quantized formats, and attention over bf16, use
+// tile registers where there are many rows. Compiled for both instruction sets and for GFNI, which every CPU with AMX
+// has. Only the getter has external linkage.
 #include "kernels/tables.h"
 
 #ifdef __AMX_INT8__
 
 #include "kernels/canonical.h"
+#include "kernels/exp.h"
 #include "kernels/lanes_avx512.h"
 
 namespace draftproof {
 namespace {
 
-#include "kernels/row_tiles.inc"
-
-#include "kernels/matmul_bytes.inc"
-
 #include "kernels/tile_registers.inc"
 
-#include "kernels/matmul_bf16_tiles.inc"
-
-#include "kernels/matmul_tiles.inc"
+#include "kernels/tiles.inc"
 
 constexpr Extension extension = {
     .name = "amx",
     .supported = cpu_has_amx,
     .pack_activations = pack_activations_for_tiles,
     .matmul = matmul_in_tiles,
-    .attention = nullptr,
+    .attention = attention_in_tiles,
 };
 
 }  // namespace

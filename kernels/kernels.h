@@ -20,8 +20,8 @@
 // NaN, but its sign and payload are the CPU's. No table changes the rounding or flushing mode of a thread: denormals
 // follow IEEE 754, and are removed where they would be frequent: from weights (`pack`), from stored keys and values
 // (key_values.h), and from exponentials (exp.h). No sum of bf16 products can be denormal: both factors are 0 or at
-// least 2^-56, with eight significant bits, so all products and sums are multiples of 2^-126. Tile units, which flush
-// denormals, therefore give the bits of IEEE 754.
+// least 2^-56 (bf16_factor), with eight significant bits, so all products and sums are multiples of 2^-126. Tile units,
+// which flush denormals, therefore give the bits of IEEE 754.
 #pragma once
 
 #include <cstddef>
@@ -163,10 +163,12 @@ struct Kernels {
   /// query, over the visible positions of its row: s_p = (sequential q.k over head_dim) * scale; unless shape.cap is 0,
   /// s_p = cap * tanh(s_p / cap), tanh of kernels/exp.h; m = max s, from the head's sink or else -inf, which ignores
   /// NaNs; e_p = exp(s_p - m); total in sixteen lanes by p mod 16 (add), plus exp(sink - m) when there are sinks;
-  /// out_d = (sequential over p ascending of fma(e_p, v_pd)) / total. k and v are the stored values, exactly. For q8
-  /// they are the bytes, s_p = (q.k * d of the key) * scale, and e_p, once added to the total, is replaced by e_p * (d
-  /// of the value). Positions outside `visible` enter no sum. q [rows][q_stride], visible [rows], out [rows][heads *
-  /// head_dim]; scratch: attention_floats floats, 64-byte aligned.
+  /// out_d = (sequential over p ascending of fma(e_p, v_pd)) / total. k and v are the stored values, exactly. bf16: q,
+  /// and each e_p before it enters a sum, are rounded as ActivationFormat::bf16 says; q.k is summed in pairs in runs of
+  /// 32, and so is out_d, with runs from multiples of 32. q8: k and v are the bytes, s_p = (q.k * d of the key) *
+  /// scale, and e_p, once added to the total, is replaced by e_p * (d of the value). Positions outside `visible` enter
+  /// no sum. q [rows][q_stride], visible [rows], out [rows][heads * head_dim]; scratch: attention_floats floats, 64-byte
+  /// aligned.
   void (*attention)(const AttentionShape& shape, const KeyValues& kv, const float* q, std::ptrdiff_t q_stride,
                     const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept;
 

@@ -85,8 +85,8 @@ Scale scale_of(const float* x, int count) {
   return {most / 127.0F, 127.0F / most};
 }
 
-/// Converts x [count], at most `chunk` of them. When d is NaN it writes zeros: x * inverse may be NaN then, which cannot
-/// be converted to an integer.
+/// Converts x [count], at most `chunk` of them. When d is NaN it writes zeros: x * inverse may be NaN then, which
+/// cannot be converted to an integer.
 template <class Stored>
 void convert(const float* x, int count, Scale scale, Stored* to) {
   if (scale.d == scale.d) {

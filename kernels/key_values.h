@@ -48,8 +48,8 @@ struct KeyValues {
   float* value_scales;  // the same
 };
 
-/// Returns the bytes of the keys, values and scales of one layer together. An odd number of blocks becomes even here and
-/// in key_values_in, so that 32 positions from a multiple of 32 follow each other in the ring.
+/// Returns the bytes of the keys, values and scales of one layer together. An odd number of blocks becomes even, here
+/// and in key_values_in, so that 32 positions from a multiple of 32 follow each other in the ring.
 std::size_t key_values_bytes(KvFormat format, int kv_heads, int head_dim, int blocks) noexcept;
 /// Returns the arrays of one layer within `memory`, which has key_values_bytes() bytes and is 64-byte aligned.
 KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_dim, int blocks) noexcept;

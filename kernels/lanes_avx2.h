@@ -54,11 +54,6 @@ inline Lanes odd_bf16(const char* pairs) {
           _mm256_castsi256_ps(_mm256_and_si256(eight_pairs(pairs + 32), upper))};
 }
 
-inline Lanes load_bf16(const char* from) {
-  const __m256i low = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-  const __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 16)));
-  return {_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(high, 16))};
-}
 inline Lanes load_f16(const char* from) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))),
           _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 16)))};

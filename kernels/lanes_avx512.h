@@ -48,10 +48,6 @@ inline Lanes odd_bf16(const char* pairs) {
   return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(pairs), _mm512_set1_epi32(-65536)))};
 }
 
-inline Lanes load_bf16(const char* from) {
-  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
-}
 inline Lanes load_f16(const char* from) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
 }

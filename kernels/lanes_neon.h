@@ -88,15 +88,6 @@ inline Lanes load_f16(const char* from) {
            widened(vget_high_u16(high))}};
 }
 
-inline Lanes load_bf16(const char* from) {
-  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(from);
-  const uint16x8_t low = vreinterpretq_u16_u8(vld1q_u8(bytes));
-  const uint16x8_t high = vreinterpretq_u16_u8(vld1q_u8(bytes + 16));
-  const auto upper = [](uint16x4_t words) { return vreinterpretq_f32_u32(vshll_n_u16(words, 16)); };
-  return {{upper(vget_low_u16(low)), upper(vget_high_u16(low)), upper(vget_low_u16(high)),
-           upper(vget_high_u16(high))}};
-}
-
 inline Lanes magnitude(Lanes x) {
   return each<Lanes>(x, [](float32x4_t v) { return vabsq_f32(v); });
 }

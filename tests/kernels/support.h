@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "emulated_amx.h"
 #include "kernels/kernels.h"
 #include "kernels/operations.h"
 
@@ -71,7 +72,7 @@ inline std::vector<float> some_sinks(int heads) {
 
 inline const Kernels& scalar() { return *find_kernels("scalar"); }
 
-/// Returns the tables that must give the bits of `scalar` and that this CPU supports.
+/// Returns the tables that must give the bits of `scalar` and that this CPU supports, and the emulated amx.
 inline std::vector<const Kernels*> canonical_tables() {
   std::vector<const Kernels*> tables;
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
@@ -79,6 +80,7 @@ inline std::vector<const Kernels*> canonical_tables() {
       tables.push_back(*table);
     }
   }
+  if (emulated_amx() != nullptr) tables.push_back(emulated_amx());
   return tables;
 }
 

@@ -25,6 +25,7 @@ TEST(Tables, EveryNameIsFoundOnceAndAnUnknownOneIsNot) {
 // avx512bf16 is the best only where its instruction is faster than fma, which it is on AMD.
 TEST(Tables, TheBestTableIsTheLastSupportedCanonicalOneThatIsFastHere) {
   std::vector<const Kernels*> tables = canonical_tables();
+  std::erase(tables, emulated_amx());
 #if defined(__x86_64__)
   if (!__builtin_cpu_is("amd")) std::erase(tables, find_kernels("avx512bf16"));
 #endif
