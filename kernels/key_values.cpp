@@ -61,10 +61,10 @@ float widened(float x) { return x; }
 float widened(std::uint16_t x) { return bf16_to_f32(x); }
 float widened(std::int8_t x) { return x; }
 
-/// Set x to the value that marks a lane as never written.
-void mark_unwritten(float& x) { x = nan; }
-void mark_unwritten(std::uint16_t& x) { x = 0x7fc0; }
-void mark_unwritten(std::int8_t& x) { x = -128; }
+/// The value that marks a lane as never written.
+constexpr float unwritten(float) { return nan; }
+constexpr std::uint16_t unwritten(std::uint16_t) { return 0x7fc0; }
+constexpr std::int8_t unwritten(std::int8_t) { return -128; }
 
 /// The scale d of a q8 vector and its inverse; both are 0 for a vector of zeros. With d = NaN every q is 0.
 struct Scale {
@@ -120,7 +120,11 @@ class Layer {
     for (int begin = 0; begin < kv_.head_dim; begin += chunk) {
       const int count = std::min(chunk, kv_.head_dim - begin);
       convert(value + begin, count, scale, row);
-      for (int i = 0; i < count; ++i) *this->value(head, place, begin + i) = row[i];
+      for (int i = 0; i < count; i += lanes) {
+        Stored* const to = this->value(head, place, begin + i);
+        const int some = std::min(lanes, count - i);
+        for (int j = 0; j < some; ++j) to[j * value_step] = row[i + j];
+      }
     }
   }
 
@@ -135,7 +139,8 @@ class Layer {
     for (int begin = 0; begin < kv_.head_dim; begin += chunk) {
       const int count = std::min(chunk, kv_.head_dim - begin);
       convert(key + begin, count, scale, row);
-      for (int i = 0; i < count; ++i) *this->key(head, place, begin + i) = row[i];
+      Stored* const to = this->key(head, place, begin);
+      for (int i = 0; i < count; ++i) to[in_pairs ? i / 2 * (2 * lanes) + i % 2 : i * lanes] = row[i];
     }
   }
 
@@ -183,6 +188,7 @@ class Layer {
  private:
   static constexpr bool scaled = std::is_same_v<Stored, std::int8_t>;
   static constexpr bool in_pairs = std::is_same_v<Stored, std::uint16_t>;
+  static constexpr int value_step = in_pairs ? 2 : 1;  // from one of 16 dimensions to the next
 
   // Packed bytes have no alignment. Both return the place after the last byte.
   template <class T>
@@ -218,12 +224,16 @@ class Layer {
   /// Called before `position` is written.
   void begin_block(int head, int position) const {
     if (position % lanes != 0 || position / lanes >= kv_.blocks) return;
-    Place place = place_of(position);
-    for (place.lane = 0; place.lane < lanes; ++place.lane) {
-      for (int d = 0; d < kv_.head_dim; ++d) mark_unwritten(*key(head, place, d));
-      for (int d = 0; d < value_width(kv_.head_dim); ++d) mark_unwritten(*value(head, place, d));
-      if (scaled) kv_.key_scales[scale_at(head, place)] = kv_.value_scales[scale_at(head, place)] = nan;
+    const Place place = place_of(position);
+    const int width = value_width(kv_.head_dim);
+    std::fill_n(key(head, place, 0), lanes * (in_pairs ? even(kv_.head_dim) : kv_.head_dim), unwritten(Stored{}));
+    const int together = in_pairs ? lanes : width;  // dimensions whose values in this block are side by side
+    for (int d = 0; d < width; d += together) {
+      std::fill_n(value(head, place, d), lanes * together, unwritten(Stored{}));
     }
+    if (!scaled) return;
+    std::fill_n(kv_.key_scales + scale_at(head, place), lanes, nan);
+    std::fill_n(kv_.value_scales + scale_at(head, place), lanes, nan);
   }
 
   const KeyValues& kv_;
