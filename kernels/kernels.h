@@ -167,8 +167,8 @@ struct Kernels {
   /// and each e_p before it enters a sum, are rounded as ActivationFormat::bf16 says; q.k is summed in pairs in runs of
   /// 32, and so is out_d, with runs from multiples of 32. q8: k and v are the bytes, s_p = (q.k * d of the key) *
   /// scale, and e_p, once added to the total, is replaced by e_p * (d of the value). Positions outside `visible` enter
-  /// no sum. q [rows][q_stride], visible [rows], out [rows][heads * head_dim]; scratch: attention_floats floats, 64-byte
-  /// aligned.
+  /// no sum. q [rows][q_stride], visible [rows], out [rows][heads * head_dim]; scratch: attention_floats floats,
+  /// 64-byte aligned.
   void (*attention)(const AttentionShape& shape, const KeyValues& kv, const float* q, std::ptrdiff_t q_stride,
                     const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept;
 
