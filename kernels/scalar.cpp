@@ -59,6 +59,8 @@ Int8Block bytes_of(const float* x, int count) {
   return block;
 }
 
+float rounded_to_bf16_factor(float x) { return bf16_to_f32(bf16_factor(f32_to_bf16(x))); }
+
 void pack_activations(ActivationFormat activation_format, const float* x, std::ptrdiff_t x_stride, int rows, int inputs,
                       int begin, int end, void* activations) noexcept {
   for (int r = 0; r < rows; ++r) {
@@ -66,7 +68,7 @@ void pack_activations(ActivationFormat activation_format, const float* x, std::p
     if (is_float(activation_format)) {
       const bool rounded = activation_format == ActivationFormat::bf16;
       float* to = static_cast<float*>(activations) + static_cast<std::ptrdiff_t>(r) * inputs;
-      for (int k = begin; k < end; ++k) to[k] = rounded ? bf16_to_f32(bf16_factor(f32_to_bf16(row[k]))) : row[k];
+      for (int k = begin; k < end; ++k) to[k] = rounded ? rounded_to_bf16_factor(row[k]) : row[k];
       continue;
     }
     const int count = block_inputs(activation_format);
@@ -249,7 +251,7 @@ struct Stored {
 
 /// Returns the factor by which x enters a product with a stored key or value.
 float factor(float x, KvFormat format) {
-  return format == KvFormat::bf16 ? bf16_to_f32(bf16_factor(f32_to_bf16(x))) : x;
+  return format == KvFormat::bf16 ? rounded_to_bf16_factor(x) : x;
 }
 
 /// Adds terms [begin, end) of a * b in the order of the format; runs of bf16 begin at multiples of 32.

@@ -145,6 +145,17 @@ TEST(Attention, HasTheBitsOfTheScalarTableForEveryFirstAndLastVisiblePosition) {
   }
 }
 
+// Weights of so many positions are multiplied in several parts, so that each stays in the cache.
+TEST(Attention, HasTheBitsOfTheScalarTableInALongText) {
+  const AttentionShape shape = {.heads = 2, .kv_heads = 1, .head_dim = 32, .scale = 0.3f};
+  const std::vector<Visible> visible = causal(16, 4500, 4470);
+  const Stored stored(shape, KvFormat::bf16, whole_blocks(4500), 0, 4500);
+  const std::vector<float> expected = defined(shape, stored.view(), visible, 0, 0, 32);
+  for (const Kernels* table : canonical_tables()) {
+    EXPECT_TRUE(same_bits(call(*table, shape, stored.view(), visible, 0, 0, 32), expected)) << table->name;
+  }
+}
+
 TEST(Attention, DoesNotDependOnThePlaceOfAPositionInTheRing) {
   const AttentionShape shape = {.heads = 4, .kv_heads = 2, .head_dim = 40, .scale = 0.3f};
   const std::vector<Visible> visible = causal(3, 207, 66);
