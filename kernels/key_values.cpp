@@ -140,7 +140,12 @@ class Layer {
       const int count = std::min(chunk, kv_.head_dim - begin);
       convert(key + begin, count, scale, row);
       Stored* const to = this->key(head, place, begin);
-      for (int i = 0; i < count; ++i) to[in_pairs ? i / 2 * (2 * lanes) + i % 2 : i * lanes] = row[i];
+      if (in_pairs) {
+        for (int i = 0; i + 1 < count; i += 2) std::memcpy(to + i * lanes, row + i, 2 * sizeof(Stored));
+        if (count % 2 != 0) to[(count - 1) * lanes] = row[count - 1];
+      } else {
+        for (int i = 0; i < count; ++i) to[i * lanes] = row[i];
+      }
     }
   }
 

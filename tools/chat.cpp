@@ -6,7 +6,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/base/utf8.h"
 #include "ref/caches/prefix_cache.h"
@@ -213,7 +212,7 @@ class ChatLoop {
 Exit chat(const ChatOptions& options) {
   const CommonOptions& common = options.common;
   if (!utf8::is_valid(options.system)) throw Error("--system: the text is not UTF-8");
-  set_threads(threads_of(common));
+  set_threads_to_load(common.threads);
   ModelFiles files(common.target);
   const Tokenizer tokenizer = tokenizer_of(options, files.target());
   const ChatTemplate text = template_for(options, files.target());
@@ -225,6 +224,7 @@ Exit chat(const ChatOptions& options) {
   longest.max_new_tokens = common.max_new_tokens;
   refuse_shortage(files, std::span(&options.draft, 1), load_options, longest, common.draft_max.number);
   Engine engine(files, load_options);
+  set_fastest_threads(common.threads, engine.target());
   const Gate gate = engine.gate(options.draft);
   if (gate != Gate::open && gate != Gate::no_draft) {
     complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/kernels.h"
-#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/base/utf8.h"
 #include "ref/decoding/engine.h"
@@ -96,6 +95,7 @@ nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& eng
       {"gate", name_of(gate)},
       {"kernels", engine.kernels().name},
       {"numerics", engine.numerics()},
+      {"threads", trace.threads},
       {"rule", options.common.rule},
       {"seed", options.common.seed},
       {"prompt_tokens", trace.request.prompt},
@@ -167,7 +167,7 @@ void print_logprobs(const Trace& trace) {
 
 Exit generate(const GenerateOptions& options) {
   const CommonOptions& common = options.common;
-  set_threads(threads_of(common));
+  set_threads_to_load(common.threads);
   ModelFiles files(common.target);
   auto tokenizer = tokenizer_to_read(common, files.target());
   Request request = make_request(common, files.target(), tokenizer.get());
@@ -201,6 +201,7 @@ Exit generate(const GenerateOptions& options) {
   load_options.observer = progress.observer();
   refuse_shortage(files, std::span(&options.draft, 1), load_options, request, common.draft_max.number, traced.asked());
   Engine engine(files, load_options);
+  set_fastest_threads(common.threads, engine.target());
   if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
   const Gate gate = engine.gate(options.draft, options.logprobs && options.gate == "seed");
   if (gate != Gate::open && gate != Gate::no_draft) {

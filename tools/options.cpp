@@ -20,6 +20,7 @@
 #include "ref/base/incoming.h"
 #include "ref/acceptance/rule.h"
 #include "ref/decoding/engine.h"
+#include "ref/decoding/fastest_threads.h"
 #include "ref/drafts/drafts.h"
 #include "ref/formats/gguf.h"
 #include "ref/formats/printable.h"
@@ -30,7 +31,6 @@ namespace draftproof {
 namespace {
 
 constexpr std::size_t text_bytes_max = std::size_t{1} << 24;
-constexpr int threads_max = 256;
 constexpr int int_max = std::numeric_limits<int>::max();
 
 std::vector<Token> parse_tokens(const std::string& list) {
@@ -193,6 +193,13 @@ void add_threads_option(Command& command, int& threads) {
       .range(1, threads_max);
 }
 
+void add_threads_option(Command& command, NumberOrAuto& threads) {
+  command.group("Model");
+  command.option("--threads,-t", threads,
+                 "threads to compute with; auto: as many as this target is fastest with here, measured for a second "
+                 "when it is loaded; all of the machine's when left out");
+}
+
 void add_result_options(Command& command, std::string& json_file, bool& quiet) {
   command.group("Output");
   command.option("--json FILE", json_file, "write the result as JSON to this file; - is standard output");
@@ -205,7 +212,21 @@ void add_seed_option(Command& command, std::uint64_t& seed, const std::string& h
       .show_default();
 }
 
-int threads_of(const CommonOptions& options) { return options.threads > 0 ? options.threads : threads(); }
+int threads_of(const CommonOptions& options) {
+  if (options.threads.number == NumberOrAuto::automatic) {
+    throw Error("--threads auto depends on measured times, and this command states how many threads it ran with; give a "
+                "number, or leave it out for all of the machine's");
+  }
+  return options.threads.number > 0 ? options.threads.number : threads();
+}
+
+void set_threads_to_load(const NumberOrAuto& asked) {
+  if (asked.number > 0) set_threads(asked.number);
+}
+
+void set_fastest_threads(const NumberOrAuto& asked, Model& target) {
+  if (asked.number == NumberOrAuto::automatic) set_threads(fastest_threads(target, threads()));
+}
 
 LoadOptions layout_of(const LayoutOptions& options) {
   return {kernels_by_name(options.kernels), quantization_by_name(options.quantize), kv_format_by_name(options.kv)};

@@ -24,6 +24,8 @@ struct LayoutOptions {
   std::string kv = "bf16";
 };
 
+inline constexpr int threads_max = 256;
+
 struct CommonOptions {
   std::string target;
   std::string prompt;
@@ -37,7 +39,7 @@ struct CommonOptions {
   std::string rule = "matching";
   std::string verification = "batched";
   LayoutOptions load_options;
-  int threads = 0;    // 0: all of the machine's
+  NumberOrAuto threads = {.most = threads_max};  // 0: all of the machine's
   NumberOrAuto draft_max = {.most = 1024};  // 0: the draft's own default
   std::string json_file;
   bool quiet = false;
@@ -59,7 +61,9 @@ void add_target_option(Command& command, std::string& target);
 void add_layout_options(Command& command, LayoutOptions& options);
 
 void add_kernels_option(Command& command, std::string& kernels);
+/// --threads; with NumberOrAuto, of a command that decodes with a target.
 void add_threads_option(Command& command, int& threads);
+void add_threads_option(Command& command, NumberOrAuto& threads);
 
 /// --draft of a command that decodes with one draft.
 void add_one_draft_option(Command& command, std::string& draft);
@@ -78,8 +82,14 @@ void add_result_options(Command& command, std::string& json_file, bool& quiet);
 /// --seed, any number of 64 bits.
 void add_seed_option(Command& command, std::uint64_t& seed, const std::string& help);
 
-/// Returns --threads, or the number of threads the machine has.
+/// Returns --threads, or the number of threads the machine has. Throws Error for auto: for commands that compare runs or
+/// measure.
 int threads_of(const CommonOptions& options);
+
+/// Sets --threads, with auto the machine's, until the target is loaded.
+void set_threads_to_load(const NumberOrAuto& threads);
+/// With auto, sets the number of threads that the target is fastest with.
+void set_fastest_threads(const NumberOrAuto& threads, Model& target);
 
 /// Throws Error for a name that does not exist; the message lists the names.
 LoadOptions layout_of(const LayoutOptions& options);

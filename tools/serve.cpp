@@ -10,7 +10,6 @@
 #include <stop_token>
 #include <thread>
 
-#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/base/sha256.h"
 #include "ref/chat/chat_template.h"
@@ -19,6 +18,7 @@
 #include "serve/server.h"
 #include "tools/commands.h"
 #include "tools/complaint.h"
+#include "tools/options.h"
 #include "tools/progress.h"
 #include "tools/saved_prefixes.h"
 
@@ -33,7 +33,7 @@ struct ServeOptions {
   int draft_max = 0;
   std::string template_file;  // empty: the model's own
   LayoutOptions layout;
-  int threads = 0;
+  NumberOrAuto threads = {.most = threads_max};
   std::string host = "127.0.0.1";
   int port = 8080;
   std::string api_key_file;
@@ -152,7 +152,7 @@ Exit serve_model(const ServeOptions& options) {
   // memory from going back to the system.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
   const std::vector<std::string> keys = read_api_keys(options.api_key_file);
-  set_threads(options.threads > 0 ? options.threads : threads());
+  set_threads_to_load(options.threads);
   ModelFiles files(options.target);
   std::optional<Tokenizer> tokenizer;
   if (Tokenizer::is_in(files.target())) tokenizer.emplace(Tokenizer::load(files.target()));
@@ -161,6 +161,7 @@ Exit serve_model(const ServeOptions& options) {
   LoadOptions load_options = layout_of(options.layout);
   load_options.observer = progress.observer();
   Engine engine(files, load_options);
+  set_fastest_threads(options.threads, engine.target());
   const Gate gate = engine.gate(options.draft);
   if (gate != Gate::open && gate != Gate::no_draft) {
     complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));

@@ -32,10 +32,11 @@ std::string accepted_by_depth_text(const StageStatistics& stage) {
 std::string statistics_text(const Trace& trace, Gate gate, const std::string& draft) {
   const Statistics& s = trace.statistics;
   const double seconds = s.decode_seconds();
-  std::string text = fmt::format("{} tokens in {} rounds, {:.2f} tokens per round, {:.1f} tokens/s, finished by {}\n",
-                                 trace.output.size(), s.rounds, trace.tokens_per_round(),
-                                 seconds > 0 ? static_cast<double>(trace.output.size()) / seconds : 0.0,
-                                 name_of(trace.finish));
+  std::string text = fmt::format(
+      "{} tokens in {} rounds, {:.2f} tokens per round, {:.1f} tokens/s with {} thread{}, finished by {}\n",
+      trace.output.size(), s.rounds, trace.tokens_per_round(),
+      seconds > 0 ? static_cast<double>(trace.output.size()) / seconds : 0.0, trace.threads,
+      trace.threads == 1 ? "" : "s", name_of(trace.finish));
   if (gate != Gate::open) return text + fmt::format("speculation is off: {}\n", name_of(gate));
   text += fmt::format(
       "{} draft tokens verified, {} accepted: acceptance rate {:.3f}, mean accepted length {:.2f}\n"

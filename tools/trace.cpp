@@ -77,7 +77,7 @@ spectrace::Report replayed(const TraceQuestion& question) {
   spectrace::Target target;
   if (!question.target.empty()) {
     CommonOptions common;
-    common.threads = question.threads;
+    common.threads.number = question.threads;
     set_threads(threads_of(common));
     targets = std::make_unique<Targets>(question, progress.observer());
     target = {targets->vocabulary(), [&](const std::string& numerics) { return targets->computing_in(numerics); },

@@ -548,7 +548,8 @@ void add_verify(Command& app) {
     if (common.prompt.empty() && common.prompt_file.empty() && common.prompt_tokens.empty()) {
       common.prompt = all ? repeating_prompt : default_prompt;
     }
-    fixed_draft_max(common);  // refuses auto before anything is loaded
+    fixed_draft_max(common);  // these refuse auto before anything is loaded
+    threads_of(common);
     if (all) options->drafts = all_drafts(common.target, layout_of(common.load_options));
     options->files.json = common.json_file;
     return verify(*options);

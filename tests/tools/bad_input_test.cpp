@@ -124,6 +124,7 @@ const std::vector<BadCase>& bad_cases() {
       {"draft_missing", leave, {"--prompt-tokens", "1", "--draft", "model:/nonexistent"}, {"/nonexistent"}},
       {"top_p_nan", leave, {"--prompt-tokens", "1", "--top-p", "nan"}, {"top-p"}},
       {"seed_negative", leave, {"--prompt-tokens", "1", "--seed", "-1"}, {"seed"}},
+      {"threads_neither_number_nor_auto", leave, {"--prompt-tokens", "1", "--threads", "most"}, {"threads", "auto"}},
       {"threads_many", leave, {"--prompt-tokens", "1", "--threads", "4096"}, {"threads"}},
       {"prompt_file_a_folder", leave, {"--prompt-file", "/"}, {"--prompt-file"}},
       {"prompt_file_endless", leave, {"--prompt-file", "/dev/zero"}, {"--prompt-file"}},

@@ -67,6 +67,23 @@ TEST(CommandLine, AcceptsShortNamesForOptionsAndForTheTarget) {
   EXPECT_EQ(brief.out, usual.out);
 }
 
+TEST(CommandLine, ChoosesTheNumberOfThreadsForTextsOnly) {
+  const Words words{"generate", target, "-p", "Once upon", "-n", "8", "--stats"};
+  Words automatic = words;
+  automatic.insert(automatic.end(), {"--threads", "auto"});
+  const Outcome usual = run_command(words);
+  const Outcome chosen = run_command(automatic);
+  EXPECT_EQ(chosen.status, 0) << chosen.err;
+  EXPECT_EQ(chosen.out, usual.out);
+  EXPECT_THAT(chosen.err, testing::ContainsRegex("tokens/s with [0-9]+ thread"));
+  for (const Words& refused : {Words{"verify", target, "--draft", "suffix", "--threads", "auto"},
+                               Words{"bench", "drafters", target, "--draft", "suffix", "--threads", "auto"}}) {
+    const Outcome outcome = run_command(refused);
+    EXPECT_EQ(outcome.status, 3);
+    EXPECT_THAT(outcome.err, testing::HasSubstr("--threads auto depends on measured times"));
+  }
+}
+
 TEST(CommandLine, ReadsThePromptFromAFileOrStandardInput) {
   const Folder folder;
   const std::string file = folder.path() / "prompt";

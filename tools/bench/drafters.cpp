@@ -256,7 +256,7 @@ Exit bench_drafters(const BenchDraftersOptions& options) {
   const CommonOptions& common = options.common;
   if (common.max_new_tokens < 1) throw Error("--max-new-tokens is 0; there is nothing to compare without a new token");
   set_threads(threads_of(common));
-  const BenchOptions bench = {common.threads, options.repeats, common.json_file, common.quiet};
+  const BenchOptions bench = {common.threads.number, options.repeats, common.json_file, common.quiet};
   std::vector<std::string> sources{common.target, common.prompt_file, options.prompts_file};
   for (const std::string& draft : options.drafts) {
     for (const std::string& path : parse_draft_spec(draft).paths()) sources.push_back(path);
