@@ -82,8 +82,8 @@ void add_result_options(Command& command, std::string& json_file, bool& quiet);
 /// --seed, any number of 64 bits.
 void add_seed_option(Command& command, std::uint64_t& seed, const std::string& help);
 
-/// Returns --threads, or the number of threads the machine has. Throws Error for auto: for commands that compare runs or
-/// measure.
+/// Returns --threads, or the number of threads the machine has. Throws Error for auto: for commands that compare runs
+/// or measure.
 int threads_of(const CommonOptions& options);
 
 /// Sets --threads, with auto the machine's, until the target is loaded.
