@@ -214,8 +214,8 @@ void add_seed_option(Command& command, std::uint64_t& seed, const std::string& h
 
 int threads_of(const CommonOptions& options) {
   if (options.threads.number == NumberOrAuto::automatic) {
-    throw Error("--threads auto depends on measured times, and this command compares or measures runs; give a number, or "
-                "leave it out for all of the machine's");
+    throw Error("--threads auto depends on measured times, and this command compares or measures runs; give a number, "
+                "or leave it out for all of the machine's");
   }
   return options.threads.number > 0 ? options.threads.number : threads();
 }
