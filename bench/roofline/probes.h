@@ -12,8 +12,8 @@ struct Probes {
   bool (*supported)() noexcept;
   /// Loads bytes [from, from + bytes) once, in four streams; bytes is a multiple of 4096. The value is of no use.
   int (*read)(const char* from, std::size_t bytes) noexcept;
-  /// `loops` times some multiplications in independent chains, floats by fma, bf16 and bytes by dot products; gives how
-  /// many. Without an instruction for them, bf16 are multiplied as floats.
+  /// `loops` times some multiplications in independent chains, floats by fma, bf16 and bytes by dot products or tiles;
+  /// gives how many. Without an instruction for them, bf16 are multiplied as floats.
   double (*multiply_floats)(int loops) noexcept;
   double (*multiply_bf16)(int loops) noexcept;
   double (*multiply_bytes)(int loops) noexcept;
@@ -26,5 +26,6 @@ const Probes* avx2_vnni_probes() noexcept;
 const Probes* avx512_probes() noexcept;
 const Probes* avx512_vnni_probes() noexcept;
 const Probes* avx512_bf16_probes() noexcept;
+const Probes* amx_probes() noexcept;
 
 }  // namespace draftproof
