@@ -38,7 +38,7 @@ int fastest_of(std::span<const ThreadsTime> times) {
 }
 
 int fastest_threads(Model& target, int most) {
-  if (most == 1) return 1;
+  if (most == 1 || target.context() < 2) return most;
   const int before = threads();
   const int length = std::clamp(target.context() - rows_to_verify, 1, text_length);
   const int rows = std::clamp(target.context() - length, 1, rows_to_verify);
