@@ -86,7 +86,7 @@ void add_seed_option(Command& command, std::uint64_t& seed, const std::string& h
 /// or measure.
 int threads_of(const CommonOptions& options);
 
-/// Sets --threads, with auto the machine's, until the target is loaded.
+/// Sets the number of threads to load with: --threads, or with auto all of the machine's.
 void set_threads_to_load(const NumberOrAuto& threads);
 /// With auto, sets the number of threads that the target is fastest with.
 void set_fastest_threads(const NumberOrAuto& threads, Model& target);
