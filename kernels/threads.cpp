@@ -13,7 +13,7 @@
 namespace draftproof {
 namespace {
 
-std::atomic<int> thread_count{0};  // 0: not set yet
+std::atomic<int> thread_count{0};  // 0: not known yet
 
 /// How often a waiting thread looks before it sleeps: some tens of microseconds, longer than the leader is alone
 /// between two operations of a pass, shorter than anything a neighbor would notice.
@@ -138,8 +138,11 @@ void set_threads(int count) noexcept { thread_count.store(count < 1 ? 1 : count,
 int threads() noexcept {
   const int count = thread_count.load(std::memory_order_relaxed);
   if (count > 0) return count;
+  // Kept, because the operating system is asked through a file, which takes microseconds.
+  int unknown = 0;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return cores > 0 ? cores : 1;
+  thread_count.compare_exchange_strong(unknown, cores > 0 ? cores : 1);
+  return thread_count.load(std::memory_order_relaxed);
 }
 
 void with_workers(const std::function<void()>& lead) {
