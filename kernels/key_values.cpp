@@ -17,7 +17,7 @@ constexpr std::size_t alignment = 64;
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 /// Rows are converted in chunks of this many values, on the stack.
-constexpr int chunk = 256;
+constexpr int chunk = 128;
 
 std::size_t aligned_size(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
@@ -107,53 +107,59 @@ class Layer {
  public:
   explicit Layer(const KeyValues& kv) : kv_(kv) {}
 
-  void store(int head, int position, const float* key, const float* value) const {
-    const Place place = place_of(position);
+  /// Stores `rows` rows, whose keys and values are `stride` floats apart, in the KV block of `position`.
+  void store(int head, int position, int rows, const float* keys, const float* values, std::ptrdiff_t stride) const {
     begin_block(head, position);
-    store_key(head, position, key);
-    Scale scale{};
-    if (scaled) {
-      scale = scale_of(value, kv_.head_dim);
-      kv_.value_scales[scale_at(head, place)] = scale.d;
-    }
-    Stored row[chunk];
+    store_keys(head, position, rows, keys, stride);
+    const Place place = place_of(position);
+    Scale scales[lanes];
+    find_scales(values, stride, rows, scaled ? kv_.value_scales + scale_at(head, place) : nullptr, scales);
+    Stored converted[lanes][chunk];
     for (int begin = 0; begin < kv_.head_dim; begin += chunk) {
       const int count = std::min(chunk, kv_.head_dim - begin);
-      convert(value + begin, count, scale, row);
+      for (int row = 0; row < rows; ++row) {
+        convert(values + row * stride + begin, count, scales[row], converted[row]);
+      }
       for (int i = 0; i < count; i += lanes) {
-        Stored* const to = this->value(head, place, begin + i);
         const int some = std::min(lanes, count - i);
-        for (int j = 0; j < some; ++j) to[j * value_step] = row[i + j];
+        for (int row = 0; row < rows; ++row) {
+          const Place at = {place.slot, place.lane + row};
+          Stored* const to = value(head, at, begin + i);
+          const Stored* const one = converted[row] + i;
+          if (in_pairs && at.lane % 2 == 0 && row + 1 < rows) {  // both of a pair, side by side
+            const Stored* const other = converted[++row] + i;
+            for (int j = 0; j < some; ++j) {
+              to[2 * j] = one[j];
+              to[2 * j + 1] = other[j];
+            }
+          } else {
+            for (int j = 0; j < some; ++j) to[j * value_step] = one[j];
+          }
+        }
       }
     }
   }
 
-  /// Fetches the cache lines that a position is written to: waiting for one after the other takes far longer than
-  /// writing.
-  void fetch(int head, int position) const {
+  /// The same for keys alone.
+  void store_keys(int head, int position, int rows, const float* keys, std::ptrdiff_t stride) const {
     const Place place = place_of(position);
-    for (int d = 0; d < kv_.head_dim; d += line / lanes) __builtin_prefetch(key(head, place, d), 1);
-    for (int d = 0; d < kv_.head_dim; d += line / value_step) __builtin_prefetch(value(head, place, d), 1);
-  }
-
-  void store_key(int head, int position, const float* key) const {
-    const Place place = place_of(position);
-    Scale scale{};
-    if (scaled) {
-      scale = scale_of(key, kv_.head_dim);
-      kv_.key_scales[scale_at(head, place)] = scale.d;
-    }
-    Stored row[chunk];
+    Scale scales[lanes];
+    find_scales(keys, stride, rows, scaled ? kv_.key_scales + scale_at(head, place) : nullptr, scales);
+    Stored converted[lanes][chunk];
     for (int begin = 0; begin < kv_.head_dim; begin += chunk) {
       const int count = std::min(chunk, kv_.head_dim - begin);
-      convert(key + begin, count, scale, row);
-      Stored* const to = this->key(head, place, begin);
-      if (in_pairs) {
-        for (int i = 0; i + 1 < count; i += 2) std::memcpy(to + i * lanes, row + i, 2 * sizeof(Stored));
-        if (count % 2 != 0) to[(count - 1) * lanes] = row[count - 1];
-      } else {
-        for (int i = 0; i < count; ++i) to[i * lanes] = row[i];
+      for (int row = 0; row < rows; ++row) {
+        convert(keys + row * stride + begin, count, scales[row], converted[row]);
       }
+      Stored* const to = key(head, place, begin);
+      constexpr int step = in_pairs ? 2 : 1;  // dimensions that are side by side
+      int d = 0;
+      for (; d + step <= count; d += step) {
+        for (int row = 0; row < rows; ++row) {
+          std::memcpy(to + d * lanes + row * step, converted[row] + d, step * sizeof(Stored));
+        }
+      }
+      for (int row = 0; d < count && row < rows; ++row) to[d * lanes + row * step] = converted[row][d];
     }
   }
 
@@ -199,7 +205,6 @@ class Layer {
   }
 
  private:
-  static constexpr int line = 64 / static_cast<int>(sizeof(Stored));  // of the cache
   static constexpr bool scaled = std::is_same_v<Stored, std::int8_t>;
   static constexpr bool in_pairs = std::is_same_v<Stored, std::uint16_t>;
   static constexpr int value_step = in_pairs ? 2 : 1;  // from one of 16 dimensions to the next
@@ -214,6 +219,14 @@ class Layer {
   static const std::byte* take(const std::byte* packed, T* to) {
     std::memcpy(to, packed, sizeof(T));
     return packed + sizeof(T);
+  }
+
+  /// Finds the scale of each row and writes it to `to`; not scaled formats have none.
+  void find_scales(const float* x, std::ptrdiff_t stride, int rows, float* to, Scale (&scales)[lanes]) const {
+    for (int row = 0; row < rows; ++row) {
+      scales[row] = scaled ? scale_of(x + row * stride, kv_.head_dim) : Scale{};
+      if (scaled) to[row] = scales[row].d;
+    }
   }
 
   Place place_of(int position) const { return {position / lanes % kv_.blocks, position % lanes}; }
@@ -262,6 +275,16 @@ void with_layer(const KeyValues& kv, const Function& function) {
   }
 }
 
+/// Calls use(row, count) for the parts of `rows` rows from `position` on that lie in one KV block each.
+template <class Function>
+void for_each_block(int position, int rows, const Function& use) {
+  for (int row = 0; row < rows;) {
+    const int count = std::min(rows - row, lanes - (position + row) % lanes);
+    use(row, count);
+    row += count;
+  }
+}
+
 }  // namespace
 
 std::size_t key_values_bytes(KvFormat format, int kv_heads, int head_dim, int blocks) noexcept {
@@ -287,24 +310,24 @@ KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_di
 void store_positions(const KeyValues& kv, int position, int rows, const float* keys, const float* values,
                      std::ptrdiff_t stride, int begin, int end) noexcept {
   with_layer(kv, [&](const auto& layer) {
-    const auto fetch = [&](int head) {
-      for (int row = 0; row < rows; ++row) layer.fetch(head, position + row);
-    };
-    fetch(begin);
     for (int head = begin; head < end; ++head) {
-      if (head + 1 < end) fetch(head + 1);
       const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(head) * kv.head_dim;
-      for (int row = 0; row < rows; ++row) {
-        layer.store(head, position + row, keys + row * stride + first, values + row * stride + first);
-      }
+      for_each_block(position, rows, [&](int row, int count) {
+        const std::ptrdiff_t at = row * stride + first;
+        layer.store(head, position + row, count, keys + at, values + at, stride);
+      });
     }
   });
 }
 
 void store_keys(const KeyValues& kv, int position, int rows, const float* keys) noexcept {
+  const std::ptrdiff_t stride = static_cast<std::ptrdiff_t>(kv.kv_heads) * kv.head_dim;
   with_layer(kv, [&](const auto& layer) {
-    for (int row = 0; row < rows; ++row) {
-      for (int head = 0; head < kv.kv_heads; ++head, keys += kv.head_dim) layer.store_key(head, position + row, keys);
+    for (int head = 0; head < kv.kv_heads; ++head) {
+      const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(head) * kv.head_dim;
+      for_each_block(position, rows, [&](int row, int count) {
+        layer.store_keys(head, position + row, count, keys + row * stride + first, stride);
+      });
     }
   });
 }
