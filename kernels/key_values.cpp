@@ -107,6 +107,16 @@ class Layer {
  public:
   explicit Layer(const KeyValues& kv) : kv_(kv) {}
 
+  /// Fetches the cache lines that store() writes to: while they are waited for one by one, nothing else is done.
+  void fetch(int head, int position, int rows) const {
+    const Place place = place_of(position);
+    for (int d = 0; d < kv_.head_dim; d += line / lanes) __builtin_prefetch(key(head, place, d), 1);
+    for (int row = 0; row < rows; row += value_step) {
+      const Place at = {place.slot, place.lane + row};
+      for (int d = 0; d < kv_.head_dim; d += line / value_step) __builtin_prefetch(value(head, at, d), 1);
+    }
+  }
+
   /// Stores `rows` rows, whose keys and values are `stride` floats apart, in the KV block of `position`.
   void store(int head, int position, int rows, const float* keys, const float* values, std::ptrdiff_t stride) const {
     begin_block(head, position);
@@ -205,6 +215,7 @@ class Layer {
   }
 
  private:
+  static constexpr int line = 64 / static_cast<int>(sizeof(Stored));  // values of a cache line
   static constexpr bool scaled = std::is_same_v<Stored, std::int8_t>;
   static constexpr bool in_pairs = std::is_same_v<Stored, std::uint16_t>;
   static constexpr int value_step = in_pairs ? 2 : 1;  // from one of 16 dimensions to the next
@@ -310,9 +321,11 @@ KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_di
 void store_positions(const KeyValues& kv, int position, int rows, const float* keys, const float* values,
                      std::ptrdiff_t stride, int begin, int end) noexcept {
   with_layer(kv, [&](const auto& layer) {
+    for_each_block(position, rows, [&](int row, int count) { layer.fetch(begin, position + row, count); });
     for (int head = begin; head < end; ++head) {
       const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(head) * kv.head_dim;
       for_each_block(position, rows, [&](int row, int count) {
+        if (head + 1 < end) layer.fetch(head + 1, position + row, count);
         const std::ptrdiff_t at = row * stride + first;
         layer.store(head, position + row, count, keys + at, values + at, stride);
       });
