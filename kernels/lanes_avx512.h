@@ -53,6 +53,13 @@ inline Lanes load_f16(const char* from) {
 }
 inline Lanes magnitude(Lanes a) { return {_mm512_abs_ps(a.v)}; }
 
+/// Sixteen bf16, to nearest as rounded_to_bf16 says.
+#ifdef __AVX512BF16__
+inline __m256i to_bf16(Lanes a) { return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a.v)); }
+inline Lanes rounded_to_bf16(Lanes a) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(to_bf16(a)), 16))};
+}
+#else
 inline Lanes rounded_to_bf16(Lanes a) {
   const __m512i bits = _mm512_castps_si512(a.v);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -61,6 +68,10 @@ inline Lanes rounded_to_bf16(Lanes a) {
   const __m512 quiet = _mm512_or_ps(a.v, _mm512_castsi512_ps(_mm512_set1_epi32(0x400000)));
   return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q), upper, quiet)};
 }
+inline __m256i to_bf16(Lanes a) {
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(rounded_to_bf16(a).v), 16));
+}
+#endif
 
 inline Lanes operator+(Lanes a, Lanes b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline Lanes operator-(Lanes a, Lanes b) { return {_mm512_sub_ps(a.v, b.v)}; }

@@ -85,7 +85,7 @@ bool cpu_has_avx512_bf16() noexcept { return cpu_has_avx512_vnni() && (cpuid(7, 
 bool cpu_is_fast_at_avx512_bf16() noexcept { return __builtin_cpu_is("amd"); }
 bool cpu_has_amx() noexcept {
   constexpr std::uint32_t bf16_tile_and_int8 = 1u << 22 | 3u << 24;
-  return cpu_has_avx512_vnni() && __builtin_cpu_supports("gfni") &&
+  return cpu_has_avx512_bf16() && __builtin_cpu_supports("gfni") &&
          (cpuid(7, 0).d & bf16_tile_and_int8) == bf16_tile_and_int8 && may_use_tiles();
 }
 #else
