@@ -174,25 +174,33 @@ TEST(Attention, DoesNotDependOnThePlaceOfAPositionInTheRing) {
 }
 
 TEST(Attention, NeverUsesPositionsThatARowDoesNotSee) {
-  const AttentionShape shape = {.heads = 3, .kv_heads = 1, .head_dim = 20, .scale = 0.3f};
+  // Two rows of one call: positions that only the second sees must not affect the first. Without and with runs of 32
+  // positions that both see whole.
+  const std::vector<std::vector<Visible>> ranges = {{{19, 45}, {21, 48}}, {{3, 75}, {5, 79}}, {{0, 65}, {0, 66}}};
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
     if (!(*table)->supported()) continue;
     for (const KvFormat format : all_kv_formats) {
-      // Two rows of one call: positions that only the second sees must not affect the first.
-      const std::vector<Visible> visible = {{19, 45}, {21, 48}};
-      std::vector<float> expected;
-      for (const float stale : {nan, infinity, -infinity, 1e38f, 0.0f}) {
-        Stored stored(shape, format, 5, 0, 0);
-        for (int p = 0; p < 80; ++p) {
-          const bool seen = p >= visible[0].first && p < visible[0].end;
-          const std::vector<float> row = seen ? Numbers(static_cast<unsigned>(p)).numbers(20) : std::vector(20, stale);
-          stored.put(p, row, row);
+      for (const int head_dim : {20, 32}) {
+        const AttentionShape shape = {.heads = 8, .kv_heads = 1, .head_dim = head_dim, .scale = 0.3f};
+        for (const std::vector<Visible>& visible : ranges) {
+          const int last = visible[0].end;
+          std::vector<float> expected;
+          for (const float stale : {nan, infinity, -infinity, 1e38f, 0.0f}) {
+            Stored stored(shape, format, 5, 0, 0);
+            for (int p = 0; p < 80; ++p) {
+              const bool seen = p >= visible[0].first && p < last;
+              const std::vector<float> row =
+                  seen ? Numbers(static_cast<unsigned>(p)).numbers(head_dim) : std::vector<float>(head_dim, stale);
+              stored.put(p, row, row);
+            }
+            std::vector<float> out = call(**table, shape, stored.view(), visible, 0, 0, 16);
+            out.resize(static_cast<std::size_t>(8 * head_dim));
+            if (expected.empty()) expected = out;
+            EXPECT_TRUE(same_bits(out, expected))
+                << (*table)->name << " " << traits(format).name << " " << stale << " " << head_dim << " " << last;
+            EXPECT_TRUE(std::none_of(out.begin(), out.end(), [](float x) { return std::isnan(x); }));
+          }
         }
-        std::vector<float> out = call(**table, shape, stored.view(), visible, 0, 0, 6);
-        out.resize(3 * 20);
-        if (expected.empty()) expected = out;
-        EXPECT_TRUE(same_bits(out, expected)) << (*table)->name << " " << traits(format).name << " " << stale;
-        EXPECT_TRUE(std::none_of(out.begin(), out.end(), [](float x) { return std::isnan(x); }));
       }
     }
   }
