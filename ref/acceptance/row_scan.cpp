@@ -2,9 +2,11 @@
 #include "ref/acceptance/row_scan.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 
 #include "kernels/exp.h"
+#include "kernels/threads.h"
 
 // The same loops are compiled once per vector width. All versions give equal bits, because nothing is contracted to
 // FMA.
@@ -18,6 +20,10 @@ namespace draftproof {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
+
+// What a token block costs, in multiplications: one that is read from memory, and one of exponentials.
+constexpr double scan_work = 8.0 * token_block_size;
+constexpr double exponential_work = 20.0 * token_block_size;
 
 /// floor(weight) as high * 2^16 + low: integers of 24 and 16 bits, so that 32-bit lanes can add them up.
 struct Halves {
@@ -64,18 +70,10 @@ inline std::uint64_t weight_of(float raw, std::uint32_t reciprocal_high, std::ui
   return product >> (right < 63 ? right : 63);
 }
 
-}  // namespace
-
-BlockedRow::BlockedRow(std::span<const float> z)
-    : z_(z.data()), whole_(z.size() / token_block_size), blocks_((z.size() + token_block_size - 1) / token_block_size) {
-  last_.fill(-infinity);
-  std::copy(z.begin() + static_cast<std::ptrdiff_t>(whole_ * token_block_size), z.end(), last_.begin());
-}
-
 DRAFTPROOF_FOR_EACH_WIDTH
-bool find_best_of_blocks(const BlockedRow& row, float* best) noexcept {
+bool find_best(const BlockedRow& row, std::size_t begin, std::size_t end, float* best) noexcept {
   std::int32_t unusable = 0;
-  for (std::size_t b = 0; b < row.blocks(); ++b) {
+  for (std::size_t b = begin; b < end; ++b) {
     const float* z = row.block(b);
     // Compared as integers: a compiler may reorder a maximum of integers, and so vectorize it.
     std::int32_t largest = ordered(-infinity);
@@ -90,8 +88,8 @@ bool find_best_of_blocks(const BlockedRow& row, float* best) noexcept {
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-std::uint64_t find_raw_weights(const BlockedRow& row, TokenBlocks blocks, float best, float temperature,
-                               float* raw_weights) noexcept {
+std::uint64_t find_some_raw_weights(const BlockedRow& row, TokenBlocks blocks, float best, float temperature,
+                                    float* raw_weights) noexcept {
   std::uint64_t sum = 0;
   for (const std::uint32_t b : blocks) {
     const float* __restrict z = row.block(b);
@@ -110,8 +108,8 @@ std::uint64_t find_raw_weights(const BlockedRow& row, TokenBlocks blocks, float 
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH
-std::uint64_t truncate_raw_weights(const BlockedRow& row, TokenBlocks blocks, float threshold, float min_weight,
-                                   float* raw_weights) noexcept {
+std::uint64_t truncate_some_raw_weights(const BlockedRow& row, TokenBlocks blocks, float threshold, float min_weight,
+                                        float* raw_weights) noexcept {
   std::uint64_t sum = 0;
   for (const std::uint32_t b : blocks) {
     const float* __restrict z = row.block(b);
@@ -129,6 +127,56 @@ std::uint64_t truncate_raw_weights(const BlockedRow& row, TokenBlocks blocks, fl
     sum += (static_cast<std::uint64_t>(highs) << 16) + static_cast<std::uint64_t>(lows);
   }
   return sum;
+}
+
+/// Calls body(begin, end) over parts of `count` token blocks, each of which costs about as much as `work`
+/// multiplications.
+template <class Function>
+void in_parts(std::size_t count, double work, const Function& body) {
+  const int blocks = static_cast<int>(count);
+  parallel_ranges(blocks, work * blocks, blocks, [&](int begin, int end, int) {
+    body(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+  });
+}
+
+/// Returns the sum of what `sum_of` returns for parts of `blocks`. Sums of integers do not depend on their order.
+template <class Function>
+std::uint64_t sum_of_parts(TokenBlocks blocks, double work, const Function& sum_of) {
+  std::atomic<std::uint64_t> sum{0};
+  in_parts(blocks.size(), work, [&](std::size_t begin, std::size_t end) {
+    sum.fetch_add(sum_of(blocks.subspan(begin, end - begin)), std::memory_order_relaxed);
+  });
+  return sum;
+}
+
+}  // namespace
+
+BlockedRow::BlockedRow(std::span<const float> z)
+    : z_(z.data()), whole_(z.size() / token_block_size), blocks_((z.size() + token_block_size - 1) / token_block_size) {
+  last_.fill(-infinity);
+  std::copy(z.begin() + static_cast<std::ptrdiff_t>(whole_ * token_block_size), z.end(), last_.begin());
+}
+
+bool find_best_of_blocks(const BlockedRow& row, float* best) noexcept {
+  std::atomic<bool> usable{true};
+  in_parts(row.blocks(), scan_work, [&](std::size_t begin, std::size_t end) {
+    if (!find_best(row, begin, end, best)) usable.store(false, std::memory_order_relaxed);
+  });
+  return usable;
+}
+
+std::uint64_t find_raw_weights(const BlockedRow& row, TokenBlocks blocks, float best, float temperature,
+                               float* raw_weights) noexcept {
+  return sum_of_parts(blocks, exponential_work, [&](TokenBlocks some) {
+    return find_some_raw_weights(row, some, best, temperature, raw_weights);
+  });
+}
+
+std::uint64_t truncate_raw_weights(const BlockedRow& row, TokenBlocks blocks, float threshold, float min_weight,
+                                   float* raw_weights) noexcept {
+  return sum_of_parts(blocks, scan_work, [&](TokenBlocks some) {
+    return truncate_some_raw_weights(row, some, threshold, min_weight, raw_weights);
+  });
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH

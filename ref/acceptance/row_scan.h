@@ -6,7 +6,7 @@
 // A raw weight is floor(exp((z - best) / temperature) * 2^40), a softmax numerator before normalization: an integer of
 // at most 2^40 in a float. It is the floor of a float, so it has at most 24 significant bits and the float holds it
 // exactly. Every function here is elementwise or sums integers, so no result depends on how a loop is split or
-// vectorized.
+// vectorized. The first ones, which see every logit, are split over threads (kernels/threads.h).
 #pragma once
 
 #include <array>

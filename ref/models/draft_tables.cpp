@@ -82,6 +82,7 @@ DraftTables::DraftTables(const WeightLoader& from, const std::string& prefix, co
   from.loaded("t2d");
   std::vector<bool> known(static_cast<std::size_t>(shape.vocabulary));
   for (const Token token : tokens_) known[static_cast<std::size_t>(token)] = true;
+  same_tokens_ = shape.draft_vocabulary == shape.vocabulary && std::ranges::is_sorted(tokens_);
   for (Token token = 0; token < shape.vocabulary; ++token) {
     if (!known[static_cast<std::size_t>(token)]) unknown_.push_back(token);
   }
@@ -135,8 +136,9 @@ bool DraftTables::unembed(const float* rows, int count, PackedActivations& scrat
     }
     return numbers;
   }
-  draft_logits_.resize(static_cast<std::size_t>(count) * own);
   pack_activations(kernels_, head_, rows, shape_.hidden, count, scratch);
+  if (same_tokens_) return matmul_of_numbers(kernels_, head_, scratch, logits.data(), shape_.vocabulary);
+  draft_logits_.resize(static_cast<std::size_t>(count) * own);
   const bool numbers = matmul_of_numbers(kernels_, head_, scratch, draft_logits_.data(), shape_.draft_vocabulary);
   std::ranges::fill(logits, never);
   for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {

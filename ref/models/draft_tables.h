@@ -65,6 +65,7 @@ class DraftTables {
   PackedMatrix head_;
   std::vector<Token> tokens_;         // the target's token for each of the draft's
   std::vector<Token> unknown_;        // the target's other tokens
+  bool same_tokens_ = false;          // the draft's tokens are the target's, with the same numbers
   std::vector<float> draft_logits_;   // over the draft's vocabulary
 };
 
