@@ -23,7 +23,8 @@ says how to make models and drafts that all programs read.
            by --ik-dflash.
   model    with --draft-model FILE, a smaller model: draft-simple of llama.cpp, draft of ik_llama.cpp
   ngram-*  with --ngram: what all programs have under this name
-A peer drafts as many tokens as --draft-lengths says, each in runs of its own; we choose the number ourselves.
+A peer drafts as many tokens as --draft-lengths says, each in runs of its own; we choose the number ourselves, and also
+load the same drafts in 4 bits (q4=1 of docs/drafts.md), which llama.cpp has no option for.
 Programs take turns, in an order that turns as well, for several rounds; a ratio is of two programs in one round.
 Weights lie in memory of the process, not in a mapped file. ik_llama.cpp repacks its weights at the start (-rtr), its
 fast path.
@@ -349,11 +350,13 @@ def ways(arguments: argparse.Namespace) -> list[end_to_end.Way]:
         servers.append(end_to_end.IkServer(arguments.ik_bin))
     found = []
     for server in servers:
+        ours = isinstance(server, end_to_end.OurServer)
         ik = isinstance(server, end_to_end.IkServer)
         files = {"dflash": arguments.ik_dflash if ik else arguments.dflash, "model": arguments.draft_model}
-        lengths = [0] if isinstance(server, end_to_end.OurServer) else arguments.draft_lengths
+        lengths = [0] if ours else arguments.draft_lengths
         drafts = [end_to_end.Draft(end_to_end.PLAIN)]
         drafts += [end_to_end.Draft(kind, file, length) for kind, file in files.items() if file for length in lengths]
+        drafts += [end_to_end.Draft(kind, file, in_4_bits=True) for kind, file in files.items() if file and ours]
         drafts += [end_to_end.Draft(kind) for kind in arguments.ngram]
         found += [end_to_end.Way(server, draft) for draft in drafts]
     return found

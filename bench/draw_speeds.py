@@ -38,7 +38,8 @@ STYLE = """
 
 
 def source(line: dict) -> str:
-    return "n-gram" if line["draft"].startswith("ngram") else line["draft"]
+    kind = "n-gram" if line["draft"].startswith("ngram") else line["draft"]
+    return f"{kind}, 4 bits" if line["draft_in_4_bits"] else kind
 
 
 def shown(speeds: list[dict]) -> list[dict]:

@@ -35,10 +35,11 @@ class Draft:
     kind: str  # PLAIN, "dflash", "model", or one of NGRAMS
     file: Path | None = None
     length: int = 0  # draft tokens of a round, at most; 0: what the program takes by itself
+    in_4_bits: bool = False  # what our programs load any draft in, by q4=1
 
     @property
     def name(self) -> str:
-        return f"{self.kind}, {self.length}" if self.length else self.kind
+        return f"{self.kind}, {self.length}" if self.length else f"{self.kind}, 4 bits" if self.in_4_bits else self.kind
 
 
 @dataclass
@@ -61,7 +62,8 @@ class OurServer:
     path: str = "/v1/completions"
 
     def command(self, model: Path, draft: Draft, threads: int, port: int) -> list[str]:
-        spec = {PLAIN: "none", "dflash": f"dflash:{draft.file}", "model": f"model:{draft.file}"}
+        options = "?q4=1" if draft.in_4_bits else ""
+        spec = {PLAIN: "none", "dflash": f"dflash:{draft.file}{options}", "model": f"model:{draft.file}{options}"}
         return [
             str(self.program), "serve", str(model), "--port", str(port), "--threads", str(threads), "--parallel", "1",
             "--log-format", "none", "--draft", spec.get(draft.kind, draft.kind), "--draft-max", str(draft.length),
@@ -264,13 +266,14 @@ def summary(ways: list[Way], rounds: list[Round]) -> list[dict]:
         return spread([a / b for a, b in zip(speeds[over], speeds[under], strict=True)])
 
     lines = []
-    ours = {way.draft.kind: way for way in ways if isinstance(way.server, OurServer)}
+    ours = {(way.draft.kind, way.draft.in_4_bits): way for way in ways if isinstance(way.server, OurServer)}
     for way in ways:
         plain = Way(way.server, Draft(PLAIN))
         every = [answer for answers in rounds for answer in answers[way.name]]
         without = [answer for answers in rounds for answer in answers[plain.name]]
         line = {
             "program": way.server.name, "draft": way.draft.kind, "draft_max": way.draft.length,
+            "draft_in_4_bits": way.draft.in_4_bits,
             "tokens_per_second": spread(speeds[way]), "over_plain": ratio(way, plain),
             "drafted": sum(answer.drafted for answer in every), "accepted": sum(answer.accepted for answer in every),
             "texts": len(every),
@@ -279,19 +282,26 @@ def summary(ways: list[Way], rounds: list[Round]) -> list[dict]:
                 a.text != b.text and b.text.startswith(a.text) for a, b in zip(every, without, strict=True)
             ),
         }
-        if way.draft.kind in ours and not isinstance(way.server, OurServer):
-            line["ours_over_it"] = ratio(ours[way.draft.kind], way)
+        if not isinstance(way.server, OurServer):
+            for in_4_bits, name in {False: "ours_over_it", True: "ours_in_4_bits_over_it"}.items():
+                if (way.draft.kind, in_4_bits) in ours:
+                    line[name] = ratio(ours[way.draft.kind, in_4_bits], way)
         lines.append(line)
     return lines
 
 
+def draft_of(line: dict) -> Draft:
+    return Draft(line["draft"], length=line["draft_max"], in_4_bits=line["draft_in_4_bits"])
+
+
 def markdown(lines: list[dict]) -> str:
     text = [
-        "| program | draft | tokens/s | over its plain | ours / it | accepted | texts equal to its plain |",
-        "|---|---|---|---|---|---|---|",
+        "| program | draft | tokens/s | over its plain | ours / it | ours in 4 bits / it | accepted "
+        "| texts equal to its plain |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for line in lines:
-        beside = cell(line["ours_over_it"], 2) if "ours_over_it" in line else ""
+        beside = [cell(line[name], 2) if name in line else "" for name in ("ours_over_it", "ours_in_4_bits_over_it")]
         over, accepted, equal = "", "", ""
         if line["draft"] != PLAIN:
             over = cell(line["over_plain"], 2)
@@ -300,8 +310,8 @@ def markdown(lines: list[dict]) -> str:
             if line["texts_cut_short"]:
                 equal += f", {line['texts_cut_short']} end sooner"
         text.append(
-            f"| {line['program']} | {Draft(line['draft'], length=line['draft_max']).name} | "
-            f"{cell(line['tokens_per_second'], 1)} | {over} | {beside} | {accepted} | {equal} |"
+            f"| {line['program']} | {draft_of(line).name} | {cell(line['tokens_per_second'], 1)} | {over} | "
+            f"{' | '.join(beside)} | {accepted} | {equal} |"
         )
     return "\n".join(text) + "\n"
 

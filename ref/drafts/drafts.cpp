@@ -70,6 +70,7 @@ MinProbability min_probability_of(const DraftStage& stage) {
 
 constexpr DraftOption q4_option = {"q4", 0, 0, 1,
                                    "1: its weights in 4 bits, and a copy of the target's LM head where it has none"};
+constexpr DraftOption q4_option_of_a_model = {"q4", 0, 0, 1, "1: its weights in 4 bits"};
 
 LoadOptions in_four_bits(LoadOptions options) {
   options.quantize = Quantization::q4;
@@ -77,9 +78,12 @@ LoadOptions in_four_bits(LoadOptions options) {
   return options;
 }
 
-/// Of a network that reads the target's features, as `q4` has it.
-LoadOptions network_options(const DraftStage& stage, const LoadOptions& load_options) {
-  return stage.whole("q4") == 1 ? in_four_bits(load_options) : load_options;
+/// As `q4` has it. The LM head is most of what a small draft reads.
+LoadOptions options_by_q4(const DraftStage& stage, const LoadOptions& load_options) {
+  if (stage.whole("q4") == 0) return load_options;
+  LoadOptions options = in_four_bits(load_options);
+  options.small_tables = true;
+  return options;
 }
 
 /// The copy of the target's LM head that a draft has by `q4`.
@@ -100,7 +104,7 @@ MemoryNeed need_of_dflash(const DraftStage& stage, const Checkpoint* files, cons
                           const LoadOptions& load_options) {
   const Json& config = files->config();
   const TransformerConfig transformer = describe_dflash(config, stage.whole("window"));
-  MemoryNeed need = need_of_part(*files, network_options(stage, load_options), transformer,
+  MemoryNeed need = need_of_part(*files, options_by_q4(stage, load_options), transformer,
                                  [](const std::string&) { return true; });
   add_head_copy(stage, *files, transformer, load_options, need);
   add_reading(transformer.vocabulary, need);
@@ -123,7 +127,7 @@ MemoryNeed need_of_dflash(const DraftStage& stage, const Checkpoint* files, cons
 
 std::unique_ptr<Drafter> load_dflash(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                      const LoadOptions& load_options) {
-  auto network = std::make_unique<DFlashNetwork>(*files, target.model, network_options(stage, load_options),
+  auto network = std::make_unique<DFlashNetwork>(*files, target.model, options_by_q4(stage, load_options),
                                                  stage.whole("window"));
   if (stage.trees() && network->config().selector_rank > 0) {
     throw Error(files->path().string() + ": drafts with a candidate selector, in which a token depends on the one "
@@ -139,7 +143,7 @@ constexpr DraftOption mtp_options[] = {tree_option, min_prob_option};
 
 std::unique_ptr<Drafter> load_eagle3(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                      const LoadOptions& load_options) {
-  auto head = std::make_unique<Eagle3Head>(*files, target.model, network_options(stage, load_options));
+  auto head = std::make_unique<Eagle3Head>(*files, target.model, options_by_q4(stage, load_options));
   return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
 }
 
@@ -171,6 +175,7 @@ class SmallModelDrafter final : public ModelDrafter {
 
 constexpr DraftOption model_options[] = {
     {"translate", 0, 0, 1, "1: it may have another tokenizer; its greedy draft tokens are translated through text"},
+    q4_option_of_a_model,
     min_prob_option,
 };
 
@@ -206,12 +211,12 @@ std::unique_ptr<Drafter> load_model_draft(const DraftStage& stage, const Checkpo
                   "one of them out");
     }
     return std::make_unique<TranslatedDrafter>(
-        TranslatedModel{load_model(*files, load_options), Tokenizer::load(*files), Tokenizer::load(*target.files),
-                        target.model.vocabulary()});
+        TranslatedModel{load_model(*files, options_by_q4(stage, load_options)), Tokenizer::load(*files),
+                        Tokenizer::load(*target.files), target.model.vocabulary()});
   }
   const int rows = describe(files->config()).vocabulary;
   require_vocabulary(*files, rows, target, tokenizers);
-  std::unique_ptr<Model> model = load_model(*files, load_options);
+  std::unique_ptr<Model> model = load_model(*files, options_by_q4(stage, load_options));
   if (rows != target.model.vocabulary()) {
     model = std::make_unique<FittedModel>(std::move(model), target.model.vocabulary());
   }
@@ -296,14 +301,14 @@ MemoryNeed need_of_files(const DraftStage&, const Checkpoint* files, const Memor
 
 MemoryNeed need_of_eagle3(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
                           const LoadOptions& load_options) {
-  MemoryNeed need = need_of_files(stage, files, target, network_options(stage, load_options));
+  MemoryNeed need = need_of_files(stage, files, target, options_by_q4(stage, load_options));
   add_head_copy(stage, *files, describe(files->config()), load_options, need);
   return need;
 }
 
 MemoryNeed need_of_model_draft(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
                                const LoadOptions& load_options) {
-  MemoryNeed need = need_of_files(stage, files, target, load_options);
+  MemoryNeed need = need_of_files(stage, files, target, options_by_q4(stage, load_options));
   if (!is_translated(stage)) return need;
   need.cache_per_position *= TranslatedDraft::tokens_per_position;
   need.scratch_per_position *= TranslatedDraft::tokens_per_position;

@@ -55,6 +55,7 @@ LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like) {
   LoadOptions options(kernels, like.quantize, like.kv);
   options.observer = like.observer;
   options.requantize = like.requantize;
+  options.small_tables = like.small_tables;
   options.layers = like.layers;
   return options;
 }
@@ -152,7 +153,7 @@ Format packed_format(Format stored, int inputs, const LoadOptions& options, bool
   const auto fits = [inputs](Format format) { return inputs % traits(format).block_inputs == 0; };
   const auto chosen = [&] {
     if (options.quantize == Quantization::q8) return Format::q8_0;
-    if (!table) return Format::q4_0;
+    if (!table || options.small_tables) return Format::q4_0;
     return fits(Format::q6_k) ? Format::q6_k : Format::q8_0;
   };
   if (options.quantize == Quantization::f32) return is_float(stored) ? Format::f32 : stored;

@@ -43,6 +43,7 @@ struct LoadOptions {
   Quantization quantize;
   KvFormat kv;  // of the caches of the model
   bool requantize = false;  // quantize also matrices that are stored quantized, where that takes fewer bytes
+  bool small_tables = false;  // by q4, the embedding and the LM head also take 4 bits, not 6
   int layers = 0;           // load the first so many layers only; 0: all
   LoadingObserver observer;  // may be empty
 };

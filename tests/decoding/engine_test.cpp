@@ -300,8 +300,8 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
       }
       const Trace& expected = plain[greedy];
       for (const std::string& draft : {dflash(), dflash() + "?q4=1", eagle3(), eagle3() + "?q4=1,tree=8",
-                                       small_model(), std::string("always-reject"), std::string("perfect"),
-                                       std::string("tree-test")}) {
+                                       small_model(), small_model() + "?q4=1", std::string("always-reject"),
+                                       std::string("perfect"), std::string("tree-test")}) {
         for (const int threads : {1, 2}) {
           for (const Verification verification : {Verification::batched, Verification::serial}) {
             for (const int draft_max : {0, 3}) {

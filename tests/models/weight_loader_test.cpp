@@ -207,6 +207,9 @@ TEST(Quantize, QuantizedWeightsAreNotQuantizedAgainUnlessTheyShall) {
   const MemoryNeed need = model_need(Checkpoint(file), options);
   EXPECT_TRUE(need.weights.contains("q4_0"));
   EXPECT_FALSE(need.weights.contains("f16"));
+  options.small_tables = true;
+  EXPECT_LT(model_need(Checkpoint(file), options).total(0), need.total(0));
+  EXPECT_NO_THROW(load_model(Checkpoint(file), options));
 }
 
 TEST(Layers, TheFirstOfAModelAreThoseOfTheWholeModel) {
