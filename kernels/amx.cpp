@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What AMX changes in the table avx512vnni: the matmul by bf16 and by quantized formats, and attention over bf16, use
-// tile registers where there are many rows. Compiled for both instruction sets, and for AVX512_BF16 and GFNI, which every
-// CPU with AMX has. Only the getter has external linkage.
+// tile registers where there are many rows. Compiled for both instruction sets, and for AVX512_BF16 and GFNI, which
+// every CPU with AMX has. Only the getter has external linkage.
 #include "kernels/tables.h"
 
 #ifdef __AMX_INT8__
