@@ -14,6 +14,7 @@
 #include "ref/base/error.h"
 #include "tests/acceptance/naive.h"
 #include "tests/acceptance/numbers.h"
+#include "tests/threads.h"
 
 namespace draftproof::sampling_test {
 namespace {
@@ -164,6 +165,27 @@ TEST(Sampling, EqualsTheNaiveImplementationOnLongRowsWhateverTheSamplerReadBefor
     sampler.read(row, sampling, {}, p);
     ASSERT_EQ(p, naive_distribution(row, sampling, {})) << "round " << round;
   }
+}
+
+TEST(Sampling, DoesNotDependOnTheNumberOfThreads) {
+  Numbers numbers(9);
+  Row spread_out;
+  for (int i = 0; i < 50'000; ++i) spread_out.push_back(static_cast<float>(numbers.next() % 10'000) * 0.002f);
+  Row unusable = spread_out;
+  unusable[40'000] = nan;
+  for (const Row& row : {spread_out, tied_row(numbers, 50'000)}) {
+    for (int i = 0; i < 30; ++i) {
+      const Sampling sampling = random_sampling(numbers);
+      const auto with = [&](int count) {
+        const Threads some(count);
+        return sampled(row, sampling);
+      };
+      const Distribution expected = with(1);
+      for (const int count : {2, 3, 7}) EXPECT_EQ(with(count), expected) << count << " threads";
+    }
+  }
+  const Threads some(3);
+  EXPECT_THROW(sampled(unusable, {}), Error);
 }
 
 TEST(Sampling, IsTheSoftmaxUpToTheRoundingOfTheExponential) {
