@@ -39,7 +39,9 @@ class Draft:
 
     @property
     def name(self) -> str:
-        return f"{self.kind}, {self.length}" if self.length else f"{self.kind}, 4 bits" if self.in_4_bits else self.kind
+        if self.in_4_bits:
+            return f"{self.kind}, 4 bits"
+        return f"{self.kind}, {self.length}" if self.length else self.kind
 
 
 @dataclass
