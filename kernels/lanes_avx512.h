@@ -53,12 +53,14 @@ inline Lanes load_f16(const char* from) {
 }
 inline Lanes magnitude(Lanes a) { return {_mm512_abs_ps(a.v)}; }
 
+/// Sixteen bf16 as floats.
+inline Lanes floats_of(__m256i a) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(a), 16))};
+}
 /// Sixteen bf16, to nearest as rounded_to_bf16 says.
 #ifdef __AVX512BF16__
 inline __m256i to_bf16(Lanes a) { return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a.v)); }
-inline Lanes rounded_to_bf16(Lanes a) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(to_bf16(a)), 16))};
-}
+inline Lanes rounded_to_bf16(Lanes a) { return floats_of(to_bf16(a)); }
 #else
 inline Lanes rounded_to_bf16(Lanes a) {
   const __m512i bits = _mm512_castps_si512(a.v);
