@@ -8,14 +8,7 @@
 #include <type_traits>
 
 #include "kernels/formats.h"
-
-// The same loops are compiled once per vector width. All versions give equal bits, because nothing is contracted to
-// FMA.
-#if defined(__x86_64__)
-#define DRAFTPROOF_FOR_EACH_WIDTH __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
-#else
-#define DRAFTPROOF_FOR_EACH_WIDTH
-#endif
+#include "kernels/widths.h"
 
 namespace draftproof {
 namespace {

@@ -4,17 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <mutex>
 
 #include "kernels/exp.h"
 #include "kernels/threads.h"
-
-// The same loops are compiled once per vector width. All versions give equal bits, because nothing is contracted to
-// FMA.
-#if defined(__x86_64__)
-#define DRAFTPROOF_FOR_EACH_WIDTH __attribute__((target_clones("default", "avx2", "avx512f")))
-#else
-#define DRAFTPROOF_FOR_EACH_WIDTH
-#endif
+#include "kernels/widths.h"
 
 namespace draftproof {
 namespace {
@@ -24,6 +18,10 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 // What a token block costs, in multiplications: one that is read from memory, and one of exponentials.
 constexpr double scan_work = 8.0 * token_block_size;
 constexpr double exponential_work = 20.0 * token_block_size;
+
+/// A loop that keeps something for each of its parts has few of them.
+constexpr std::size_t few_parts = 8;
+constexpr std::size_t least_blocks_of_part = 256;
 
 /// floor(weight) as high * 2^16 + low: integers of 24 and 16 bits, so that 32-bit lanes can add them up.
 struct Halves {
@@ -129,6 +127,65 @@ std::uint64_t truncate_some_raw_weights(const BlockedRow& row, TokenBlocks block
   return sum;
 }
 
+DRAFTPROOF_FOR_EACH_WIDTH
+void add_some_to_buckets(const BlockedRow& row, TokenBlocks blocks, const BucketScale& scale, CountBy count_by,
+                         const float* raw_weights, std::uint64_t* counts_of_buckets) noexcept {
+  for (const std::uint32_t b : blocks) {
+    const float* z = row.block(b);
+    const float* raw = raw_weights + std::size_t{b} * token_block_size;
+    std::int32_t bucket[token_block_size];
+    std::uint64_t counts[token_block_size];
+    for (std::size_t i = 0; i < token_block_size; ++i) bucket[i] = bucket_of(scale, z[i]);
+    if (count_by == CountBy::token) {
+      for (std::size_t i = 0; i < token_block_size; ++i) counts[i] = raw[i] > 0;
+    } else {
+      for (std::size_t i = 0; i < token_block_size; ++i) {
+        const auto [high, low] = halves_of(raw[i]);
+        counts[i] = (static_cast<std::uint64_t>(high) << 16) + static_cast<std::uint64_t>(low);
+      }
+    }
+    for (std::size_t i = 0; i < token_block_size; ++i) counts_of_buckets[bucket[i]] += counts[i];
+  }
+}
+
+DRAFTPROOF_FOR_EACH_WIDTH
+std::size_t find_some_in_bucket(const BlockedRow& row, TokenBlocks blocks, const BucketScale& scale,
+                                std::int32_t bucket, const float* raw_weights, Token* tokens) noexcept {
+  std::size_t count = 0;
+  for (const std::uint32_t b : blocks) {
+    const float* z = row.block(b);
+    const float* raw = raw_weights + std::size_t{b} * token_block_size;
+    std::int32_t in_bucket[token_block_size];
+    std::int32_t found = 0;
+    for (std::size_t i = 0; i < token_block_size; ++i) {
+      in_bucket[i] = bucket_of(scale, z[i]) == bucket && raw[i] > 0;
+      found += in_bucket[i];
+    }
+    for (std::size_t i = 0; found > 0 && i < token_block_size; ++i) {
+      tokens[count] = static_cast<Token>(b * token_block_size + i);
+      count += static_cast<std::size_t>(in_bucket[i]);
+    }
+  }
+  return count;
+}
+
+DRAFTPROOF_FOR_EACH_WIDTH
+void normalize_some_raw_weights(TokenBlocks blocks, const float* raw_weights, std::uint64_t reciprocal,
+                                std::uint64_t* sums, std::uint64_t* weights) noexcept {
+  const std::uint32_t high = static_cast<std::uint32_t>(reciprocal >> 32);
+  const std::uint32_t low = static_cast<std::uint32_t>(reciprocal);
+  for (std::size_t n = 0; n < blocks.size(); ++n) {
+    const float* __restrict raw = raw_weights + std::size_t{blocks[n]} * token_block_size;
+    std::uint64_t* __restrict weight = weights + n * token_block_size;
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < token_block_size; ++i) {
+      weight[i] = weight_of(raw[i], high, low);
+      sum += weight[i];
+    }
+    sums[n] = sum;
+  }
+}
+
 /// Calls body(begin, end) over parts of `count` token blocks, each of which costs about as much as `work`
 /// multiplications.
 template <class Function>
@@ -136,6 +193,19 @@ void in_parts(std::size_t count, double work, const Function& body) {
   const int blocks = static_cast<int>(count);
   parallel_ranges(blocks, work * blocks, blocks, [&](int begin, int end, int) {
     body(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+  });
+}
+
+/// Calls body(part, some, place) over at most few_parts parts of `blocks`; `place` is where the part begins.
+template <class Function>
+void in_few_parts(TokenBlocks blocks, double work, const Function& body) {
+  const std::size_t parts = std::clamp<std::size_t>(blocks.size() / least_blocks_of_part, 1, few_parts);
+  const int count = static_cast<int>(parts);
+  const auto begin_of = [&](std::size_t part) { return blocks.size() * part / parts; };
+  parallel_ranges(count, work * static_cast<double>(blocks.size()), count, [&](int begin, int end, int) {
+    for (auto part = static_cast<std::size_t>(begin); part < static_cast<std::size_t>(end); ++part) {
+      body(part, blocks.subspan(begin_of(part), begin_of(part + 1) - begin_of(part)), begin_of(part));
+    }
   });
 }
 
@@ -190,66 +260,45 @@ std::size_t find_block_with(TokenBlocks blocks, float weight, const float* raw_w
   return blocks.size();
 }
 
-DRAFTPROOF_FOR_EACH_WIDTH
 void add_to_buckets(const BlockedRow& row, TokenBlocks blocks, const BucketScale& scale, CountBy count_by,
-                    const float* raw_weights, std::uint64_t* buckets) noexcept {
-  for (const std::uint32_t b : blocks) {
-    const float* z = row.block(b);
-    const float* raw = raw_weights + std::size_t{b} * token_block_size;
-    std::int32_t bucket[token_block_size];
-    std::uint64_t counts[token_block_size];
-    for (std::size_t i = 0; i < token_block_size; ++i) bucket[i] = bucket_of(scale, z[i]);
-    if (count_by == CountBy::token) {
-      for (std::size_t i = 0; i < token_block_size; ++i) counts[i] = raw[i] > 0;
-    } else {
-      for (std::size_t i = 0; i < token_block_size; ++i) {
-        const auto [high, low] = halves_of(raw[i]);
-        counts[i] = (static_cast<std::uint64_t>(high) << 16) + static_cast<std::uint64_t>(low);
-      }
-    }
-    for (std::size_t i = 0; i < token_block_size; ++i) buckets[bucket[i]] += counts[i];
-  }
+                    const float* raw_weights, std::array<std::uint64_t, buckets>& counts) noexcept {
+  std::mutex adding;
+  in_few_parts(blocks, exponential_work, [&](std::size_t, TokenBlocks some, std::size_t) {
+    std::array<std::uint64_t, buckets> mine{};
+    add_some_to_buckets(row, some, scale, count_by, raw_weights, mine.data());
+    const std::lock_guard lock(adding);
+    for (std::size_t i = 0; i < buckets; ++i) counts[i] += mine[i];
+  });
 }
 
-DRAFTPROOF_FOR_EACH_WIDTH
 std::size_t find_in_bucket(const BlockedRow& row, TokenBlocks blocks, const BucketScale& scale, std::int32_t bucket,
                            const float* raw_weights, Token* tokens) noexcept {
-  std::size_t count = 0;
-  for (const std::uint32_t b : blocks) {
-    const float* z = row.block(b);
-    const float* raw = raw_weights + std::size_t{b} * token_block_size;
-    std::int32_t in_bucket[token_block_size];
-    std::int32_t found = 0;
-    for (std::size_t i = 0; i < token_block_size; ++i) {
-      in_bucket[i] = bucket_of(scale, z[i]) == bucket && raw[i] > 0;
-      found += in_bucket[i];
-    }
-    for (std::size_t i = 0; found > 0 && i < token_block_size; ++i) {
-      tokens[count] = static_cast<Token>(b * token_block_size + i);
-      count += static_cast<std::size_t>(in_bucket[i]);
-    }
-  }
-  return count;
+  std::array<std::size_t, few_parts> found{};
+  std::array<Token*, few_parts> places{};
+  in_few_parts(blocks, scan_work, [&](std::size_t part, TokenBlocks some, std::size_t place) {
+    places[part] = tokens + place * token_block_size;
+    found[part] = find_some_in_bucket(row, some, scale, bucket, raw_weights, places[part]);
+  });
+  Token* end = tokens;
+  for (std::size_t part = 0; part < few_parts; ++part) end = std::copy_n(places[part], found[part], end);
+  return static_cast<std::size_t>(end - tokens);
 }
 
-DRAFTPROOF_FOR_EACH_WIDTH
 WeightSum normalize_raw_weights(TokenBlocks blocks, const float* raw_weights, std::uint64_t reciprocal,
                                 std::uint32_t* found, std::uint64_t* sums, std::uint64_t* weights) noexcept {
-  const std::uint32_t high = static_cast<std::uint32_t>(reciprocal >> 32);
-  const std::uint32_t low = static_cast<std::uint32_t>(reciprocal);
+  in_few_parts(blocks, exponential_work, [&](std::size_t, TokenBlocks some, std::size_t place) {
+    normalize_some_raw_weights(some, raw_weights, reciprocal, sums + place, weights + place * token_block_size);
+  });
   WeightSum result = {0, 0};
-  for (const std::uint32_t b : blocks) {
-    const float* __restrict raw = raw_weights + std::size_t{b} * token_block_size;
-    std::uint64_t* __restrict weight = weights + result.blocks * token_block_size;
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < token_block_size; ++i) {
-      weight[i] = weight_of(raw[i], high, low);
-      sum += weight[i];
+  for (std::size_t n = 0; n < blocks.size(); ++n) {
+    if (sums[n] == 0) continue;
+    if (result.blocks < n) {
+      std::copy_n(weights + n * token_block_size, token_block_size, weights + result.blocks * token_block_size);
     }
-    found[result.blocks] = b;
-    sums[result.blocks] = sum;
-    result.blocks += sum > 0;
-    result.sum += sum;
+    found[result.blocks] = blocks[n];
+    sums[result.blocks] = sums[n];
+    result.sum += sums[n];
+    ++result.blocks;
   }
   return result;
 }

@@ -6,7 +6,7 @@
 // A raw weight is floor(exp((z - best) / temperature) * 2^40), a softmax numerator before normalization: an integer of
 // at most 2^40 in a float. It is the floor of a float, so it has at most 24 significant bits and the float holds it
 // exactly. Every function here is elementwise or sums integers, so no result depends on how a loop is split or
-// vectorized. The first ones, which see every logit, are split over threads (kernels/threads.h).
+// vectorized. Those that see many logits are split over threads (kernels/threads.h).
 #pragma once
 
 #include <array>
@@ -58,9 +58,12 @@ std::uint64_t truncate_raw_weights(const BlockedRow& row, TokenBlocks blocks, fl
 /// none.
 std::size_t find_block_with(TokenBlocks blocks, float weight, const float* raw_weights) noexcept;
 
-/// Maps logits to buckets 0 ... last: min(floor((best - z) * buckets_per_logit), last). A worse logit never gets an
-/// earlier bucket than a better one: a difference, a product with a positive number, a minimum and a floor are all
-/// monotone.
+inline constexpr int bits_of_bucket = 11;
+inline constexpr std::size_t buckets = std::size_t{1} << bits_of_bucket;
+
+/// Maps logits to buckets 0 ... last, below `buckets`: min(floor((best - z) * buckets_per_logit), last). A worse logit
+/// never gets an earlier bucket than a better one: a difference, a product with a positive number, a minimum and a floor
+/// are all monotone.
 struct BucketScale {
   float best;
   float buckets_per_logit;
@@ -70,9 +73,9 @@ struct BucketScale {
 /// What a token adds to its bucket: 1 or its raw weight. A token of raw weight 0 adds 0 in both cases.
 enum class CountBy : std::uint8_t { token, raw_weight };
 
-/// Adds to buckets[0 ... last] what the tokens of `blocks` count.
+/// Adds to counts[bucket] what the tokens of `blocks` count.
 void add_to_buckets(const BlockedRow& row, TokenBlocks blocks, const BucketScale& scale, CountBy count_by,
-                    const float* raw_weights, std::uint64_t* buckets) noexcept;
+                    const float* raw_weights, std::array<std::uint64_t, buckets>& counts) noexcept;
 
 /// Writes the tokens of `bucket` with a positive raw weight, ascending, and returns how many there are. `tokens` has
 /// room for all tokens of `blocks`.

@@ -34,7 +34,7 @@ Truncation TruncationFinder::find(const BlockedRow& row, TokenBlocks blocks, con
   const float per_logit = std::min(static_cast<float>(buckets) / depth, std::numeric_limits<float>::max());
   const BucketScale scale = {best, per_logit, static_cast<std::int32_t>(buckets) - 1};
   counts_.fill(0);
-  add_to_buckets(row, blocks, scale, count_by, raw_weights, counts_.data());
+  add_to_buckets(row, blocks, scale, count_by, raw_weights, counts_);
   std::uint64_t before = 0;
   std::size_t bucket = find_boundary_bucket(before, is_kept);
   if (bucket == buckets) return {-std::numeric_limits<float>::infinity(), {}};

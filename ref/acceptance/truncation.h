@@ -30,9 +30,6 @@ class TruncationFinder {
                   CountBy count_by, const std::function<bool(std::uint64_t)>& is_kept);
 
  private:
-  static constexpr int bits_of_bucket = 11;
-  static constexpr std::size_t buckets = std::size_t{1} << bits_of_bucket;
-
   struct Candidate {
     std::uint32_t depth;  // number of floats between its logit and the best one
     Token token;

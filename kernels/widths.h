@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+// Plain loops, compiled once per vector width. All versions give equal bits, because nothing is contracted to FMA.
+#pragma once
+
+#if defined(__x86_64__)
+#define DRAFTPROOF_FOR_EACH_WIDTH __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#else
+#define DRAFTPROOF_FOR_EACH_WIDTH
+#endif
