@@ -62,8 +62,8 @@ inline constexpr int bits_of_bucket = 11;
 inline constexpr std::size_t buckets = std::size_t{1} << bits_of_bucket;
 
 /// Maps logits to buckets 0 ... last, below `buckets`: min(floor((best - z) * buckets_per_logit), last). A worse logit
-/// never gets an earlier bucket than a better one: a difference, a product with a positive number, a minimum and a floor
-/// are all monotone.
+/// never gets an earlier bucket than a better one: a difference, a product with a positive number, a minimum and a
+/// floor are all monotone.
 struct BucketScale {
   float best;
   float buckets_per_logit;

@@ -40,7 +40,7 @@ inline const std::vector<Layer>& layers() {
       {"ref/text", {"ref/base/", "ref/formats/"}},
       {"ref/chat", {"ref/base/", "ref/formats/", "ref/text/"}},
       {"ref/caches", {"ref/base/", "kernels/key_values.h", "kernels/delta_state.h", "kernels/aligned.h"}},
-      {"ref/acceptance", {"ref/base/", "kernels/exp.h", "kernels/threads.h"}},
+      {"ref/acceptance", {"ref/base/", "kernels/exp.h", "kernels/threads.h", "kernels/widths.h"}},
       {"ref/grammar", {"ref/base/", "ref/acceptance/", "ref/formats/", "ref/text/"}},
       {"ref/models", {"ref/base/", "ref/caches/", "ref/formats/", "kernels/"}},
       {"ref/drafts", {"ref/base/", "ref/acceptance/", "ref/caches/", "ref/models/", "ref/text/", "kernels/kernels.h"}},
