@@ -153,7 +153,7 @@ void store(std::span<const StoreJob> jobs, std::ptrdiff_t stride) {
   if (jobs.empty()) return;
   const int heads = jobs[0].kv->kv_heads;
   double work = 0;
-  for (const StoreJob& job : jobs) work += 8.0 * job.rows * heads * job.kv->head_dim;
+  for (const StoreJob& job : jobs) work += 64.0 * job.rows * heads * job.kv->head_dim;
   const int total = static_cast<int>(jobs.size()) * heads;
   parallel_ranges(total, work, total, [&](int begin, int end, int) {
     for (int at = begin; at < end;) {
@@ -163,7 +163,7 @@ void store(std::span<const StoreJob> jobs, std::ptrdiff_t stride) {
       store_positions(*job.kv, job.position, job.rows, job.keys, job.values, stride, first, last);
       at += last - first;
     }
-  });
+  }, std::max(total / threads(), 1));
 }
 
 }  // namespace draftproof
