@@ -166,6 +166,18 @@ void pack_floats(const MatrixView& rows, int first, Byte* packed) {
   }
 }
 
+/// Input k of one output of a panel of floats.
+float value_at(const Byte* panel, Format format, int lane, int k) {
+  const std::size_t place = float_place(format, lane, k);
+  if (format == Format::f32) {
+    float value;
+    std::memcpy(&value, panel + 4 * place, 4);
+    return value;
+  }
+  const std::uint16_t word = word_at(panel, place);
+  return format == Format::f16 ? f16_to_f32(word) : bf16_to_f32(word);
+}
+
 }  // namespace
 
 ActivationFormat canonical_activation_format(Format format) noexcept { return canonical_activation_format_of(format); }
@@ -242,23 +254,13 @@ QuantizationBlock canonical_block(const PackedView& matrix, int output, int inde
 
 void canonical_values(const PackedView& matrix, int output, int k, float* values) noexcept {
   const Byte* const panel = unit_at(static_cast<const Byte*>(matrix.data), matrix.format, matrix.inputs, output, 0);
-  if (matrix.format == Format::f32) {
-    std::memcpy(values, panel + 4 * float_place(matrix.format, 0, k), lanes * sizeof(float));
-    return;
-  }
-  for (int lane = 0; lane < lanes; ++lane) {
-    const std::uint16_t word = word_at(panel, float_place(matrix.format, lane, k));
-    values[lane] = matrix.format == Format::f16 ? f16_to_f32(word) : bf16_to_f32(word);
-  }
+  for (int lane = 0; lane < lanes; ++lane) values[lane] = value_at(panel, matrix.format, lane, k);
 }
 
 void canonical_unpack_row(const PackedView& matrix, int output, float* row) noexcept {
   if (is_float(matrix.format)) {
-    for (int k = 0; k < matrix.inputs; ++k) {
-      float values[lanes];
-      canonical_values(matrix, output, k, values);
-      row[k] = values[output % lanes];
-    }
+    const Byte* const panel = unit_at(static_cast<const Byte*>(matrix.data), matrix.format, matrix.inputs, output, 0);
+    for (int k = 0; k < matrix.inputs; ++k) row[k] = value_at(panel, matrix.format, output % lanes, k);
     return;
   }
   const int inputs = traits(matrix.format).block_inputs;

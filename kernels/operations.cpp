@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
 
 #include "kernels/threads.h"
 
@@ -59,6 +58,22 @@ void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const Pa
 }
 
 }  // namespace
+
+void unpack_rows(const Kernels& kernels, const PackedMatrix& w, std::span<const std::int32_t> outputs, float* rows) {
+  const std::ptrdiff_t width = w.inputs();
+  const int count = static_cast<int>(outputs.size());
+  for_rows(count, 16.0 * count * w.inputs(), [&](int begin, int end) {
+    for (int i = begin; i < end; ++i) {
+      float* const row = rows + i * width;
+      const auto at = static_cast<std::size_t>(i);
+      if (i > begin && outputs[at] == outputs[at - 1]) {  // the masks of a draft's block
+        std::copy_n(row - width, width, row);
+      } else {
+        w.unpack_row(kernels, outputs[at], row);
+      }
+    }
+  });
+}
 
 void matmul(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y,
             std::ptrdiff_t y_stride) {

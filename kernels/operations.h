@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "kernels/aligned.h"
@@ -11,6 +12,9 @@
 #include "kernels/packed_matrix.h"
 
 namespace draftproof {
+
+/// Writes outputs of `w` as rows of floats, [outputs.size()][w.inputs()]. All outputs exist.
+void unpack_rows(const Kernels& kernels, const PackedMatrix& w, std::span<const std::int32_t> outputs, float* rows);
 
 /// y [rows][y_stride] = x . w^T, where x was last packed for `w`.
 void matmul(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y,

@@ -42,12 +42,11 @@ void CausalTransformer::forward(std::span<const Segment> batch, Outputs& outputs
 void CausalTransformer::embed(std::span<const Token> tokens, float* rows) const {
   for (const Token token : tokens) {
     REQUIRE(token >= 0 && token < config_.vocabulary, "a token lies in the vocabulary");
-    embedding_.unpack_row(kernels_, token, rows);
-    if (config_.embedding_scale != 1) {
-      for (float& value : std::span(rows, static_cast<std::size_t>(config_.hidden))) value *= config_.embedding_scale;
-    }
-    rows += config_.hidden;
   }
+  unpack_rows(kernels_, embedding_, tokens, rows);
+  if (config_.embedding_scale == 1) return;
+  const std::size_t count = tokens.size() * static_cast<std::size_t>(config_.hidden);
+  for (float& value : std::span(rows, count)) value *= config_.embedding_scale;
 }
 
 void CausalTransformer::normalize(const float* rows, int count, float* normed) const {

@@ -99,11 +99,10 @@ class DeltaNetModel final : public OneByOneModel {
     normed_.resize(hidden_.size());
     mixed_.resize(hidden_.size());
     outputs.features.resize(hidden_.size() * segment.taps.size());
-    for (int row = 0; row < rows; ++row) {
-      const Token token = segment.tokens[static_cast<std::size_t>(row)];
+    for (const Token token : segment.tokens) {
       REQUIRE(token >= 0 && token < shape_.vocabulary, "a token lies in the vocabulary");
-      embedding_.unpack_row(kernels_, token, hidden_.data() + std::ptrdiff_t{row} * width);
     }
+    unpack_rows(kernels_, embedding_, segment.tokens, hidden_.data());
     for (int i = 0; i < shape_.layers; ++i) {
       const auto at = static_cast<std::size_t>(i);
       kernels_.rms_norm(hidden_.data(), width, rows, 1, width, norms_[at].data(), epsilon, normed_.data(), width);

@@ -120,9 +120,8 @@ void DraftTables::embed(std::span<const Token> tokens, float* rows) const {
   if (!own_embedding_) return target_.embeddings()->embed(tokens, rows);
   for (const Token token : tokens) {
     REQUIRE(token >= 0 && token < shape_.vocabulary, "a token lies in the vocabulary");
-    embedding_.unpack_row(kernels_, token, rows);
-    rows += shape_.hidden;
   }
+  unpack_rows(kernels_, embedding_, tokens, rows);
 }
 
 bool DraftTables::unembed(const float* rows, int count, PackedActivations& scratch, std::vector<float>& logits) {

@@ -172,9 +172,8 @@ void MtpHead::embed(const Weights& head, float* rows) const {
   }
   for (const Token token : tokens_) {
     REQUIRE(token >= 0 && token < vocabulary(), "a token lies in the vocabulary");
-    head.embedding->unpack_row(kernels_, token, rows);
-    rows += width();
   }
+  unpack_rows(kernels_, *head.embedding, tokens_, rows);
 }
 
 /// Every row sees the rows before it and itself, but for row 0, which only itself sees.

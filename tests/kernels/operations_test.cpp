@@ -38,6 +38,24 @@ TEST_F(Operations, MatmulGivesTheSameBitsForEveryNumberOfThreads) {
   }
 }
 
+TEST_F(Operations, RowsAreUnpackedInOrderWhateverTheThreadsAndHoweverOftenAnOutputComes) {
+  constexpr int inputs = 1024;
+  const std::vector<std::int32_t> outputs = {20, 7, 7, 7, 0, 20, 20, 7, 7, 7, 7, 7};
+  for (const Format format : all_formats) {
+    const PackedMatrix w = Weight(format, 21, inputs, 3).packed(best_kernels());
+    std::vector<float> expected(outputs.size() * inputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      w.unpack_row(best_kernels(), outputs[i], expected.data() + i * inputs);
+    }
+    for (const int count : {1, 2, 5}) {
+      set_threads(count);
+      std::vector<float> rows(expected.size(), nan);
+      unpack_rows(best_kernels(), w, outputs, rows.data());
+      EXPECT_TRUE(same_bits(rows, expected)) << traits(format).name << ", " << count << " threads";
+    }
+  }
+}
+
 TEST_F(Operations, FusedPartsGiveTheOutputsOfTheSeparatePartsWhateverTheirFormats) {
   const std::vector<float> x = Numbers(5).numbers(256 * 4);
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
