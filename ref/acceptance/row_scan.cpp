@@ -280,7 +280,10 @@ std::size_t find_in_bucket(const BlockedRow& row, TokenBlocks blocks, const Buck
     found[part] = find_some_in_bucket(row, some, scale, bucket, raw_weights, places[part]);
   });
   Token* end = tokens;
-  for (std::size_t part = 0; part < few_parts; ++part) end = std::copy_n(places[part], found[part], end);
+  for (std::size_t part = 0; part < few_parts; ++part) {
+    if (places[part] != end) std::copy_n(places[part], found[part], end);
+    end += found[part];
+  }
   return static_cast<std::size_t>(end - tokens);
 }
 
