@@ -262,6 +262,9 @@ std::size_t find_block_with(TokenBlocks blocks, float weight, const float* raw_w
 
 void add_to_buckets(const BlockedRow& row, TokenBlocks blocks, const BucketScale& scale, CountBy count_by,
                     const float* raw_weights, std::array<std::uint64_t, buckets>& counts) noexcept {
+  if (blocks.size() < 2 * least_blocks_of_part) {  // one part
+    return add_some_to_buckets(row, blocks, scale, count_by, raw_weights, counts.data());
+  }
   std::mutex adding;
   in_few_parts(blocks, exponential_work, [&](std::size_t, TokenBlocks some, std::size_t) {
     std::array<std::uint64_t, buckets> mine{};
