@@ -100,6 +100,27 @@ void get_fours(const Byte* from, int lane, int* q) {
   }
 }
 
+/// Writes 16 inputs of six bits each: four vectors, the last one in the high two bits of the others.
+void put_sixes(Byte* to, int lane, const int* q) {
+  for (int t = 0; t < 4; ++t) {
+    for (int v = 0; v < 3; ++v) {
+      to[byte_of(v, lane, t)] = static_cast<Byte>((q[4 * v + t] & 63) | (q[12 + t] >> 2 * v & 3) << 6);
+    }
+  }
+}
+void get_sixes(const Byte* from, int lane, int* q) {
+  const auto with_sign = [](int six) { return (six ^ 32) - 32; };
+  for (int t = 0; t < 4; ++t) {
+    int last = 0;
+    for (int v = 0; v < 3; ++v) {
+      const int both = from[byte_of(v, lane, t)];
+      q[4 * v + t] = with_sign(both & 63);
+      last |= both >> 6 << 2 * v;
+    }
+    q[12 + t] = with_sign(last);
+  }
+}
+
 /// Writes a quantization block of 32 to its half of a unit.
 void put_32(Format format, Byte* unit, int half, int lane, const Byte* from) {
   const QuantizationBlock block = read_block(format, from);
@@ -117,25 +138,20 @@ void put_32(Format format, Byte* unit, int half, int lane, const Byte* from) {
 void put_256(Format format, Byte* unit, int lane, const Byte* from) {
   const Unit places = unit_of(format);
   const QuantizationBlock block = read_block(format, from);
-  for (int g = 0; g < 8; ++g) {
-    int q[32];
-    for (int k = 0; k < 32; ++k) q[k] = block.q[g * 32 + k] + (format == Format::q6_k ? 32 : 0);
-    put_fours(unit + g * 256, lane, q);
-    for (int k = 0; k < 32; ++k) {
-      const int vector = k / 4;
-      const int high = q[k] >> 4;
-      if (format == Format::q5_k) {
-        unit[places.high + g * 64 + byte_of(0, lane, k % 4)] |= static_cast<Byte>(high << vector);
-      }
-      if (format == Format::q6_k) {
-        unit[places.high + g * 128 + byte_of(vector / 4, lane, k % 4)] |= static_cast<Byte>(high << 2 * (vector % 4));
-      }
-    }
-  }
   if (format == Format::q6_k) {
-    for (int j = 0; j < 16; ++j) unit[places.scales + j * lanes + lane] = static_cast<Byte>(block.s[j]);
+    for (int j = 0; j < 16; ++j) {
+      put_sixes(unit + 192 * j, lane, block.q + 16 * j);
+      unit[places.scales + j * lanes + lane] = static_cast<Byte>(block.s[j]);
+    }
     put_word(unit + places.d, static_cast<std::size_t>(lane), word_at(from, 104));
     return;
+  }
+  for (int g = 0; g < 8; ++g) {
+    const int* const q = block.q + g * 32;
+    put_fours(unit + g * 256, lane, q);
+    for (int k = 0; format == Format::q5_k && k < 32; ++k) {
+      unit[places.high + g * 64 + byte_of(0, lane, k % 4)] |= static_cast<Byte>(q[k] >> 4 << k / 4);
+    }
   }
   for (int j = 0; j < 8; ++j) {
     unit[places.scales + j * lanes + lane] = static_cast<Byte>(block.s[j]);
@@ -228,21 +244,19 @@ QuantizationBlock canonical_block(const PackedView& matrix, int output, int inde
     for (int k = 0; k < 32; ++k) block.q[k] -= 8;
     return block;
   }
-  for (int g = 0; g < 8; ++g) {
-    get_fours(unit + g * 256, lane, block.q + g * 32);
-    for (int k = 0; k < 32; ++k) {
-      const int vector = k / 4;
-      int& q = block.q[g * 32 + k];
-      if (format == Format::q5_k) q |= (unit[places.high + g * 64 + byte_of(0, lane, k % 4)] >> vector & 1) << 4;
-      if (format == Format::q6_k) {
-        q |= (unit[places.high + g * 128 + byte_of(vector / 4, lane, k % 4)] >> 2 * (vector % 4) & 3) << 4;
-        q -= 32;
-      }
-    }
-  }
   if (format == Format::q6_k) {
-    for (int j = 0; j < 16; ++j) block.s[j] = static_cast<std::int8_t>(unit[places.scales + j * lanes + lane]);
+    for (int j = 0; j < 16; ++j) {
+      get_sixes(unit + 192 * j, lane, block.q + 16 * j);
+      block.s[j] = static_cast<std::int8_t>(unit[places.scales + j * lanes + lane]);
+    }
     return block;
+  }
+  for (int g = 0; g < 8; ++g) {
+    int* const q = block.q + g * 32;
+    get_fours(unit + g * 256, lane, q);
+    for (int k = 0; format == Format::q5_k && k < 32; ++k) {
+      q[k] |= (unit[places.high + g * 64 + byte_of(0, lane, k % 4)] >> k / 4 & 1) << 4;
+    }
   }
   block.dmin = half_at(lanes + lane);
   for (int j = 0; j < 8; ++j) {

@@ -12,7 +12,8 @@
 //   q4_k  one quantization block of 256: [8 groups][4][16][4] bytes as q4_0; s [8][16], m [4][16][2]; d [16],
 //         dmin [16] f16
 //   q5_k  as q4_k, with the fifth bits after the low four: [8 groups][16][4], bit v of a byte belongs to k = 4v + t
-//   q6_k  [8 groups][4][16][4] bytes as q4_0; [8][2][16][4] high bits, two for each of four v; s [16][16]; d [16]
+//   q6_k  [16 groups][3][16][4] bytes: the low six bits of vector v are q - 32 of k = 4v + t in two's complement, the
+//         high two bits are bits 2v and 2v + 1 of q - 32 of k = 12 + t; s [16][16]; d [16]
 //
 // Only constants and declarations, because the instruction-set files include this header.
 #pragma once
@@ -27,7 +28,7 @@ namespace draftproof {
 struct Unit {
   int inputs;
   int bytes;
-  int high;      // high bits of q
+  int high;      // fifth bits of q
   int scales;    // s
   int minimums;  // m
   int d;         // f16, followed by dmin
@@ -42,7 +43,7 @@ static inline constexpr Unit unit_of(Format format) {
     case Format::q4_0: return {64, 576, 0, 0, 0, 512};
     case Format::q4_k: return {256, 2368, 0, 2048, 2176, 2304};
     case Format::q5_k: return {256, 2880, 2048, 2560, 2688, 2816};
-    case Format::q6_k: return {256, 3392, 2048, 3072, 0, 3328};
+    case Format::q6_k: return {256, 3392, 0, 3072, 0, 3328};
   }
   return {};
 }
