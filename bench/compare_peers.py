@@ -24,7 +24,8 @@ says how to make models and drafts that all programs read.
   model    with --draft-model FILE, a smaller model: draft-simple of llama.cpp, draft of ik_llama.cpp
   ngram-*  with --ngram: what all programs have under this name
 A peer drafts as many tokens as --draft-lengths says, each in runs of its own; we choose the number ourselves, and also
-load the same drafts in 4 bits (q4=1 of docs/drafts.md), which llama.cpp has no option for.
+load the same drafts in 4 bits, and with an LM head of 65536 tokens (q4=1 and head=N of docs/drafts.md), which
+llama.cpp has no options for.
 Programs take turns, in an order that turns as well, for several rounds; a ratio is of two programs in one round.
 Weights lie in memory of the process, not in a mapped file. ik_llama.cpp repacks its weights at the start (-rtr), its
 fast path.
@@ -356,7 +357,12 @@ def ways(arguments: argparse.Namespace) -> list[end_to_end.Way]:
         lengths = [0] if ours else arguments.draft_lengths
         drafts = [end_to_end.Draft(end_to_end.PLAIN)]
         drafts += [end_to_end.Draft(kind, file, length) for kind, file in files.items() if file for length in lengths]
-        drafts += [end_to_end.Draft(kind, file, in_4_bits=True) for kind, file in files.items() if file and ours]
+        drafts += [
+            end_to_end.Draft(kind, file, smaller=smaller)
+            for kind, file in files.items()
+            if file and ours
+            for smaller in filter(None, end_to_end.SMALLER)
+        ]
         drafts += [end_to_end.Draft(kind) for kind in arguments.ngram]
         found += [end_to_end.Way(server, draft) for draft in drafts]
     return found

@@ -25,6 +25,8 @@ NGRAMS = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-ca
 HOST = "127.0.0.1"
 CONTEXT = 4096  # positions of a server's cache
 WARM_UP = 16  # tokens of an answer that is not counted
+# The options of docs/drafts.md by which our programs load a draft smaller than it is.
+SMALLER = {"": "", "4 bits": "?q4=1", "4 bits, 64k head": "?q4=1,head=65536"}
 PATIENCE = 600  # seconds until a server is ready, and between two parts of an answer
 
 
@@ -35,12 +37,12 @@ class Draft:
     kind: str  # PLAIN, "dflash", "model", or one of NGRAMS
     file: Path | None = None
     length: int = 0  # draft tokens of a round, at most; 0: what the program takes by itself
-    in_4_bits: bool = False  # what our programs load any draft in, by q4=1
+    smaller: str = ""  # one of SMALLER
 
     @property
     def name(self) -> str:
-        if self.in_4_bits:
-            return f"{self.kind}, 4 bits"
+        if self.smaller:
+            return f"{self.kind}, {self.smaller}"
         return f"{self.kind}, {self.length}" if self.length else self.kind
 
 
@@ -64,7 +66,7 @@ class OurServer:
     path: str = "/v1/completions"
 
     def command(self, model: Path, draft: Draft, threads: int, port: int) -> list[str]:
-        options = "?q4=1" if draft.in_4_bits else ""
+        options = SMALLER[draft.smaller]
         spec = {PLAIN: "none", "dflash": f"dflash:{draft.file}{options}", "model": f"model:{draft.file}{options}"}
         return [
             str(self.program), "serve", str(model), "--port", str(port), "--threads", str(threads), "--parallel", "1",
@@ -268,14 +270,14 @@ def summary(ways: list[Way], rounds: list[Round]) -> list[dict]:
         return spread([a / b for a, b in zip(speeds[over], speeds[under], strict=True)])
 
     lines = []
-    ours = {(way.draft.kind, way.draft.in_4_bits): way for way in ways if isinstance(way.server, OurServer)}
+    ours = {(way.draft.kind, way.draft.smaller): way for way in ways if isinstance(way.server, OurServer)}
     for way in ways:
         plain = Way(way.server, Draft(PLAIN))
         every = [answer for answers in rounds for answer in answers[way.name]]
         without = [answer for answers in rounds for answer in answers[plain.name]]
         line = {
             "program": way.server.name, "draft": way.draft.kind, "draft_max": way.draft.length,
-            "draft_in_4_bits": way.draft.in_4_bits,
+            "draft_smaller": way.draft.smaller,
             "tokens_per_second": spread(speeds[way]), "over_plain": ratio(way, plain),
             "drafted": sum(answer.drafted for answer in every), "accepted": sum(answer.accepted for answer in every),
             "texts": len(every),
@@ -285,25 +287,29 @@ def summary(ways: list[Way], rounds: list[Round]) -> list[dict]:
             ),
         }
         if not isinstance(way.server, OurServer):
-            for in_4_bits, name in {False: "ours_over_it", True: "ours_in_4_bits_over_it"}.items():
-                if (way.draft.kind, in_4_bits) in ours:
-                    line[name] = ratio(ours[way.draft.kind, in_4_bits], way)
+            line["ours_over_it"] = {
+                smaller: ratio(ours[way.draft.kind, smaller], way)
+                for smaller in SMALLER
+                if (way.draft.kind, smaller) in ours
+            }
         lines.append(line)
     return lines
 
 
 def draft_of(line: dict) -> Draft:
-    return Draft(line["draft"], length=line["draft_max"], in_4_bits=line["draft_in_4_bits"])
+    return Draft(line["draft"], length=line["draft_max"], smaller=line["draft_smaller"])
 
 
 def markdown(lines: list[dict]) -> str:
     text = [
-        "| program | draft | tokens/s | over its plain | ours / it | ours in 4 bits / it | accepted "
-        "| texts equal to its plain |",
-        "|---|---|---|---|---|---|---|---|",
+        "| program | draft | tokens/s | over its plain | "
+        + " | ".join(f"ours{', ' * bool(smaller)}{smaller} / it" for smaller in SMALLER)
+        + " | accepted | texts equal to its plain |",
+        "|---|---|---|---|" + "---|" * len(SMALLER) + "---|---|",
     ]
     for line in lines:
-        beside = [cell(line[name], 2) if name in line else "" for name in ("ours_over_it", "ours_in_4_bits_over_it")]
+        ratios = line.get("ours_over_it", {})
+        beside = [cell(ratios[smaller], 2) if smaller in ratios else "" for smaller in SMALLER]
         over, accepted, equal = "", "", ""
         if line["draft"] != PLAIN:
             over = cell(line["over_plain"], 2)

@@ -2,6 +2,7 @@
 #include "ref/drafts/drafts.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -72,31 +73,38 @@ constexpr DraftOption q4_option = {"q4", 0, 0, 1,
                                    "1: its weights in 4 bits, and a copy of the target's LM head where it has none"};
 constexpr DraftOption q4_option_of_a_model = {"q4", 0, 0, 1, "1: its weights in 4 bits"};
 
+constexpr DraftOption head_option = {"head", 0, 0, 1 << 24,
+                                     "proposes the first so many tokens only, by a smaller LM head; 0: all"};
+
 LoadOptions in_four_bits(LoadOptions options) {
   options.quantize = Quantization::q4;
   options.requantize = true;
   return options;
 }
 
-/// As `q4` has it. The LM head is most of what a small draft reads.
-LoadOptions options_by_q4(const DraftStage& stage, const LoadOptions& load_options) {
-  if (stage.whole("q4") == 0) return load_options;
-  LoadOptions options = in_four_bits(load_options);
-  options.small_tables = true;
+/// As `q4` and `head` have it. The LM head is most of what a small draft reads.
+LoadOptions draft_options(const DraftStage& stage, const LoadOptions& load_options) {
+  const bool q4 = stage.whole("q4") == 1;
+  LoadOptions options = q4 ? in_four_bits(load_options) : load_options;
+  options.small_tables = q4;
+  options.head_tokens = stage.whole("head");
   return options;
 }
 
-/// The copy of the target's LM head that a draft has by `q4`.
-void add_head_copy(const DraftStage& stage, const Checkpoint& files, const TransformerConfig& config,
-                   const LoadOptions& load_options, MemoryNeed& need) {
-  if (stage.whole("q4") == 0 || files.has("lm_head.weight")) return;
-  need.weights["q4_0"] += DraftTables::copy_bytes(load_options.kernels, config.vocabulary, config.hidden);
+/// The copy of the target's LM head that a draft has by `q4` or `head`.
+void add_head_copy(const Checkpoint& files, const TransformerConfig& config, const LoadOptions& options,
+                   MemoryNeed& need) {
+  const std::optional<Format> format = DraftTables::copy_format(options, config.hidden);
+  if (!format || files.has("lm_head.weight")) return;
+  need.weights[traits(*format).name] +=
+      options.kernels.packed_bytes(*format, tokens_of_head(options, config.vocabulary), config.hidden);
 }
 
 constexpr DraftOption dflash_options[] = {
     {"tree", 0, 0, 1024, "draft tokens of a tree of the most probable paths; 0: a chain"},
     {"window", 0, 0, 1 << 24, "positions of the text that layers of full attention see; 0: all"},
     q4_option,
+    head_option,
     min_prob_option,
 };
 
@@ -104,9 +112,9 @@ MemoryNeed need_of_dflash(const DraftStage& stage, const Checkpoint* files, cons
                           const LoadOptions& load_options) {
   const Json& config = files->config();
   const TransformerConfig transformer = describe_dflash(config, stage.whole("window"));
-  MemoryNeed need = need_of_part(*files, options_by_q4(stage, load_options), transformer,
-                                 [](const std::string&) { return true; });
-  add_head_copy(stage, *files, transformer, load_options, need);
+  const LoadOptions options = draft_options(stage, load_options);
+  MemoryNeed need = need_of_part(*files, options, transformer, [](const std::string&) { return true; });
+  add_head_copy(*files, transformer, options, need);
   add_reading(transformer.vocabulary, need);
   need.scratch_per_draft_token = 0;  // the target's has it
   const auto number = [&](const char* name, std::int64_t otherwise) {
@@ -127,7 +135,7 @@ MemoryNeed need_of_dflash(const DraftStage& stage, const Checkpoint* files, cons
 
 std::unique_ptr<Drafter> load_dflash(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                      const LoadOptions& load_options) {
-  auto network = std::make_unique<DFlashNetwork>(*files, target.model, options_by_q4(stage, load_options),
+  auto network = std::make_unique<DFlashNetwork>(*files, target.model, draft_options(stage, load_options),
                                                  stage.whole("window"));
   if (stage.trees() && network->config().selector_rank > 0) {
     throw Error(files->path().string() + ": drafts with a candidate selector, in which a token depends on the one "
@@ -138,12 +146,12 @@ std::unique_ptr<Drafter> load_dflash(const DraftStage& stage, const Checkpoint* 
 
 constexpr DraftOption tree_option = {"tree", 0, 0, 256,
                                      "draft tokens of a tree of the most likely ones; 0: a chain is drawn"};
-constexpr DraftOption eagle3_options[] = {tree_option, q4_option, min_prob_option};
+constexpr DraftOption eagle3_options[] = {tree_option, q4_option, head_option, min_prob_option};
 constexpr DraftOption mtp_options[] = {tree_option, min_prob_option};
 
 std::unique_ptr<Drafter> load_eagle3(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                      const LoadOptions& load_options) {
-  auto head = std::make_unique<Eagle3Head>(*files, target.model, options_by_q4(stage, load_options));
+  auto head = std::make_unique<Eagle3Head>(*files, target.model, draft_options(stage, load_options));
   return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
 }
 
@@ -176,6 +184,7 @@ class SmallModelDrafter final : public ModelDrafter {
 constexpr DraftOption model_options[] = {
     {"translate", 0, 0, 1, "1: it may have another tokenizer; its greedy draft tokens are translated through text"},
     q4_option_of_a_model,
+    head_option,
     min_prob_option,
 };
 
@@ -211,12 +220,12 @@ std::unique_ptr<Drafter> load_model_draft(const DraftStage& stage, const Checkpo
                   "one of them out");
     }
     return std::make_unique<TranslatedDrafter>(
-        TranslatedModel{load_model(*files, options_by_q4(stage, load_options)), Tokenizer::load(*files),
+        TranslatedModel{load_model(*files, draft_options(stage, load_options)), Tokenizer::load(*files),
                         Tokenizer::load(*target.files), target.model.vocabulary()});
   }
   const int rows = describe(files->config()).vocabulary;
   require_vocabulary(*files, rows, target, tokenizers);
-  std::unique_ptr<Model> model = load_model(*files, options_by_q4(stage, load_options));
+  std::unique_ptr<Model> model = load_model(*files, draft_options(stage, load_options));
   if (rows != target.model.vocabulary()) {
     model = std::make_unique<FittedModel>(std::move(model), target.model.vocabulary());
   }
@@ -225,6 +234,7 @@ std::unique_ptr<Drafter> load_model_draft(const DraftStage& stage, const Checkpo
 
 constexpr DraftOption self_options[] = {
     {"layers", 0, 0, 1024, "the first so many layers of the target; 0: all"},
+    head_option,
     min_prob_option,
 };
 
@@ -232,6 +242,7 @@ constexpr DraftOption self_options[] = {
 LoadOptions self_load_options(const DraftStage& stage, const LoadOptions& load_options) {
   LoadOptions options = in_four_bits(load_options);
   options.layers = stage.whole("layers");
+  options.head_tokens = stage.whole("head");
   return options;
 }
 
@@ -301,14 +312,15 @@ MemoryNeed need_of_files(const DraftStage&, const Checkpoint* files, const Memor
 
 MemoryNeed need_of_eagle3(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
                           const LoadOptions& load_options) {
-  MemoryNeed need = need_of_files(stage, files, target, options_by_q4(stage, load_options));
-  add_head_copy(stage, *files, describe(files->config()), load_options, need);
+  const LoadOptions options = draft_options(stage, load_options);
+  MemoryNeed need = need_of_files(stage, files, target, options);
+  add_head_copy(*files, describe(files->config()), options, need);
   return need;
 }
 
 MemoryNeed need_of_model_draft(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
                                const LoadOptions& load_options) {
-  MemoryNeed need = need_of_files(stage, files, target, options_by_q4(stage, load_options));
+  MemoryNeed need = need_of_files(stage, files, target, draft_options(stage, load_options));
   if (!is_translated(stage)) return need;
   need.cache_per_position *= TranslatedDraft::tokens_per_position;
   need.scratch_per_position *= TranslatedDraft::tokens_per_position;

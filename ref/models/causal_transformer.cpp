@@ -18,7 +18,8 @@ CausalTransformer::CausalTransformer(const WeightLoader& from, TransformerConfig
     : kernels_(from.options.kernels),
       kv_(from.options.kv),
       config_(std::move(config)),
-      origin_(from.weights.path().string()) {
+      origin_(from.weights.path().string()),
+      head_tokens_(tokens_of_head(from.options, config_.vocabulary)) {
   norm_ = load_norm(from, config_, "model.norm.weight", config_.hidden);
   embedding_ = load_table(from, {"model.embed_tokens.weight", config_.vocabulary}, config_.hidden);
 
@@ -27,8 +28,10 @@ CausalTransformer::CausalTransformer(const WeightLoader& from, TransformerConfig
   const auto tie = from.weights.config().find("tie_word_embeddings");
   tied_ = !tie || tie->boolean();
   if (from.weights.has("lm_head.weight")) tied_ = from.weights.same("lm_head.weight", "model.embed_tokens.weight");
-  if (!tied_) head_ = load_table(from, {"lm_head.weight", config_.vocabulary}, config_.hidden);
-  else from.loaded("lm_head.weight");
+  const char* const name = tied_ ? "model.embed_tokens.weight" : "lm_head.weight";
+  if (tied_) from.loaded("lm_head.weight");
+  tied_ = tied_ && head_tokens_ == config_.vocabulary;
+  if (!tied_) head_ = load_table(from, {name, head_tokens_, 0, {config_.vocabulary, config_.hidden}}, config_.hidden);
 }
 
 std::unique_ptr<Cache> CausalTransformer::new_cache(int capacity, int max_pending_rows) const {
@@ -56,6 +59,10 @@ void CausalTransformer::normalize(const float* rows, int count, float* normed) c
 
 bool CausalTransformer::unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const {
   pack_activations(kernels_, head_matrix(), rows, config_.hidden, count, scratch);
+  if (head_tokens_ < config_.vocabulary) {
+    const std::size_t all = static_cast<std::size_t>(count) * static_cast<std::size_t>(config_.vocabulary);
+    leave_out_tokens(head_tokens_, config_.vocabulary, {logits, all});
+  }
   return matmul_of_numbers(kernels_, head_matrix(), scratch, logits, config_.vocabulary);
 }
 

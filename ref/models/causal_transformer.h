@@ -55,7 +55,8 @@ class CausalTransformer : public Model, public Embeddings {
   std::string origin_;
   PackedMatrix embedding_;
   PackedMatrix head_;
-  bool tied_ = false;
+  bool tied_ = false;  // whether the embedding is the head
+  int head_tokens_;    // rows of the head; other tokens are never proposed
   std::vector<float> norm_;
   TransformerScratch scratch_;
   std::vector<Placement> placements_;

@@ -10,13 +10,12 @@
 #include "kernels/packed_activations.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
+#include "ref/models/transformer.h"
 
 namespace draftproof {
 namespace {
 
 constexpr float never = -std::numeric_limits<float>::infinity();
-
-bool fits_in_4_bits(int hidden) { return hidden % traits(Format::q4_0).block_inputs == 0; }
 
 /// Reads a tensor of integers or of truth values, which are not weights. Throws Error when it has another shape or
 /// another type.
@@ -80,36 +79,44 @@ DraftTables::DraftTables(const WeightLoader& from, const std::string& prefix, co
   REQUIRE(target.embeddings() != nullptr, "a draft may borrow the target's embedding and head");
   from.loaded("d2t");
   from.loaded("t2d");
+  shape_.draft_vocabulary = tokens_of_head(from.options, shape.draft_vocabulary);
+  tokens_.resize(static_cast<std::size_t>(shape_.draft_vocabulary));
   std::vector<bool> known(static_cast<std::size_t>(shape.vocabulary));
   for (const Token token : tokens_) known[static_cast<std::size_t>(token)] = true;
-  same_tokens_ = shape.draft_vocabulary == shape.vocabulary && std::ranges::is_sorted(tokens_);
+  first_tokens_ = std::ranges::is_sorted(tokens_) && tokens_.back() + 1 == shape_.draft_vocabulary;
   for (Token token = 0; token < shape.vocabulary; ++token) {
     if (!known[static_cast<std::size_t>(token)]) unknown_.push_back(token);
   }
   if (own_embedding_) embedding_ = load_table(from, {prefix + "embed_tokens.weight", shape.vocabulary}, shape.hidden);
-  if (own_head_) head_ = load_table(from, {"lm_head.weight", shape.draft_vocabulary}, shape.hidden);
+  if (own_head_) {
+    const std::vector<std::int64_t> whole = {shape.draft_vocabulary, shape.hidden};
+    head_ = load_table(from, {"lm_head.weight", shape_.draft_vocabulary, 0, whole}, shape.hidden);
+  }
   for (const auto& [own, name] : {std::pair(own_embedding_, "embed_tokens.weight"), {own_head_, "lm_head.weight"}}) {
     if (own || shape.hidden == target.hidden()) continue;
     throw Error(from.weights.path().string() + ": has no " + name +
                 ", and the target's does not fit: its hidden_size is " + std::to_string(target.hidden()) +
                 ", the draft's " + std::to_string(shape.hidden));
   }
-  if (!own_head_ && from.options.requantize && fits_in_4_bits(shape.hidden)) copy_head();
+  const std::optional<Format> copied = copy_format(from.options, shape.hidden);
+  if (!own_head_ && copied) copy_head(*copied);
 }
 
-std::uint64_t DraftTables::copy_bytes(const Kernels& kernels, int draft_vocabulary, int hidden) {
-  return fits_in_4_bits(hidden) ? kernels.packed_bytes(Format::q4_0, draft_vocabulary, hidden) : 0;
+std::optional<Format> DraftTables::copy_format(const LoadOptions& options, int hidden) {
+  const Format format = options.requantize ? Format::q4_0 : Format::q8_0;
+  if (hidden % traits(format).block_inputs != 0) return {};
+  return options.requantize || options.head_tokens > 0 ? std::optional(format) : std::nullopt;
 }
 
-void DraftTables::copy_head() {
+void DraftTables::copy_head(Format format) {
   const int hidden = shape_.hidden;
   const MatrixSource source = {
-      Format::q4_0, shape_.draft_vocabulary, hidden, [this, hidden](int first, int count, void* rows) {
+      format, shape_.draft_vocabulary, hidden, [this, hidden, format](int first, int count, void* rows) {
         std::vector<float> row(static_cast<std::size_t>(hidden));
         auto* to = static_cast<std::byte*>(rows);
-        for (int i = first; i < first + count; ++i, to += row_bytes(Format::q4_0, hidden)) {
+        for (int i = first; i < first + count; ++i, to += row_bytes(format, hidden)) {
           target_.embeddings()->head_row(tokens_[static_cast<std::size_t>(i)], row.data());
-          quantize_row(Format::q4_0, row.data(), hidden, to);
+          quantize_row(format, row.data(), hidden, to);
         }
       }};
   head_ = PackedMatrix(kernels_, std::span(&source, 1));
@@ -136,7 +143,10 @@ bool DraftTables::unembed(const float* rows, int count, PackedActivations& scrat
     return numbers;
   }
   pack_activations(kernels_, head_, rows, shape_.hidden, count, scratch);
-  if (same_tokens_) return matmul_of_numbers(kernels_, head_, scratch, logits.data(), shape_.vocabulary);
+  if (first_tokens_) {
+    if (unknown_.size() > 0) leave_out_tokens(shape_.draft_vocabulary, shape_.vocabulary, logits);
+    return matmul_of_numbers(kernels_, head_, scratch, logits.data(), shape_.vocabulary);
+  }
   draft_logits_.resize(static_cast<std::size_t>(count) * own);
   const bool numbers = matmul_of_numbers(kernels_, head_, scratch, draft_logits_.data(), shape_.draft_vocabulary);
   std::ranges::fill(logits, never);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The embedding and the LM head of a draft that reads the target's features: its own where the checkpoint has them,
-// else the target's. A draft that is loaded in 4 bits has a copy of the target's head in 4 bits. A draft may know only
-// a part of the target's vocabulary; the others it never proposes.
+// else the target's. A draft that is loaded in 4 bits has a copy of the target's head in 4 bits; one that is loaded with
+// a head of some tokens only has a copy of these rows, in 8 bits or in 4. A draft may know only a part of the target's
+// vocabulary; it never proposes the others.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,8 +45,8 @@ class DraftTables {
 
   bool own_embedding() const noexcept { return own_embedding_; }
 
-  /// The bytes of a copy of the target's head in 4 bits.
-  static std::uint64_t copy_bytes(const Kernels& kernels, int draft_vocabulary, int hidden);
+  /// The format of a copy of the target's head, when these options ask for one and the format allows its width.
+  static std::optional<Format> copy_format(const LoadOptions& options, int hidden);
 
   /// rows [tokens][hidden] = the embeddings of the target's tokens
   void embed(std::span<const Token> tokens, float* rows) const;
@@ -54,7 +56,7 @@ class DraftTables {
   bool unembed(const float* rows, int count, PackedActivations& scratch, std::vector<float>& logits);
 
  private:
-  void copy_head();
+  void copy_head(Format format);
 
   const Kernels& kernels_;
   const Model& target_;
@@ -65,7 +67,7 @@ class DraftTables {
   PackedMatrix head_;
   std::vector<Token> tokens_;         // the target's token for each of the draft's
   std::vector<Token> unknown_;        // the target's other tokens
-  bool same_tokens_ = false;          // the draft's tokens are the target's, with the same numbers
+  bool first_tokens_ = false;         // the draft's tokens are the first ones of the target, with the same numbers
   std::vector<float> draft_logits_;   // over the draft's vocabulary
 };
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <sstream>
 
 #include "kernels/threads.h"
@@ -108,9 +109,19 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
 
 MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
   const TransformerConfig config = describe(files, options);
-  return need_of_part(files, options, config, [&](const std::string& name) {
+  MemoryNeed need = need_of_part(files, options, config, [&](const std::string& name) {
     return std::ranges::none_of(config.unused, [&](const std::string& prefix) { return name.starts_with(prefix); });
   });
+  // Where the embedding is the head, a head of some tokens only is a copy of their rows.
+  const char* const embedding = "model.embed_tokens.weight";
+  const bool tied = !files.has("lm_head.weight") || files.same("lm_head.weight", embedding);
+  if (options.head_tokens > 0 && options.head_tokens < config.vocabulary && tied && files.has(embedding) &&
+      !is_eagle3(files.config())) {
+    const std::optional<Format> stored = files.tensors().at(embedding).format;
+    const Format format = packed_format(stored.value_or(Format::f32), config.hidden, options, true);
+    need.weights[traits(format).name] += options.kernels.packed_bytes(format, options.head_tokens, config.hidden);
+  }
+  return need;
 }
 
 MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, const TransformerConfig& config,
@@ -135,7 +146,8 @@ MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, con
     const std::size_t dimensions = tensor.shape.size();
     if (dimensions > 3 || std::ranges::max(tensor.shape) > std::numeric_limits<int>::max()) continue;
     const std::uint64_t matrices = dimensions == 3 ? static_cast<std::uint64_t>(tensor.shape[0]) : 1;
-    const auto outputs = static_cast<int>(tensor.shape[dimensions - 2]);
+    auto outputs = static_cast<int>(tensor.shape[dimensions - 2]);
+    if (name == "lm_head.weight") outputs = tokens_of_head(options, outputs);
     if (name == "lm_head.weight" && files.same(name, "model.embed_tokens.weight")) continue;  // kept once
     const bool table = name.ends_with("embed_tokens.weight") || name == "lm_head.weight" ||
                        name == "model.embed_tokens_per_layer.weight" || name.ends_with("shared_head.head.weight") ||

@@ -163,6 +163,16 @@ void soft_cap(std::span<float> logits, float cap) {
   }
 }
 
+void leave_out_tokens(int first, int vocabulary, std::span<float> logits) {
+  const int rows = static_cast<int>(logits.size() / static_cast<std::size_t>(vocabulary));
+  for_rows(rows, static_cast<double>(rows) * (vocabulary - first), [&](int begin, int end) {
+    for (int row = begin; row < end; ++row) {
+      float* const of_row = logits.data() + std::ptrdiff_t{row} * vocabulary;
+      std::fill(of_row + first, of_row + vocabulary, -std::numeric_limits<float>::infinity());
+    }
+  });
+}
+
 Placement placement_of(const Segment& segment) {
   Cache& cache = *segment.cache;
   return {.cache = &cache,

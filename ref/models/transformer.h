@@ -78,6 +78,9 @@ std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, co
 /// cap * tanh(logit / cap), computed in double and rounded once; -infinity, of a token that is never proposed, stays.
 void soft_cap(std::span<float> logits, float cap);
 
+/// Makes the logits of the tokens from `first` on, in rows of `vocabulary`, -infinity: they are never proposed.
+void leave_out_tokens(int first, int vocabulary, std::span<float> logits);
+
 /// Where the rows of one segment go.
 struct Placement {
   Cache* cache;

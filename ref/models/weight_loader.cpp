@@ -51,12 +51,17 @@ PackedMatrix load(const WeightLoader& from, const std::vector<NamedMatrix>& part
 
 }  // namespace
 
+int tokens_of_head(const LoadOptions& options, int vocabulary) {
+  return options.head_tokens > 0 ? std::min(options.head_tokens, vocabulary) : vocabulary;
+}
+
 LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like) {
   LoadOptions options(kernels, like.quantize, like.kv);
   options.observer = like.observer;
   options.requantize = like.requantize;
   options.small_tables = like.small_tables;
   options.layers = like.layers;
+  options.head_tokens = like.head_tokens;
   return options;
 }
 

@@ -45,8 +45,12 @@ struct LoadOptions {
   bool requantize = false;  // quantize also matrices that are stored quantized, where that takes fewer bytes
   bool small_tables = false;  // by q4, the embedding and the LM head also take 4 bits, not 6
   int layers = 0;           // load the first so many layers only; 0: all
+  int head_tokens = 0;      // load the LM head of the first so many tokens only, as a draft may; 0: of all
   LoadingObserver observer;  // may be empty
 };
+
+/// Returns how many tokens the LM head has, of a vocabulary.
+int tokens_of_head(const LoadOptions& options, int vocabulary);
 
 /// Returns the same options for another kernel table.
 LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like);

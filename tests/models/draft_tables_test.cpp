@@ -5,7 +5,9 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <random>
+#include <utility>
 
 #include "kernels/formats.h"
 #include "kernels/packed_activations.h"
@@ -69,6 +71,49 @@ TEST(DraftTables, In4BitsMultiplyWithTheTargetsHeadIn4BitsAndElseWithTheTargetsH
       }
       // Activations may be rounded to 8 bits, by half of their largest value over 127.
       ASSERT_NEAR(logits[static_cast<std::size_t>(token)], sum, magnitude * (largest / 254 + 1e-4)) << kernels.name;
+    }
+  }
+}
+
+TEST(DraftTables, OfTheFirstTokensGiveTheirLogitsOfTheWholeHeadAndNoOthers) {
+  const Kernels& kernels = best_kernels();
+  const Checkpoint of_target(models / "tale-target");
+  const auto target = load_model(of_target, LoadOptions(kernels));
+  const int hidden = target->hidden();
+  const int vocabulary = target->vocabulary();
+  std::mt19937 numbers(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> row(static_cast<std::size_t>(hidden));
+  for (float& value : row) value = normal(numbers);
+
+  // The first has no head, the second one for 1024 of the target's tokens.
+  for (const auto& [draft, draft_vocabulary] : {std::pair("tale-dflash", vocabulary), {"tale-eagle3", 1024}}) {
+    const Checkpoint files(models / draft);
+    const std::vector<Token> tokens = read_draft_vocabulary(files, draft_vocabulary, vocabulary);
+    for (const bool in_4_bits : {false, true}) {
+      LoadOptions options(kernels, in_4_bits ? Quantization::q4 : Quantization::none);
+      options.requantize = in_4_bits;
+      const WeightLoader loader(files, options);
+      DraftTables whole(loader, "", {hidden, vocabulary, draft_vocabulary}, *target);
+      const std::vector<float> expected = logits_of(whole, row);
+      for (const int known : {1, 100, draft_vocabulary}) {
+        options.head_tokens = known;
+        DraftTables part(loader, "", {hidden, vocabulary, draft_vocabulary}, *target);
+        const std::vector<float> logits = logits_of(part, row);
+        std::vector<bool> drafted(static_cast<std::size_t>(vocabulary));
+        for (int i = 0; i < known; ++i) drafted[static_cast<std::size_t>(tokens[static_cast<std::size_t>(i)])] = true;
+        // Without 4 bits the copy of the target's head has 8, so its logits are near those of the target.
+        const bool copied = files.has("lm_head.weight") ? false : !in_4_bits;
+        for (std::size_t token = 0; token < drafted.size(); ++token) {
+          if (!drafted[token]) {
+            ASSERT_EQ(logits[token], -std::numeric_limits<float>::infinity()) << draft << " " << token;
+          } else if (copied) {
+            ASSERT_NEAR(logits[token], expected[token], 0.2) << draft << " " << token;
+          } else {
+            ASSERT_EQ(logits[token], expected[token]) << draft << " " << token;
+          }
+        }
+      }
     }
   }
 }

@@ -212,6 +212,35 @@ TEST(Quantize, QuantizedWeightsAreNotQuantizedAgainUnlessTheyShall) {
   EXPECT_NO_THROW(load_model(Checkpoint(file), options));
 }
 
+TEST(Head, OfTheFirstTokensGivesTheirLogitsOfTheWholeHeadAndNoOthers) {
+  const auto models = source_dir / "fixtures" / "models";
+  // An embedding that is the head, a head of its own, and logits that are capped.
+  for (const auto& folder : {models / "tale-small", tale_target, models / "tale-gemma"}) {
+    for (const Quantization quantize : {Quantization::none, Quantization::q4}) {
+      const Checkpoint files(folder);
+      LoadOptions options(best_kernels(), quantize);
+      const auto whole = load_model(files, options);
+      const int vocabulary = whole->vocabulary();
+      const std::vector<Token> text = some_text(20, vocabulary);
+      const std::vector<float> expected = read(*whole, text, {}).logits;
+      const std::uint64_t need = model_need(files, options).total(0);
+      for (const int tokens : {1, 100, vocabulary - 1, vocabulary, vocabulary + 5}) {
+        options.head_tokens = tokens;
+        const auto model = load_model(files, options);
+        ASSERT_EQ(model->vocabulary(), vocabulary);
+        const std::vector<float> logits = read(*model, text, {}).logits;
+        ASSERT_EQ(logits.size(), expected.size());
+        for (std::size_t i = 0; i < logits.size(); ++i) {
+          const bool known = static_cast<int>(i % static_cast<std::size_t>(vocabulary)) < tokens;
+          ASSERT_EQ(logits[i], known ? expected[i] : -std::numeric_limits<float>::infinity())
+              << folder << " " << tokens << " " << i;
+        }
+        ASSERT_TRUE(tokens < vocabulary || model_need(files, options).total(0) == need) << folder;
+      }
+    }
+  }
+}
+
 TEST(Layers, TheFirstOfAModelAreThoseOfTheWholeModel) {
   const auto whole = load_model(Checkpoint(tale_target), best_kernels());
   LoadOptions options = best_kernels();

@@ -95,7 +95,9 @@ TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
                                    "eagle3:" + fixture("models/tale-eagle3"), "model:" + fixture("models/tale-small"),
                                    "mtp:" + fixture("models/tale-mtp"), std::string("self"),
                                    "dflash:" + fixture("models/tale-dflash") + "?q4=1",
+                                   "dflash:" + fixture("models/tale-dflash") + "?head=512",
                                    "model:" + fixture("models/tale-small") + "?q4=1",
+                                   "model:" + fixture("models/tale-small") + "?head=512",
                                    std::string("perfect")}) {
     for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) {
       expect_the_formula_holds(target, draft, kv, 900, 930, false);
