@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The embedding and the LM head of a draft that reads the target's features: its own where the checkpoint has them,
-// else the target's. A draft that is loaded in 4 bits has a copy of the target's head in 4 bits; one that is loaded with
-// a head of some tokens only has a copy of these rows, in 8 bits or in 4. A draft may know only a part of the target's
-// vocabulary; it never proposes the others.
+// else the target's. A draft that is loaded in 4 bits has a copy of the target's head in 4 bits; one that is loaded
+// with a head of some tokens only has a copy of these rows, in 8 bits or in 4. A draft may know only a part of the
+// target's vocabulary; it never proposes the others.
 #pragma once
 
 #include <cstdint>
