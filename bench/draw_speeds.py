@@ -17,7 +17,7 @@ from pathlib import Path
 from measured import Problem
 
 WIDTH = 820
-PROGRAM_AT, DRAFT_AT, BARS_AT, BARS_END = 16, 130, 220, 560
+PROGRAM_AT, DRAFT_AT, BARS_AT, BARS_END = 16, 125, 230, 560
 ROW, BAR, TITLE, GAP = 22, 14, 40, 10
 COLORS = {"draftproof": "ours", "llama.cpp": "llama", "ik_llama.cpp": "ik"}
 
