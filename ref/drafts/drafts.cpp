@@ -94,7 +94,7 @@ LoadOptions draft_options(const DraftStage& stage, const LoadOptions& load_optio
 /// The copy of the target's LM head that a draft has by `q4` or `head`.
 void add_head_copy(const Checkpoint& files, const TransformerConfig& config, const LoadOptions& options,
                    MemoryNeed& need) {
-  const std::optional<Format> format = DraftTables::copy_format(options, config.hidden);
+  const std::optional<Format> format = DraftTables::copy_format(options, config.vocabulary, config.hidden);
   if (!format || files.has("lm_head.weight")) return;
   need.weights[traits(*format).name] +=
       options.kernels.packed_bytes(*format, tokens_of_head(options, config.vocabulary), config.hidden);

@@ -98,14 +98,15 @@ DraftTables::DraftTables(const WeightLoader& from, const std::string& prefix, co
                 ", and the target's does not fit: its hidden_size is " + std::to_string(target.hidden()) +
                 ", the draft's " + std::to_string(shape.hidden));
   }
-  const std::optional<Format> copied = copy_format(from.options, shape.hidden);
+  const std::optional<Format> copied = copy_format(from.options, shape.draft_vocabulary, shape.hidden);
   if (!own_head_ && copied) copy_head(*copied);
 }
 
-std::optional<Format> DraftTables::copy_format(const LoadOptions& options, int hidden) {
+std::optional<Format> DraftTables::copy_format(const LoadOptions& options, int draft_vocabulary, int hidden) {
   const Format format = options.requantize ? Format::q4_0 : Format::q8_0;
-  if (hidden % traits(format).block_inputs != 0) return {};
-  return options.requantize || options.head_tokens > 0 ? std::optional(format) : std::nullopt;
+  const bool part = tokens_of_head(options, draft_vocabulary) < draft_vocabulary;
+  if (hidden % traits(format).block_inputs != 0 || (!options.requantize && !part)) return {};
+  return format;
 }
 
 void DraftTables::copy_head(Format format) {

@@ -45,8 +45,8 @@ class DraftTables {
 
   bool own_embedding() const noexcept { return own_embedding_; }
 
-  /// The format of a copy of the target's head, when these options ask for one and the format allows its width.
-  static std::optional<Format> copy_format(const LoadOptions& options, int hidden);
+  /// The format of a copy of the target's head, or of its part, when these options ask for one and its width allows it.
+  static std::optional<Format> copy_format(const LoadOptions& options, int draft_vocabulary, int hidden);
 
   /// rows [tokens][hidden] = the embeddings of the target's tokens
   void embed(std::span<const Token> tokens, float* rows) const;

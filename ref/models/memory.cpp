@@ -113,13 +113,13 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
     return std::ranges::none_of(config.unused, [&](const std::string& prefix) { return name.starts_with(prefix); });
   });
   // Where the embedding is the head, a head of some tokens only is a copy of their rows.
+  const int head_tokens = tokens_of_head(options, config.vocabulary);
   const char* const embedding = "model.embed_tokens.weight";
-  const bool tied = !files.has("lm_head.weight") || files.same("lm_head.weight", embedding);
-  if (options.head_tokens > 0 && options.head_tokens < config.vocabulary && tied && files.has(embedding) &&
-      !is_eagle3(files.config())) {
+  if (head_tokens < config.vocabulary && files.has(embedding) && !is_eagle3(files.config()) &&
+      (!files.has("lm_head.weight") || files.same("lm_head.weight", embedding))) {
     const std::optional<Format> stored = files.tensors().at(embedding).format;
     const Format format = packed_format(stored.value_or(Format::f32), config.hidden, options, true);
-    need.weights[traits(format).name] += options.kernels.packed_bytes(format, options.head_tokens, config.hidden);
+    need.weights[traits(format).name] += options.kernels.packed_bytes(format, head_tokens, config.hidden);
   }
   return need;
 }

@@ -299,8 +299,9 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
         ASSERT_EQ(difference(trace, plain[greedy]), "") << table << " is of another class";
       }
       const Trace& expected = plain[greedy];
-      for (const std::string& draft : {dflash(), dflash() + "?q4=1", eagle3(), eagle3() + "?q4=1,tree=8,head=500",
-                                       small_model(), small_model() + "?q4=1,head=700", std::string("always-reject"),
+      for (const std::string& draft : {dflash(), dflash() + "?q4=1", dflash() + "?head=500", eagle3(),
+                                       eagle3() + "?q4=1,tree=8", small_model(), small_model() + "?q4=1",
+                                       small_model() + "?head=700", std::string("always-reject"),
                                        std::string("perfect"), std::string("tree-test")}) {
         for (const int threads : {1, 2}) {
           for (const Verification verification : {Verification::batched, Verification::serial}) {
