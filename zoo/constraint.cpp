@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "zoo/constraint.h"
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace draftproof::zoo {
 namespace {
 
 class Sums final : public Constraint {
  public:
-  Sums(int vocabulary, int length) : vocabulary_(vocabulary), length_(length) {}
+  Sums(int vocabulary, int length, std::vector<Token> stops)
+      : vocabulary_(vocabulary), length_(length), stops_(std::move(stops)) {}
   std::unique_ptr<ConstraintReader> reader() const override { return std::make_unique<Reader>(*this); }
 
  private:
@@ -25,20 +28,25 @@ class Sums final : public Constraint {
     }
     const TokenSet& allowed(std::span<const Token> output) override {
       set_.clear();
-      if (!possible(output) || complete(output)) return set_;
+      if (!possible(output) || complete(output) || stopped(output)) return set_;
       for (Token token = 0; token < sums_.vocabulary_; ++token) {
         if (follows(output, token)) set_.add(token);
       }
       return set_;
     }
     bool complete(std::span<const Token> output) override {
-      return static_cast<int>(output.size()) == sums_.length_ && possible(output);
+      return static_cast<int>(output.size()) == sums_.length_ && possible(output) && !stopped(output);
     }
 
    private:
-    static bool follows(std::span<const Token> output, Token token) {
+    bool stops(Token token) const { return std::ranges::find(sums_.stops_, token) != sums_.stops_.end(); }
+    bool stopped(std::span<const Token> output) const { return !output.empty() && stops(output.back()); }
+    bool follows(std::span<const Token> output, Token token) const {
+      if (stopped(output)) return false;
+      const int sum = std::accumulate(output.begin(), output.end(), 0);
+      if (stops(token)) return sum % 2 != 0;
       if (!output.empty() && output.back() == 4) return token == 2;
-      return (std::accumulate(output.begin(), output.end(), token)) % 3 != 0;
+      return (sum + token) % 3 != 0;
     }
 
     const Sums& sums_;
@@ -47,12 +55,13 @@ class Sums final : public Constraint {
 
   int vocabulary_;
   int length_;
+  std::vector<Token> stops_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Constraint> zoo_constraint(int vocabulary, int length) {
-  return std::make_shared<Sums>(vocabulary, length);
+std::shared_ptr<const Constraint> zoo_constraint(int vocabulary, int length, std::vector<Token> stops) {
+  return std::make_shared<Sums>(vocabulary, length, std::move(stops));
 }
 
 }  // namespace draftproof::zoo

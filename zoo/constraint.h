@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 // A constraint of outputs for the vocabularies of the zoo. It leaves choices, none (after token 4 only token 2 may
-// follow), and ends texts inside of rounds.
+// follow), ends texts inside of rounds, and lets stop tokens end others that might go on.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "ref/acceptance/constraint.h"
 
 namespace draftproof::zoo {
 
 /// Of the tokens 0 to `vocabulary` - 1, those t may follow for which t plus the sum of the output is no multiple of
-/// three. An output of `length` tokens is complete.
-std::shared_ptr<const Constraint> zoo_constraint(int vocabulary, int length);
+/// three. An output of `length` tokens is complete. `stops`: the stop tokens of the request; one may follow an output of
+/// an odd sum, which ends with it, and nowhere else.
+std::shared_ptr<const Constraint> zoo_constraint(int vocabulary, int length, std::vector<Token> stops = {});
 
 }  // namespace draftproof::zoo

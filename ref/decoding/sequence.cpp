@@ -58,11 +58,15 @@ std::vector<Token> constrained_of(const Request& request, std::span<const Token>
 /// The distributions of one verification pass, read from its logits when the rule asks for them.
 class VerifiedRows final : public TargetRows {
  public:
-  /// `digests`, `rows`: what the round shall record of every row.
+  using EndsWith = std::function<bool(std::span<const Token> drafted)>;
+
+  /// `ends_with`: whether the text ends with the last of these draft tokens. `digests`, `rows`: what the round shall
+  /// record of every row.
   VerifiedRows(const SegmentOutput& output, int vocabulary, const Request& request, std::span<const Token> committed,
-               ConstraintReader* constraint, Round& round, SequenceScratch& scratch, bool digests, bool rows)
+               ConstraintReader* constraint, EndsWith ends_with, Round& round, SequenceScratch& scratch, bool digests,
+               bool rows)
       : output_(output), vocabulary_(vocabulary), request_(request), committed_(committed), constraint_(constraint),
-        round_(round), scratch_(scratch), digests_(digests), rows_(rows) {}
+        ends_with_(std::move(ends_with)), round_(round), scratch_(scratch), digests_(digests), rows_(rows) {}
 
   const Distribution& row(int row) override {
     REQUIRE(row >= last_row_ && row <= round_.proposal.size(), "a rule reads rows in ascending order");
@@ -80,11 +84,12 @@ class VerifiedRows final : public TargetRows {
   }
 
  private:
-  /// What masks the row. No token is needed of one after a complete output, or after a draft token that is not allowed.
+  /// What masks the row. No token is needed of one behind the end of the text, or after a draft token that is not
+  /// allowed; the constraint has nothing to say about them.
   const TokenSet* allowed() {
-    if (constraint_ == nullptr) return nullptr;
+    if (constraint_ == nullptr || ends_with_(drafted_)) return nullptr;
     const std::vector<Token> output = constrained_of(request_, committed_, drafted_);
-    if (!constraint_->possible(output) || constraint_->complete(output)) return nullptr;
+    if (!constraint_->possible(output)) return nullptr;
     return &constraint_->allowed(output);
   }
 
@@ -93,6 +98,7 @@ class VerifiedRows final : public TargetRows {
   const Request& request_;
   std::span<const Token> committed_;
   ConstraintReader* constraint_;
+  EndsWith ends_with_;
   Round& round_;
   SequenceScratch& scratch_;
   bool digests_;
@@ -308,35 +314,45 @@ void Sequence::begin_round(SequenceScratch& scratch) {
   }
 }
 
+/// Whether the text ends with the last of these tokens behind it, however the rounds before are cut: with a stop token,
+/// by the stop condition, or where nothing may follow by the constraint. Everything that looks for the end asks here.
+/// (The budget ends no text inside of a proposal: a round has fewer draft tokens than tokens are left.)
+bool Sequence::ends_with(std::span<const Token> more) {
+  const Request& request = trace_.request;
+  if (!more.empty() && request.stops_at(more.back())) return true;
+  if (!more.empty() && with_.stop != nullptr) {
+    std::vector<Token> output(text_.begin() + std::ssize(request.prompt), text_.end());
+    output.insert(output.end(), more.begin(), more.end());
+    if (with_.stop->ends(output)) return true;
+  }
+  return constraint_ && constraint_->complete(constrained_of(request, text_, more));
+}
+
 /// Removes what cannot be accepted: what is below a draft token that ends the text or is not allowed, and such a draft
 /// token itself when it was not drawn. (To drop a drawn one for its value would change the distribution.)
 void Sequence::prune(Proposal& proposal) {
-  std::vector<Token> drafted;
+  std::vector<Token> path;
   proposal.prune([&](int node) {
-    const Token token = proposal.tokens[node];
-    if (trace_.request.stops_at(token)) return Proposal::Kept::alone;
-    if (!constraint_) return Proposal::Kept::whole;
-    drafted.clear();
-    for (const int one : proposal.path_to(proposal.parent(node))) drafted.push_back(proposal.tokens[one]);
-    std::vector<Token> path = constrained_of(trace_.request, text_, drafted);
-    if (!constraint_->allowed(path).has(token)) {
-      return proposal.drawn_from[node].is_point() ? Proposal::Kept::nothing : Proposal::Kept::alone;
+    path.clear();
+    for (const int one : proposal.path_to(node)) path.push_back(proposal.tokens[one]);
+    if (constraint_) {
+      const auto before = std::span(path).first(path.size() - 1);
+      if (!constraint_->allowed(constrained_of(trace_.request, text_, before)).has(path.back())) {
+        return proposal.drawn_from[node].is_point() ? Proposal::Kept::nothing : Proposal::Kept::alone;
+      }
     }
-    path.push_back(token);
-    return constraint_->complete(path) ? Proposal::Kept::alone : Proposal::Kept::whole;
+    return ends_with(path) ? Proposal::Kept::alone : Proposal::Kept::whole;
   });
 }
 
-/// Appends to a chain the draft tokens that the constraint leaves no choice about.
+/// Appends to a chain the draft tokens that the constraint leaves no choice about, up to the end of the text.
 void Sequence::jump_ahead(Proposal& proposal) {
   if (!constraint_ || !proposal.is_chain()) return;
-  std::vector<Token> path = constrained_of(trace_.request, text_, proposal.tokens);
-  while (proposal.size() < rows_next() - 1 && !constraint_->complete(path)) {
-    if (!proposal.tokens.empty() && trace_.request.stops_at(proposal.tokens.back())) return;
-    const std::optional<Token> only = constraint_->allowed(path).only();
+  while (proposal.size() < rows_next() - 1 && !ends_with(proposal.tokens)) {
+    const std::optional<Token> only =
+        constraint_->allowed(constrained_of(trace_.request, text_, proposal.tokens)).only();
     if (!only) return;
     proposal.force(*only);
-    path.push_back(*only);
   }
 }
 
@@ -411,8 +427,10 @@ std::optional<ObserveJob> Sequence::absorb(const SegmentOutput& output, double s
 /// Sets the verdict and what follows from it.
 void Sequence::judge(const SegmentOutput& output, SequenceScratch& scratch) {
   const int vocabulary = with_.target.vocabulary();
-  VerifiedRows rows(output, vocabulary, trace_.request, text_, constraint_.get(), round_, scratch,
-                    callback_.rows || digests(), callback_.rows);
+  VerifiedRows rows(
+      output, vocabulary, trace_.request, text_, constraint_.get(),
+      [this](std::span<const Token> drafted) { return ends_with(drafted); }, round_, scratch,
+      callback_.rows || digests(), callback_.rows);
   round_.verdict =
       with_.rule.judge(round_.proposal, rows, trace_.request.sequence, round_.position, with_.random);
   REQUIRE(round_.proposal.depth(round_.verdict.last) + 1 == round_.verdict.accepted,
@@ -449,26 +467,17 @@ void Sequence::redecode(SequenceScratch& scratch) {
   depths_.clear();
 }
 
-/// Whether nothing may follow the output with these tokens.
-bool Sequence::completes(std::span<const Token> emitted) {
-  return constraint_->complete(constrained_of(trace_.request, text_, emitted));
-}
-
 /// Sets the emitted tokens: the accepted draft tokens and the target's token, cut after the first that ends the text.
 void Sequence::emit() {
   std::vector<Token>& emitted = round_.emitted;
   for (const int node : round_.proposal.path_to(round_.verdict.last)) emitted.push_back(round_.proposal.tokens[node]);
   emitted.push_back(round_.verdict.next);
   next_ = Next::go_on;
-  for (auto token = emitted.begin(); token != emitted.end(); ++token) {
-    trace_.output.push_back(*token);
-    if (with_.stop != nullptr && with_.stop->ends(trace_.output)) next_ = Next::stop;
-    if (constraint_ && completes(std::span(emitted.begin(), token + 1))) next_ = Next::stop;
-    if (next_ == Next::go_on && !trace_.request.stops_at(*token)) continue;
-    emitted.erase(token + 1, emitted.end());
-    break;
+  for (std::size_t size = 1; size <= emitted.size() && next_ == Next::go_on; ++size) {
+    if (!ends_with(std::span(emitted).first(size))) continue;
+    emitted.resize(size);
+    next_ = Next::stop;
   }
-  trace_.output.resize(text_.size() - trace_.request.prompt.size());
 }
 
 void Sequence::commit(const ObserveJob& observed, double seconds, SequenceScratch& scratch) {
@@ -536,7 +545,6 @@ void Sequence::fail(std::exception_ptr error) noexcept {
   next_ = Next::go_on;
   builder_.reset();
   transaction_.reset();
-  trace_.output.resize(text_.size() - trace_.request.prompt.size());
 }
 
 /// Adds to the times of a draft alone; those of several they have taken themselves.

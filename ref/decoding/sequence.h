@@ -133,7 +133,7 @@ class Sequence {
   void prune(Proposal& proposal);
   void jump_ahead(Proposal& proposal);
   void judge(const SegmentOutput& output, SequenceScratch& scratch);
-  bool completes(std::span<const Token> emitted);
+  bool ends_with(std::span<const Token> more);
   void emit();
   void redecode(SequenceScratch& scratch);
   void record();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "oracle/plain/plain.h"
+#include "ref/decoding/scheduler.h"
 #include "tests/decoding/support.h"
 #include "zoo/constraint.h"
 
@@ -93,6 +94,83 @@ TEST(Constraint, WhatADraftNamesAndIsNotAllowedIsNotVerified) {
     }
   }
   EXPECT_GT(cut, 20);
+}
+
+TEST(Constraint, ADraftThatForeseesAnOptionalEndChangesNothing) {
+  const auto target = make_hash_model({.vocabulary = vocabulary, .levels = 3, .seed = 6});
+  int ended = 0, foreseen = 0;
+  for (const Rule* const rule : {&matching, &rejection}) {
+    for (const float temperature : {0.0F, 1.0F}) {
+      for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+        Asked request = asked({1, 2, 3, 1}, 12, 5, {.temperature = temperature}, {0, 3});
+        request.prompt.back() = static_cast<Token>(seed) % vocabulary;
+        request.constraint = zoo::zoo_constraint(vocabulary, 9, request.stops);
+        PhiloxSource plain_random(seed);
+        const PlainRun plain = draftproof::plain(*target, request, plain_random);
+        std::vector<Token> truth = request.prompt;
+        truth.insert(truth.end(), plain.output.begin(), plain.output.end());
+        for (const NamedScript& script : all_scripts()) {
+          KnowingDraft draft(script.script, truth, vocabulary, 0, 5);
+          PhiloxSource random(seed);
+          Decoder decoder(*target, draft, *rule, random, request, request, Recording::digests);
+          ASSERT_NO_THROW(decoder.run()) << script.name;
+          const Trace& trace = decoder.trace();
+          const Round& last = trace.rounds.back();
+          foreseen += trace.finish == Finish::stop && last.accepted == std::ssize(last.emitted);
+          if (rule == &rejection && temperature > 0) continue;  // another text of the same distribution
+          ASSERT_EQ(trace.output, plain.output) << script.name;
+          ASSERT_EQ(trace.finish, plain.finish) << script.name;
+        }
+        ended += plain.finish == Finish::stop && request.stops_at(plain.output.back());
+      }
+    }
+  }
+  EXPECT_GT(ended, 10);
+  EXPECT_GT(foreseen, 20);
+}
+
+TEST(Constraint, NothingIsDraftedBehindTheEndOfATextWhateverEndsIt) {
+  class EndsBefore final : public StopCondition {
+   public:
+    explicit EndsBefore(std::size_t tokens) : tokens_(tokens) {}
+    bool ends(std::span<const Token> output) override { return output.size() >= tokens_; }
+
+   private:
+    std::size_t tokens_;
+  };
+  const auto target = make_hash_model({.vocabulary = vocabulary, .levels = 3, .seed = 6});
+  const Script accept_all = reject_at(100);
+  const auto drafted_in_the_last_round = [&](Asked request, StopCondition* stop) {
+    PhiloxSource plain_random(4);
+    std::vector<Token> truth = request.prompt;
+    const std::vector<Token> plain = draftproof::plain(*target, request, plain_random).output;
+    truth.insert(truth.end(), plain.begin(), plain.end());
+    truth.resize(64, 1);
+    KnowingDraft draft(accept_all, truth, vocabulary, 0, 8);
+    PhiloxSource random(4);
+    Sequence sequence({*target, draft, matching, random, nullptr, stop}, request, request, Recording::digests);
+    Scheduler scheduler(*target);
+    scheduler.add(sequence);
+    while (scheduler.step()) {
+    }
+    const Trace& trace = sequence.trace();
+    EXPECT_EQ(sequence.error(), nullptr);
+    EXPECT_LE(trace.rounds.back().proposal.size(), std::ssize(trace.rounds.back().emitted));
+    return trace.rounds.back().proposal.size();
+  };
+  const Asked free = asked({1, 2, 3, 1}, 12, 8);
+  Asked constrained = free;
+  constrained.constraint = std::make_shared<Echo>(3);
+  EXPECT_EQ(drafted_in_the_last_round(constrained, nullptr), 3);
+  EndsBefore third(3);
+  EXPECT_EQ(drafted_in_the_last_round(free, &third), 3);
+  PhiloxSource plain_random(4);
+  Asked stopped = free;
+  stopped.stops = {draftproof::plain(*target, free, plain_random).output[2]};
+  EXPECT_LE(drafted_in_the_last_round(stopped, nullptr), 3);
+  Asked short_text = free;
+  short_text.max_new_tokens = 3;
+  EXPECT_EQ(drafted_in_the_last_round(short_text, nullptr), 2);
 }
 
 TEST(Constraint, ATextThatIsContinuedKeepsToTheConstraintOfItsWholeOutput) {
