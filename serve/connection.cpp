@@ -9,10 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <thread>
-
-#include "ref/base/require.h"
+#include <utility>
 
 namespace draftproof::serve {
 namespace {
@@ -44,48 +41,66 @@ void read_address(const sockaddr_storage& from, std::string& address, int& port)
   address = text;
 }
 
+constexpr std::size_t piece = 16384;  // bytes that are received at a time
+
 }  // namespace
 
 Connection::Connection(int file, const ConnectionLimits& limits) : file_(file), limits_(limits) {}
 
 Connection::~Connection() { ::close(file_); }
 
-void Connection::discard_rest() {
-  shutdown(file_, SHUT_WR);
-  const auto until = Clock::now() + 2s;
-  for (std::size_t left = std::size_t{64} << 20; left > 0;) {
-    const auto patience = std::chrono::duration_cast<milliseconds>(until - Clock::now());
-    if (wait_for(file_, POLLIN, patience) == 0) return;
-    const ssize_t size = recv(file_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-    if (size <= 0) return;
-    left -= std::min(left, static_cast<std::size_t>(size));
-  }
-}
-
 bool Connection::closed() const {
   return (wait_for(file_, POLLRDHUP, 0ms) & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-bool Connection::wait_for_request() const {
-  return begin_ < end_ || wait_for(file_, POLLIN, limits_.idle_patience) != 0;
+std::string Connection::client() const {
+  std::string address;
+  int port = 0;
+  get_remote_ip_and_port(address, port);
+  return address;
 }
 
-void Connection::begin_head() {
-  left_ = limits_.head_max;
-  patience_ = limits_.head_patience;
-  until_ = Clock::now() + limits_.head_patience;
+bool Connection::receive() {
+  received_.erase(0, std::exchange(begin_, 0));
+  const std::size_t before = received_.size();
+  received_.resize(before + piece);
+  const ssize_t size = recv(file_, received_.data() + before, piece, MSG_DONTWAIT);
+  const bool none_yet = size < 0 && (errno == EAGAIN || errno == EINTR);
+  received_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return size > 0 || none_yet;
+}
+
+bool Connection::discard() {
+  received_.clear();
+  begin_ = 0;
+  const bool more = receive();
+  received_ = {};
+  return more;
+}
+
+void Connection::send_now(std::string_view bytes) const {
+  send(file_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void Connection::end_writing() const { shutdown(file_, SHUT_WR); }
+
+void Connection::begin_head(std::size_t size) {
+  left_ = size;
+  over_limit_ = false;
+  timed_out_ = false;
 }
 
 /// The sizes of chunks, and a body that is too long, are read too, up to a point: then the client sees the answer.
 void Connection::begin_body() {
   left_ = 2 * limits_.body_max;
-  patience_ = limits_.read_patience;
   until_ = Clock::now() + limits_.body_patience;
 }
 
 void Connection::abort() const { shutdown(file_, SHUT_RDWR); }
 
-bool Connection::is_readable() const { return begin_ < end_ || wait_for(file_, POLLIN, limits_.read_patience) != 0; }
+bool Connection::is_readable() const {
+  return !received().empty() || wait_for(file_, POLLIN, limits_.read_patience) != 0;
+}
 bool Connection::is_writable() const {
   return (wait_for(file_, POLLOUT, limits_.write_patience) & (POLLERR | POLLHUP)) == 0;
 }
@@ -96,19 +111,17 @@ ssize_t Connection::read(char* to, std::size_t size) {
     over_limit_ = true;
     return 0;
   }
-  if (begin_ == end_) {
+  while (received().empty()) {
     const auto left = std::chrono::duration_cast<milliseconds>(until_ - Clock::now());
-    if (wait_for(file_, POLLIN, std::min(left, patience_)) == 0) {
+    if (wait_for(file_, POLLIN, std::min(left, limits_.read_patience)) == 0) {
       timed_out_ = true;
       return -1;
     }
-    const ssize_t received = recv(file_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-    if (received <= 0) return received;
-    begin_ = 0;
-    end_ = static_cast<std::size_t>(received);
+    if (!receive()) return 0;
   }
-  const std::size_t taken = std::min({size, end_ - begin_, left_});
-  std::memcpy(to, buffer_.data() + begin_, taken);
+  const std::string_view there = received();
+  const std::size_t taken = std::min({size, there.size(), left_});
+  there.copy(to, taken);
   begin_ += taken;
   left_ -= taken;
   return static_cast<ssize_t>(taken);
@@ -133,95 +146,6 @@ void Connection::get_local_ip_and_port(std::string& address, int& port) const {
   sockaddr_storage from{};
   socklen_t size = sizeof(from);
   if (getsockname(file_, reinterpret_cast<sockaddr*>(&from), &size) == 0) read_address(from, address, port);
-}
-
-void HttpServer::run() {
-  listen_after_bind();
-  ran_ = true;
-}
-
-void HttpServer::end() {
-  while (!is_running() && !ran_) std::this_thread::sleep_for(1ms);  // before that, stop() does nothing
-  {
-    std::unique_lock lock(mutex_);
-    ending_ = true;
-    const auto answering = [](const Open* open) { return open->answering; };
-    for (const Open* const open : open_) {
-      if (!open->answering) open->connection.abort();
-    }
-    changed_.wait_for(lock, limits_.stop_patience, [&] { return std::ranges::none_of(open_, answering); });
-    for (const Open* const open : open_) open->connection.abort();
-  }
-  stop();
-}
-
-Connection* HttpServer::find_connection(const httplib::Request& request) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = asked_.find(&request);
-  return found == asked_.end() ? nullptr : &found->second->connection;
-}
-
-Connection& HttpServer::connection_of(const httplib::Request& request) const {
-  Connection* const found = find_connection(request);
-  REQUIRE(found != nullptr, "a request that has a handler came over a connection");
-  return *found;
-}
-
-void HttpServer::begin_answer(const httplib::Request& request) {
-  const std::lock_guard lock(mutex_);
-  asked_.at(&request)->answering = true;
-}
-
-void HttpServer::close_after(const httplib::Request& request, httplib::Response& response) {
-  response.set_header("Connection", "close");
-  const std::lock_guard lock(mutex_);
-  asked_.at(&request)->last = true;
-}
-
-bool HttpServer::process_and_close_socket(socket_t file) {
-  Open open(file, limits_);
-  {
-    const std::lock_guard lock(mutex_);
-    if (ending_) return false;
-    open_.insert(&open);
-  }
-  for (std::size_t left = keep_alive_max_count_; left > 0 && open.connection.wait_for_request(); --left) {
-    if (!serve_request(open, left == 1)) break;
-  }
-  const std::lock_guard lock(mutex_);
-  open_.erase(&open);
-  changed_.notify_all();
-  return true;
-}
-
-/// Returns whether another request may follow.
-bool HttpServer::serve_request(Open& open, bool last) {
-  open.connection.begin_head();
-  const httplib::Request* asked = nullptr;  // stays so when its head was not understood
-  bool closing = false;
-  const bool answered = process_request(open.connection, last, closing, [&](httplib::Request& request) {
-    asked = &request;
-    request.ranges.clear();
-    request.headers.erase("Accept-Encoding");  // compression would take cores from the engine
-    request.headers.erase("Content-Type");     // forms would be parsed, and may have 8 KiB only
-    // Without a length all that comes until the client closes would be the body.
-    if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
-      request.set_header("Content-Length", "0");
-    }
-    open.connection.begin_body();
-    const std::lock_guard lock(mutex_);
-    asked_[&request] = &open;
-  });
-  bool more = asked != nullptr && answered && !closing;
-  {
-    const std::lock_guard lock(mutex_);
-    if (asked != nullptr) asked_.erase(asked);
-    open.answering = false;
-    changed_.notify_all();
-    more = more && !ending_;
-  }
-  if (asked == nullptr || open.last) open.connection.discard_rest();
-  return more && !open.last;
 }
 
 }  // namespace draftproof::serve

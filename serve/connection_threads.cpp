@@ -64,24 +64,26 @@ ConnectionThreads::ConnectionThreads(std::size_t most, std::chrono::milliseconds
   shared_->patience = patience;
 }
 
-void ConnectionThreads::enqueue(std::function<void()> task) {
+bool ConnectionThreads::enqueue(std::function<void()> task) {
   const std::lock_guard lock(shared_->mutex);
   if (!shared_->idle.empty()) {
     Shared::Idle& last = *shared_->idle.back();
     shared_->idle.pop_back();
     last.task = std::move(task);
     last.woken.notify_one();
-    return;
+    return true;
   }
   if (shared_->threads < shared_->most) {
     try {
       std::thread([shared = shared_, task] { shared->work(task); }).detach();
-      ++shared_->threads;
-      return;
-    } catch (const std::system_error&) {  // the system has no thread now; the next one that begins takes the task too
+    } catch (const std::system_error&) {
+      return false;
     }
+    ++shared_->threads;
+    return true;
   }
   shared_->tasks.push_back(std::move(task));
+  return true;
 }
 
 void ConnectionThreads::shutdown() {
@@ -94,6 +96,11 @@ void ConnectionThreads::shutdown() {
 std::size_t ConnectionThreads::threads() const {
   const std::lock_guard lock(shared_->mutex);
   return shared_->threads;
+}
+
+std::size_t ConnectionThreads::queued() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->tasks.size();
 }
 
 }  // namespace draftproof::serve

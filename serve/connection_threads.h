@@ -3,8 +3,6 @@
 // keeps memory that it has freed: what comes goes to the thread that was busy last, and one that is not needed ends.
 #pragma once
 
-#include <httplib.h>
-
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -12,18 +10,21 @@
 
 namespace draftproof::serve {
 
-class ConnectionThreads final : public httplib::TaskQueue {
+class ConnectionThreads {
  public:
   /// At most `most` threads, at least 1; further tasks wait for one. A thread without a task ends after `patience`.
   explicit ConnectionThreads(std::size_t most, std::chrono::milliseconds patience = std::chrono::seconds(10));
 
-  /// Thread-safe. Where the system gives no more threads, the task waits for one of those that are there, or that begin
-  /// with a later task.
-  void enqueue(std::function<void()> task) override;
+  // Thread-safe.
+
+  /// Returns whether the task will run; it will not where the system does not give the thread that it needs.
+  [[nodiscard]] bool enqueue(std::function<void()> task);
   /// Runs what was enqueued, and returns when all threads have ended. Nothing is enqueued any more.
-  void shutdown() override;
+  void shutdown();
 
   std::size_t threads() const;
+  /// Tasks that wait, because there are as many threads as there may be and all are busy.
+  std::size_t queued() const;
 
  private:
   struct Shared;  // with the threads, the last of which may end after this object

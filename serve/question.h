@@ -23,7 +23,7 @@ namespace draftproof::serve {
 /// What questions and answers need to know of the model that is served.
 struct ServedModel {
   std::string name;
-  std::string draft;        // as it is named on the command line
+  std::string draft;        // its name, which anyone may know: without the folders of this machine
   std::string fingerprint;  // of what can change a bit of an answer: the numerics class
   const Tokenizer* tokenizer = nullptr;  // nullptr: prompts are token ids, and answers have no text
   const ChatTemplate* chat = nullptr;    // nullptr: no chats

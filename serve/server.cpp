@@ -3,19 +3,17 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <strings.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "ref/base/error.h"
-#include "serve/connection.h"
-#include "serve/connection_threads.h"
+#include "serve/browser_rules.h"
+#include "serve/http_server.h"
 #include "serve/page.h"
 #include "serve/teller.h"
 
@@ -42,17 +40,6 @@ bool is_request_id(const std::string& id) {
   return !id.empty() && id.size() <= 128 && std::ranges::all_of(id, [](char c) { return c > ' ' && c < 127; });
 }
 
-/// (cpp-httplib's own would let two servers take the same port.)
-void set_socket_options_of(int file) {
-  const auto set = [&](int level, int option, int value) { setsockopt(file, level, option, &value, sizeof(value)); };
-  set(SOL_SOCKET, SO_REUSEADDR, 1);
-  // A peer that has vanished without a word is noticed after half a minute.
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, 15);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
-  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-}
-
 /// An answer that is being told to a client.
 struct Telling {
   Telling(Question asked, const ServedModel& model, std::string request_id, const httplib::Request& request,
@@ -75,16 +62,14 @@ struct Telling {
 class Server::Http {
  public:
   Http(Service& service, const ServedModel& model, const Metrics& metrics, const Log& log, ServerOptions options)
-      : service_(service), model_(model), metrics_(metrics), log_(log), options_(std::move(options)) {
-    const auto threads = static_cast<std::size_t>(options_.connections);
-    http_.new_task_queue = [threads] { return new ConnectionThreads(threads); };
+      : service_(service), model_(model), metrics_(metrics), log_(log), options_(std::move(options)),
+        http_(limits, static_cast<std::size_t>(options_.connections),
+              [this](const Connection& connection, int status, std::string_view why) {
+                log_.write("request", {{"client", connection.client()}, {"status", status}, {"why", std::string(why)}});
+                return error_json(std::string(why), status < 500 ? "invalid_request_error" : "server_error");
+              }) {
+    require_origins(options_.cors);
     http_.set_payload_max_length(limits.body_max);
-    http_.set_keep_alive_max_count(1000);
-    http_.set_tcp_nodelay(true);
-    http_.set_socket_options([this](int file) {
-      set_socket_options_of(file);
-      listening_ = file;
-    });
     http_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
       return admit(request, response);
     });
@@ -101,21 +86,21 @@ class Server::Http {
     add_routes();
   }
 
-  int bind() {
-    const int port = options_.port == 0 ? http_.bind_to_any_port(options_.host)
-                     : http_.bind_to_port(options_.host, options_.port) ? options_.port
-                                                                        : -1;
-    if (port <= 0) {
-      throw Error(fmt::format("cannot listen on {} port {}; choose another --port, or stop what uses it",
-                              options_.host, options_.port));
-    }
-    // cpp-httplib lets five connections wait to be taken; further ones would have to try again after a second or more.
-    ::listen(listening_, SOMAXCONN);
+  int start() {
+    const ListeningSocket& socket = http_.listen_on(options_.host, options_.port);
+    on_loopback_ = socket.on_loopback();
+    const int port = socket.port();
+    thread_ = std::thread([this] { http_.run(); });
     return port;
   }
 
-  void listen() { http_.run(); }
-  void stop() { http_.end(); }
+  bool on_loopback() const { return on_loopback_; }
+
+  void stop() {
+    if (!thread_.joinable()) return;
+    http_.end();
+    thread_.join();
+  }
 
  private:
   using Request = httplib::Request;
@@ -136,7 +121,6 @@ class Server::Http {
       case 404: return "there is no such path; POST to /v1/chat/completions or /v1/completions";
       case 408: return "the request took too long to arrive";
       case 413: return fmt::format("the request is longer than {} MiB", limits.body_max >> 20);
-      case 414: return "the path is too long";
       default: return "the request is not HTTP that this server understands";
     }
   }
@@ -148,7 +132,7 @@ class Server::Http {
     if (connection != nullptr && connection->over_limit()) status = 413;
     if (connection != nullptr && connection->timed_out()) status = 408;
     fail(response, status, sentence_of(status));
-    if (connection != nullptr && status != 404) http_.close_after(request, response);
+    if (connection != nullptr && status != 404) http_.close_after(request);
     log_request(request, response);
   }
 
@@ -161,6 +145,7 @@ class Server::Http {
     };
     http_.Get("/", route(&Http::get_page));
     http_.Get("/v1/models", route(&Http::get_models));
+    http_.Get("/v1/models/(.+)", route(&Http::get_model));
     http_.Get("/health", route(&Http::get_health));
     http_.Get("/metrics", route(&Http::get_metrics));
     http_.Post("/tokenize", route(&Http::tokenize));
@@ -181,18 +166,6 @@ class Server::Http {
     return false;
   }
 
-  /// Whether it is certain where the request ends.
-  static bool has_sound_length(const Request& request) {
-    const std::size_t lengths = request.get_header_value_count("Content-Length");
-    const std::string length = request.get_header_value("Content-Length");
-    if (!request.has_header("Transfer-Encoding")) {
-      const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-      return lengths == 1 && !length.empty() && std::ranges::all_of(length, is_digit);
-    }
-    return lengths == 0 && request.get_header_value_count("Transfer-Encoding") == 1 &&
-           strcasecmp(request.get_header_value("Transfer-Encoding").c_str(), "chunked") == 0;
-  }
-
   /// `digits`: of a number, which may have any size.
   static bool is_too_long(const std::string& digits) {
     const std::size_t first = std::min(digits.find_first_not_of('0'), digits.size());
@@ -201,7 +174,7 @@ class Server::Http {
     return count != most.size() ? count > most.size() : digits.compare(first, count, most) > 0;
   }
 
-  /// Names the request, and refuses one whose body cannot be read, or that has no key.
+  /// Names the request, and refuses one that may not be answered, or whose body cannot be read.
   httplib::Server::HandlerResponse admit(const Request& request, Response& response) {
     const std::string given = request.get_header_value(request_id_header);
     response.set_header(request_id_header,
@@ -209,13 +182,24 @@ class Server::Http {
     const bool empty = request.get_header_value("Content-Length") == "0";
     const auto refuse = [&](int status, const std::string& message) {
       fail(response, status, message);
-      if (!empty) http_.close_after(request, response);
+      if (!empty) http_.close_after(request);
       log_request(request, response);
       return httplib::Server::HandlerResponse::Handled;
     };
-    if (!has_sound_length(request)) {
-      return refuse(400, "the length of the request is not certain; send one Content-Length, or Transfer-Encoding: "
-                         "chunked");
+    if (is_foreign_host(request)) {
+      return refuse(421, fmt::format("this server answers to the names of its own machine, localhost and 127.0.0.1; "
+                                     "start it with --host {} or with --api-key-file to have it answer others",
+                                     host_name(request.get_header_value("Host"))));
+    }
+    const bool permitted = permit_origin(request, response);
+    if (!permitted && is_cross_site(request)) {
+      return refuse(403, "pages of " + request.get_header_value("Origin") +
+                             " may not ask this server; start it with --cors ORIGIN to permit that");
+    }
+    if (permitted && request.has_header("Access-Control-Request-Method")) {  // asks what it may ask
+      log_request(request, response);
+      response.status = 200;
+      return httplib::Server::HandlerResponse::Handled;
     }
     if (is_too_long(request.get_header_value("Content-Length"))) return refuse(413, sentence_of(413));
     const std::string coding = request.get_header_value("Content-Encoding");
@@ -223,19 +207,55 @@ class Server::Http {
       return refuse(415, "compressed requests are not read; leave out Content-Encoding: " + coding);
     }
     if (!may_ask(request)) {
+      response.set_header("WWW-Authenticate", "Bearer");
       return refuse(401, "the API key is missing or wrong; send it as \"Authorization: Bearer KEY\"");
     }
     // The bodies of these are not read, and are not to be taken for the next request.
     const bool has_none = request.method == "GET" || request.method == "HEAD" || request.method == "OPTIONS";
-    if (has_none && !empty) http_.close_after(request, response);
+    if (has_none && !empty) http_.close_after(request);
     return httplib::Server::HandlerResponse::Unhandled;
+  }
+
+  /// Whether a page may have led here a name that is not this machine's. A key would stop it too.
+  bool is_foreign_host(const Request& request) const {
+    const std::string host = request.get_header_value("Host");
+    return on_loopback_ && options_.api_keys.empty() && request.path != "/health" && !host.empty() &&
+           !is_loopback(host) && host_name(host) != host_name(options_.host);
+  }
+
+  /// Whether a page of another site asks more than to be shown something.
+  bool is_cross_site(const Request& request) const {
+    const std::string origin = request.get_header_value("Origin");
+    const bool is_question = request.has_header("Access-Control-Request-Method");  // no key comes with it
+    const bool is_guarded = !options_.api_keys.empty() && !is_question;
+    return !origin.empty() && !is_guarded && request.method != "GET" && request.method != "HEAD" &&
+           !is_same(origin, request.get_header_value("Host"));
+  }
+
+  /// Tells the browser when pages of the request's origin may ask and read. Returns whether they may.
+  bool permit_origin(const Request& request, Response& response) const {
+    const std::string origin = request.get_header_value("Origin");
+    const auto is_permitted = [&](const std::string& one) { return one == "*" || one == origin; };
+    if (!options_.cors.empty()) response.set_header("Vary", "Origin");
+    if (origin.empty() || std::ranges::none_of(options_.cors, is_permitted)) return false;
+    response.set_header("Access-Control-Allow-Origin", origin);
+    response.set_header("Access-Control-Expose-Headers", request_id_header);
+    if (!request.has_header("Access-Control-Request-Method")) return true;
+    response.set_header("Access-Control-Allow-Methods", "GET, POST");
+    response.set_header("Access-Control-Max-Age", "600");
+    if (request.has_header("Access-Control-Request-Headers")) {
+      response.set_header("Access-Control-Allow-Headers", request.get_header_value("Access-Control-Request-Headers"));
+    }
+    return true;
   }
 
   bool may_ask(const Request& request) const {
     const bool open = request.path == "/" || request.path == "/health" || request.path == "/metrics";
     if (open || options_.api_keys.empty()) return true;
+    constexpr std::string_view scheme = "Bearer ";
     const std::string header = request.get_header_value("Authorization");
-    const std::string key = header.starts_with("Bearer ") ? header.substr(7) : "";
+    const bool is_bearer = strncasecmp(header.c_str(), scheme.data(), scheme.size()) == 0;
+    const std::string key = is_bearer ? header.substr(scheme.size()) : "";
     bool known = false;
     for (const std::string& one : options_.api_keys) known = equal_keys(one, key) || known;
     return known;
@@ -257,6 +277,14 @@ class Server::Http {
   }
   void get_models(const Request&, Response& response) {
     response.set_content(models_json(model_), "application/json");
+  }
+  void get_model(const Request& request, Response& response) {
+    const std::string name = request.matches[1];
+    if (name == model_.name) {
+      response.set_content(model_json(model_), "application/json");
+    } else {
+      fail(response, 404, "there is no model " + name + "; this server has " + model_.name);
+    }
   }
   void get_health(const Request&, Response& response) {
     const bool draining = service_.draining();
@@ -394,8 +422,9 @@ class Server::Http {
   const Metrics& metrics_;
   const Log& log_;
   ServerOptions options_;
-  HttpServer http_{limits};
-  int listening_ = -1;
+  HttpServer http_;
+  std::thread thread_;
+  bool on_loopback_ = false;
   std::atomic<std::uint64_t> requests_{0};
   std::string start_ = fmt::format("{:x}", std::chrono::system_clock::now().time_since_epoch().count());
 };
@@ -404,10 +433,10 @@ Server::Server(Service& service, const ServedModel& model, const Metrics& metric
                ServerOptions options)
     : http_(std::make_unique<Http>(service, model, metrics, log, std::move(options))) {}
 
-Server::~Server() = default;
+Server::~Server() { stop(); }
 
-int Server::bind() { return http_->bind(); }
-void Server::listen() { http_->listen(); }
+int Server::start() { return http_->start(); }
+bool Server::on_loopback() const { return http_->on_loopback(); }
 void Server::stop() { http_->stop(); }
 
 }  // namespace draftproof::serve

@@ -2,11 +2,11 @@
 // The HTTP side of a service: cpp-httplib behind one class.
 //
 //     GET  /                        a page for chats
-//     GET  /v1/models               POST /v1/completions   POST /v1/chat/completions
+//     GET  /v1/models[/ID]          POST /v1/completions   POST /v1/chat/completions
 //     POST /tokenize  /detokenize   GET /health            GET /metrics
 //
-// Each connection has a thread, which never holds up the engine or another connection. When a client goes away, its
-// answer is cancelled before the next round. Every request has an id, in its answer's header X-Request-Id and in the
+// Each request has a thread, which never holds up the engine or another connection. When a client goes away, its answer
+// is cancelled before the next round. Every request has an id, in its answer's header X-Request-Id and in the
 // log; one that came with such a header keeps it.
 #pragma once
 
@@ -25,22 +25,23 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                    // 0: any that is free
   std::vector<std::string> api_keys;  // empty: anyone may ask
-  int connections = 64;               // that are served at a time; more wait
+  int connections = 64;               // whose requests are answered at a time; more wait
+  std::vector<std::string> cors;      // origins whose pages may ask and read; "*": all
 };
 
 class Server {
  public:
-  /// Everything outlives the server.
+  /// Everything outlives the server. Throws Error when the options are wrong.
   Server(Service& service, const ServedModel& model, const Metrics& metrics, const Log& log, ServerOptions options);
-  ~Server();
+  ~Server();  // stops
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Takes the port, and returns it. Throws Error when that cannot be done.
-  int bind();
-  /// Serves until stop(); bind() came before.
-  void listen();
-  /// Answers that have begun go on to their ends.
+  /// Takes the port, returns it, and serves in threads of its own. Throws Error when that cannot be done.
+  int start();
+  /// Whether this machine alone can ask; start() came before.
+  bool on_loopback() const;
+  /// Returns when answers that have begun are told to their ends. Does nothing when it was not started.
   void stop();
 
  private:

@@ -27,6 +27,12 @@ Json usage_object(const Usage& usage) {
           {"accepted_tokens", usage.accepted}};
 }
 
+Json model_object(const ServedModel& model) {
+  return {{"id", model.name},        {"object", "model"},  {"created", 0}, {"owned_by", "draftproof"},
+          {"draft", model.draft},    {"max_model_len", model.context},
+          {"numerics", model.fingerprint}, {"chat", model.chat != nullptr}};
+}
+
 /// The raw bytes of a token; of a model without a tokenizer, its id.
 std::string bytes_of(const ServedModel& model, Token token) {
   std::string bytes;
@@ -50,11 +56,9 @@ std::string error_json(const std::string& message, const std::string& type) {
 }
 
 std::string models_json(const ServedModel& model) {
-  const Json one = {{"id", model.name},        {"object", "model"},  {"created", 0}, {"owned_by", "draftproof"},
-                    {"draft", model.draft},    {"max_model_len", model.context},
-                    {"numerics", model.fingerprint}, {"chat", model.chat != nullptr}};
-  return text_of({{"object", "list"}, {"data", Json::array({one})}});
+  return text_of({{"object", "list"}, {"data", Json::array({model_object(model)})}});
 }
+std::string model_json(const ServedModel& model) { return text_of(model_object(model)); }
 
 std::string tokens_json(const std::vector<Token>& tokens) { return text_of({{"tokens", tokens}}); }
 std::string content_json(const std::string& content) { return text_of({{"content", content}}); }

@@ -15,8 +15,9 @@ namespace draftproof::serve {
 
 /// OpenAI's error object. `type`: "invalid_request_error", "server_error", ...
 std::string error_json(const std::string& message, const std::string& type);
-/// The answers of /v1/models, /tokenize and /detokenize.
+/// The answers of /v1/models, /v1/models/ID, /tokenize and /detokenize.
 std::string models_json(const ServedModel& model);
+std::string model_json(const ServedModel& model);
 std::string tokens_json(const std::vector<Token>& tokens);
 std::string content_json(const std::string& content);
 

@@ -37,6 +37,7 @@ struct ServeOptions {
   std::string host = "127.0.0.1";
   int port = 8080;
   std::string api_key_file;
+  std::vector<std::string> cors;
   std::string log_format = "text";
   int parallel = 32;
   int waiting_max = 256;
@@ -49,12 +50,21 @@ struct ServeOptions {
   int drain_seconds = 30;
 };
 
+/// A byte order mark at the beginning and blanks around keys are not of them.
 std::vector<std::string> read_api_keys(const std::string& file) {
+  constexpr std::string_view mark = "\xEF\xBB\xBF";
+  constexpr const char* blanks = " \t\r";
   std::vector<std::string> keys;
   if (file.empty()) return keys;
   std::ifstream stream(file);
+  int number = 0;
   for (std::string line; std::getline(stream, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (++number == 1 && line.starts_with(mark)) line.erase(0, mark.size());
+    line.erase(0, std::min(line.find_first_not_of(blanks), line.size()));
+    line.erase(line.find_last_not_of(blanks) + 1);
+    if (!std::ranges::all_of(line, [](char c) { return c > ' ' && c < 127; })) {
+      throw Error(fmt::format("{}: line {}: an API key has letters, digits and signs of ASCII only", file, number));
+    }
     if (!line.empty()) keys.push_back(line);
   }
   if (keys.empty()) throw Error(file + ": holds no API key, or cannot be read; write one key in each line");
@@ -62,28 +72,32 @@ std::vector<std::string> read_api_keys(const std::string& file) {
 }
 
 /// "Qwen3-0.6B" of a folder or a file with that name.
-std::string name_of_model(const std::string& target) {
+std::string name_of_model(const std::filesystem::path& target) {
   std::filesystem::path path = std::filesystem::weakly_canonical(target);
   return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
 }
 
-/// The signals that end a server are for the thread that waits for them: `on_first` is called for the first, the second
-/// ends the process. Made before all other threads, which inherit the mask.
+/// The signals that end a server are for the thread that waits for them. Made before all other threads, which inherit
+/// the mask.
 class EndSignals {
  public:
   EndSignals() {
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGTERM);
     sigaddset(&signals_, SIGINT);
+    struct sigaction hangup{};
+    sigaction(SIGHUP, nullptr, &hangup);
+    if (hangup.sa_handler != SIG_IGN) sigaddset(&signals_, SIGHUP);  // nohup has it ignored
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
   }
-  void watch(std::function<void()> on_first) {
-    thread_ = std::jthread([this, on_first = std::move(on_first)](const std::stop_token& stop) {
+  /// Calls `on_first` for the first of them, and ends the process at the second, as long as the thread lives.
+  std::jthread watch(std::function<void()> on_first) const {
+    return std::jthread([signals = signals_, on_first = std::move(on_first)](const std::stop_token& stop) {
       bool first = true;
       while (!stop.stop_requested()) {
         const timespec interval = {0, 200'000'000};
-        if (sigtimedwait(&signals_, nullptr, &interval) < 0) continue;
+        if (sigtimedwait(&signals, nullptr, &interval) < 0) continue;
         if (!first) std::_Exit(static_cast<int>(Exit::bad_input));
         first = false;
         on_first();
@@ -93,7 +107,6 @@ class EndSignals {
 
  private:
   sigset_t signals_{};
-  std::jthread thread_;
 };
 
 /// The KV caches of prompts that were read before, kept in a folder from one run of the server to the next. There is
@@ -147,7 +160,7 @@ std::optional<ChatTemplate> template_of(const ServeOptions& options, const Check
 }
 
 Exit serve_model(const ServeOptions& options) {
-  EndSignals signals;
+  const EndSignals signals;
   // glibc raises this limit when a large block is freed. Then KV caches would lie among small blocks, which keep their
   // memory from going back to the system.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
@@ -184,7 +197,7 @@ Exit serve_model(const ServeOptions& options) {
 
   serve::ServedModel model;
   model.name = name_of_model(options.target);
-  model.draft = draft;
+  model.draft = parse_draft_spec(draft).name_with_paths([](const auto& path) { return name_of_model(path); });
   model.fingerprint = engine.numerics();
   model.tokenizer = tokenizer ? &*tokenizer : nullptr;
   model.chat = chat ? &*chat : nullptr;
@@ -201,19 +214,21 @@ Exit serve_model(const ServeOptions& options) {
   serve::Metrics metrics(stages);
   serve::Service service(engine, model.tokenizer, prefixes.cache(), metrics, service_options);
   serve::Server server(service, model, metrics, events,
-                       {options.host, options.port, keys, options.parallel + options.waiting_max + 32});
-  const int port = server.bind();
-  std::jthread http([&] { server.listen(); });
-  signals.watch([&] {
+                       {options.host, options.port, keys, options.parallel + options.waiting_max + 32, options.cors});
+  const int port = server.start();
+  const std::jthread watcher = signals.watch([&] {
     events.write("draining");
     service.drain();
   });
-  fmt::print("listening on http://{}:{}\n", options.host, port);
-  std::fflush(stdout);
+  if (keys.empty() && !server.on_loopback()) {
+    complain("anyone who reaches this machine may ask; give --api-key-file, or --host 127.0.0.1 for itself alone");
+  }
+  const bool is_v6 = options.host.find(':') != std::string::npos;
+  fmt::print("listening on http://{}{}{}:{}\n", is_v6 ? "[" : "", options.host, is_v6 ? "]" : "", port);
+  if (std::fflush(stdout) != 0) throw Error("standard output cannot be written, so nobody learns of the port");
   events.write("ready", {{"model", model.name}, {"draft", draft}, {"numerics", model.fingerprint}, {"port", port}});
   service.run();
   server.stop();
-  http.join();
   prefixes.save();
   events.write("stopped");
   return Exit::pass;
@@ -240,7 +255,11 @@ void add_serve(Command& app) {
   command.option("--host", options->host, "address to listen on; 0.0.0.0 is every one of this machine").show_default();
   command.option("--port", options->port, "port to listen on; 0 is any that is free").range(0, 65535).show_default();
   command.option("--api-key-file FILE", options->api_key_file,
-                 "file with one API key in each line; left out: anyone may ask");
+                 "file with one API key in each line; left out: anyone may ask who reaches the address");
+  command
+      .option("--cors ORIGIN", options->cors,
+              "origin whose pages may ask and read, https://example.org; * is all; may be given several times")
+      .one_each_time();
   command.option("--log-format", options->log_format, "lines of the log on standard error")
       .choices({"text", "json", "none"})
       .show_default();

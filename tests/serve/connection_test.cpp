@@ -75,8 +75,11 @@ const RunningServer& server() {
   return running;
 }
 
+std::string get(const std::string& path, const std::string& headers = "") {
+  return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n";
+}
 std::string post(const std::string& headers, const std::string& body) {
-  return "POST /v1/completions HTTP/1.1\r\nHost: here\r\n" + headers + "\r\n" + body;
+  return "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n" + body;
 }
 std::string with_length(const std::string& body, const std::string& headers = "") {
   return post("Content-Length: " + std::to_string(body.size()) + "\r\n" + headers, body);
@@ -91,11 +94,12 @@ std::string many(const std::string& text, int times) {
   for (int i = 0; i < times; ++i) all += text;
   return all;
 }
-std::size_t answers_in(const std::string& bytes) {
+std::size_t times_in(const std::string& bytes, const std::string& what) {
   std::size_t count = 0;
-  for (std::size_t at = bytes.find("HTTP/1.1 "); at != std::string::npos; at = bytes.find("HTTP/1.1 ", at + 1)) ++count;
+  for (std::size_t at = bytes.find(what); at != std::string::npos; at = bytes.find(what, at + 1)) ++count;
   return count;
 }
+std::size_t answers_in(const std::string& bytes) { return times_in(bytes, "HTTP/1.1 "); }
 
 const Json request = {{"prompt", "Once upon a time"}, {"max_tokens", 8}, {"temperature", 1}, {"seed", 3}};
 Json long_request(int tokens, bool stream) {
@@ -105,10 +109,10 @@ Json long_request(int tokens, bool stream) {
 const std::string closing = "Connection: close\r\n";
 
 TEST(Connection, RangesAreIgnored) {
-  const std::string whole = answer_to("GET /health HTTP/1.1\r\n" + closing + "\r\n");
+  const std::string whole = answer_to(get("/health", closing));
   EXPECT_THAT(whole, HasSubstr(R"({"status":"ok"})"));
   for (const std::string& range : {std::string("5-8"), "0-" + many(",0-", 2000), std::string("900-")}) {
-    EXPECT_THAT(answer_to("GET /health HTTP/1.1\r\n" + closing + "Range: bytes=" + range + "\r\n\r\n"),
+    EXPECT_THAT(answer_to(get("/health", closing + "Range: bytes=" + range + "\r\n")),
                 AllOf(StartsWith("HTTP/1.1 200 OK"), HasSubstr("\r\n\r\n{\"status\":\"ok\"}"),
                       Not(HasSubstr("Content-Range"))));
   }
@@ -157,8 +161,8 @@ TEST(Connection, ACompressedBodyIsRefusedUnread) {
 TEST(Connection, AHeadThatDoesNotEndIsCutOff) {
   const std::string megabytes(4 << 20, 'a');
   EXPECT_THAT(answer_to("GET /" + megabytes), StartsWith("HTTP/1.1 414"));
-  EXPECT_THAT(answer_to("GET / HTTP/1.1\r\nName: " + megabytes), StartsWith("HTTP/1.1 400"));
-  EXPECT_THAT(answer_to("GET / HTTP/1.1\r\n" + many("A: b\r\n", 500000)), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(answer_to("GET / HTTP/1.1\r\nName: " + megabytes), StartsWith("HTTP/1.1 431"));
+  EXPECT_THAT(answer_to("GET / HTTP/1.1\r\n" + many("A: b\r\n", 500000)), StartsWith("HTTP/1.1 431"));
 }
 
 TEST(Connection, ALengthThatIsNoNumberOrLiesIsToldSo) {
@@ -172,10 +176,33 @@ TEST(Connection, ALengthThatIsNoNumberOrLiesIsToldSo) {
               StartsWith("HTTP/1.1 400"));
 }
 
+TEST(Connection, ABodyIsNeverASecondRequestHoweverItsLengthIsHidden) {
+  const std::string inside = get("/v1/models");
+  const std::string length = std::to_string(inside.size());
+  for (const std::string& lines :
+       {"Content-Length : " + length, "Content-Length\t: " + length, "X: a\r\n Content-Length: " + length,
+        std::string(1, '\0') + "Content-Length: " + length, "Content_Length: " + length,
+        std::string("Content-Length: "), "Content-Length: " + length + "\nX: a", "Content-Length: %3" + length,
+        std::string("Transfer-Encoding: "), std::string("Transfer-Encoding: chunke%64"),
+        std::string("Transfer-Encoding: chunked\r\nContent-Length: 0")}) {
+    const std::string answers = answer_to(get("/health", lines + "\r\n") + inside);
+    EXPECT_THAT(answers, AllOf(StartsWith("HTTP/1.1 400"), HasSubstr("Connection: close"))) << lines;
+    EXPECT_EQ(answers_in(answers), 1) << lines;
+  }
+}
+
+TEST(Connection, WhetherItIsClosedIsSaidOnce) {
+  const std::string closed = answer_to("GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n" + closing +
+                                       "\r\nabc");
+  EXPECT_EQ(times_in(closed, "Connection: close"), 1U);
+  const std::string refused = answer_to(with_length("abcd", closing + "Content-Encoding: gzip\r\n"));
+  EXPECT_EQ(times_in(refused, "Connection: close"), 1U);
+  EXPECT_EQ(times_in(refused, "Keep-Alive"), 0U);
+}
+
 TEST(Connection, RequestsThatAreSentAheadAreAnsweredInOrder) {
   const std::string first = with_length(request.dump());
-  const std::string answers = answer_to(first + "GET /health HTTP/1.1\r\n\r\n" + first +
-                                        "GET /v1/models HTTP/1.1\r\n" + closing + "\r\n");
+  const std::string answers = answer_to(first + get("/health") + first + get("/v1/models", closing));
   EXPECT_EQ(answers_in(answers), 4);
   EXPECT_LT(answers.find("text_completion"), answers.find("\"ok\""));
   EXPECT_LT(answers.find("\"ok\""), answers.rfind("text_completion"));
@@ -184,12 +211,12 @@ TEST(Connection, RequestsThatAreSentAheadAreAnsweredInOrder) {
 
 TEST(Connection, ABodyThatWasRefusedIsNeverTakenForARequest) {
   const RunningServer locked({.draft = "none", .api_keys = {"secret"}});
-  const std::string inside = "GET /health HTTP/1.1\r\n\r\n";
+  const std::string inside = get("/health");
   for (const std::string& head : {with_length(inside, ""), with_length(inside, "Content-Encoding: gzip\r\n")}) {
     const Client client(locked.port());
     client.send(head.substr(0, head.size() - inside.size()));
     std::this_thread::sleep_for(50ms);
-    client.send(inside + "GET /health HTTP/1.1\r\n" + closing + "\r\n");
+    client.send(inside + get("/health", closing));
     const std::string answers = client.receive();
     EXPECT_THAT(answers, StartsWith("HTTP/1.1 4"));
     EXPECT_EQ(answers_in(answers), 1);
@@ -250,6 +277,38 @@ TEST(Connection, AStreamReachesItsEndThoughItsClientReadsItAfterTheServerWasTold
   EXPECT_EQ(ended.wait_for(5s), std::future_status::ready);
 }
 
+/// Asks for /health, and returns how long the answer took.
+std::chrono::duration<double> time_to_health(int port) {
+  const auto begin = Clock::now();
+  const Client client(port);
+  client.send(get("/health", closing));
+  EXPECT_THAT(client.receive("", 8s), StartsWith("HTTP/1.1 200"));
+  return Clock::now() - begin;
+}
+
+TEST(Connection, ThoseThatSayNothingOrHalfAHeadHoldUpNobodyHoweverFewThreadsThereAre) {
+  const RunningServer few({.draft = "none", .connections = 2});
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 40; ++i) {
+    clients.push_back(std::make_unique<Client>(few.port()));
+    if (i % 2 == 0) clients.back()->send("GET /health HTTP/1.1\r\nHost: x\r\n");
+  }
+  EXPECT_LT(time_to_health(few.port()), 2s);
+  EXPECT_EQ(few.answer("/v1/completions", request)["usage"]["completion_tokens"], 8);
+  clients[0]->send("\r\n");
+  EXPECT_THAT(clients[0]->receive("}"), StartsWith("HTTP/1.1 200"));  // its head is whole now
+}
+
+TEST(Connection, ABodyThatDoesNotComeIsGivenUpWhileOthersWaitForAThread) {
+  const RunningServer few({.draft = "none", .connections = 2});
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < 6; ++i) {
+    clients.push_back(std::make_unique<Client>(few.port()));
+    clients.back()->send(post("Content-Length: 1000\r\n", "{"));
+  }
+  EXPECT_LT(time_to_health(few.port()), 8s);  // a body has ten seconds from one byte to the next where nobody waits
+}
+
 TEST(Connection, AServerEndsAtOnceHoweverEarlyAndWhoeverIsConnected) {
   for (int i = 0; i < 3; ++i) {
     const auto begun = std::make_unique<RunningServer>(RunOptions{.draft = "none"});
@@ -257,7 +316,7 @@ TEST(Connection, AServerEndsAtOnceHoweverEarlyAndWhoeverIsConnected) {
   auto ending = std::make_unique<RunningServer>(RunOptions{.draft = "none"});
   std::vector<std::unique_ptr<Client>> clients;
   for (const char* const bytes : {"", "GET", "GET / HTTP/1.1\r\n",
-                                  "POST /v1/completions HTTP/1.1\r\nContent-Length: 9\r\n\r\n"}) {
+                                  "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"}) {
     clients.push_back(std::make_unique<Client>(ending->port()));
     clients.back()->send(bytes);
   }

@@ -2,13 +2,18 @@
 #include "serve/connection_threads.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <future>
 #include <latch>
 #include <mutex>
 #include <set>
 #include <thread>
+
+#include "tests/sanitized.h"
 
 namespace draftproof::serve {
 namespace {
@@ -22,14 +27,14 @@ TEST(ConnectionThreads, EveryTaskRunsOnceAndNoMoreAtATimeThanAllowed) {
     std::atomic<int> now = 0;
     std::atomic<int> together = 0;
     for (int i = 0; i < 500; ++i) {
-      threads.enqueue([&] {
+      EXPECT_TRUE(threads.enqueue([&] {
         const int running = ++now;
         for (int seen = together; running > seen && !together.compare_exchange_weak(seen, running);) {
         }
         std::this_thread::yield();
         --now;
         ++done;
-      });
+      }));
     }
     threads.shutdown();
     EXPECT_EQ(done, 500);
@@ -43,10 +48,10 @@ TEST(ConnectionThreads, TasksOneAfterAnotherNeedOneThreadHoweverManyThereAre) {
   std::latch all(8);
   std::latch go(1);
   for (int i = 0; i < 8; ++i) {
-    threads.enqueue([&] {
+    EXPECT_TRUE(threads.enqueue([&] {
       all.count_down();
       go.wait();
-    });
+    }));
   }
   all.wait();
   EXPECT_EQ(threads.threads(), 8U);
@@ -55,7 +60,7 @@ TEST(ConnectionThreads, TasksOneAfterAnotherNeedOneThreadHoweverManyThereAre) {
   std::set<std::thread::id> used;
   for (int i = 0; i < 50; ++i) {
     std::promise<std::thread::id> by;
-    threads.enqueue([&] { by.set_value(std::this_thread::get_id()); });
+    EXPECT_TRUE(threads.enqueue([&] { by.set_value(std::this_thread::get_id()); }));
     used.insert(by.get_future().get());
     std::this_thread::sleep_for(milliseconds(2));  // it is idle again
   }
@@ -65,11 +70,13 @@ TEST(ConnectionThreads, TasksOneAfterAnotherNeedOneThreadHoweverManyThereAre) {
 
 TEST(ConnectionThreads, AThreadWithoutATaskEnds) {
   ConnectionThreads threads(4, milliseconds(20));
-  for (int i = 0; i < 4; ++i) threads.enqueue([] { std::this_thread::sleep_for(milliseconds(5)); });
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(threads.enqueue([] { std::this_thread::sleep_for(milliseconds(5)); }));
+  }
   for (int i = 0; i < 1000 && threads.threads() > 0; ++i) std::this_thread::sleep_for(milliseconds(10));
   EXPECT_EQ(threads.threads(), 0U);
   std::promise<void> again;
-  threads.enqueue([&] { again.set_value(); });
+  EXPECT_TRUE(threads.enqueue([&] { again.set_value(); }));
   again.get_future().get();
   threads.shutdown();
 }
@@ -81,7 +88,7 @@ TEST(ConnectionThreads, TasksMayComeFromManyThreadsWhileOthersEnd) {
   for (int asker = 0; asker < 4; ++asker) {
     askers.emplace_back([&] {
       for (int i = 0; i < 300; ++i) {
-        threads.enqueue([&] { ++done; });
+        EXPECT_TRUE(threads.enqueue([&] { ++done; }));
         if (i % 10 == 0) std::this_thread::sleep_for(milliseconds(2));
       }
     });
@@ -89,6 +96,35 @@ TEST(ConnectionThreads, TasksMayComeFromManyThreadsWhileOthersEnd) {
   for (std::thread& asker : askers) asker.join();
   threads.shutdown();
   EXPECT_EQ(done, 1200);
+}
+
+TEST(ConnectionThreads, ATaskIsRefusedWhereTheSystemGivesNoThreadForIt) {
+  if (test::sanitized) GTEST_SKIP() << "a sanitizer needs more address space than the limit leaves";
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  ASSERT_GT(pages, 0U);
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  const rlimit tight = {pages * static_cast<std::size_t>(getpagesize()) + (std::size_t{4} << 20), before.rlim_max};
+  ConnectionThreads threads(64);
+  std::latch go(1);
+  std::atomic<int> done = 0;
+  int taken = 0;
+  bool refused = false;
+  setrlimit(RLIMIT_AS, &tight);  // less than the stack of a thread; some stacks of threads that have ended are kept
+  while (taken < 64 && !refused) {
+    refused = !threads.enqueue([&] {
+      go.wait();
+      ++done;
+    });
+    if (!refused) ++taken;
+  }
+  setrlimit(RLIMIT_AS, &before);
+  go.count_down();
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(threads.queued(), 0U);
+  threads.shutdown();
+  EXPECT_EQ(done, taken);
 }
 
 }  // namespace

@@ -24,7 +24,10 @@ struct RunOptions {
   std::string draft = "dflash:" + models + "tale-dflash";
   SchedulerLimits limits = {.rows_per_pass = 64, .running_max = 8};
   int waiting_max = 64;
+  std::string host = "127.0.0.1";
   std::vector<std::string> api_keys = {};
+  int connections = 64;
+  std::vector<std::string> cors = {};
   std::size_t prefix_bytes = std::size_t{1} << 26;
   double drain_seconds = 20;
   bool chat = true;
@@ -109,14 +112,11 @@ class RunningServer {
     Metrics metrics({"dflash"});
     Service service(engine, &tokenizer, prefixes, metrics, service_options);
     const Log log(LogFormat::none);
-    Server server(service, model, metrics, log, {"127.0.0.1", 0, options.api_keys, 64});
+    Server server(service, model, metrics, log, {options.host, 0, options.api_keys, options.connections, options.cors});
     service_ = &service;
-    const int port = server.bind();
-    std::thread http([&] { server.listen(); });
-    bound.set_value(port);
+    bound.set_value(server.start());
     service.run();
     server.stop();
-    http.join();
   }
 
   Service* service_ = nullptr;

@@ -265,6 +265,70 @@ TEST(Server, ModelsHealthMetricsAndThePageAreThere) {
   EXPECT_THAT(get("/metrics")->body, HasSubstr("# TYPE draftproof_token_seconds histogram"));
 }
 
+TEST(Server, OneModelIsToldByItsName) {
+  const auto found = server().client().Get("/v1/models/tale");
+  EXPECT_EQ(found->status, 200);
+  EXPECT_EQ(Json::parse(found->body), Json::parse(server().client().Get("/v1/models")->body)["data"][0]);
+  const auto other = server().client().Get("/v1/models/other");
+  EXPECT_EQ(other->status, 404);
+  EXPECT_THAT(other->body, HasSubstr("there is no model other; this server has tale"));
+}
+
+/// Asks with headers as a browser sends them.
+httplib::Result ask(const RunningServer& running, const httplib::Headers& headers) {
+  return running.client().Post(completions, headers, R"({"prompt":"Once","max_tokens":1})", "text/plain");
+}
+
+TEST(Server, PagesOfOtherSitesMayAskNothing) {
+  const RunningServer plain({.draft = "none"});
+  const std::string own = "127.0.0.1:" + std::to_string(plain.port());
+  EXPECT_EQ(ask(plain, {})->status, 200);
+  EXPECT_EQ(ask(plain, {{"Origin", "http://" + own}})->status, 200);
+  for (const char* const origin : {"https://evil.example", "null", "http://127.0.0.1:1"}) {
+    const auto refused = ask(plain, {{"Origin", origin}});
+    EXPECT_EQ(refused->status, 403) << origin;
+    EXPECT_THAT(refused->body, HasSubstr("--cors"));
+    EXPECT_FALSE(refused->has_header("Access-Control-Allow-Origin"));
+  }
+  for (const char* const host : {"evil.example", "evil.example:8080", "127.0.0.1.evil.example"}) {
+    const auto led_here = plain.client().Get("/metrics", {{"Host", host}});
+    EXPECT_EQ(led_here->status, 421) << host;
+    EXPECT_THAT(led_here->body, HasSubstr("localhost"));
+  }
+  EXPECT_EQ(plain.client().Get("/health", {{"Host", "localhost:1"}})->status, 200);
+  const RunningServer all({.draft = "none", .host = "0.0.0.0"});
+  EXPECT_EQ(all.client().Get("/health", {{"Host", "chat.example.com"}})->status, 200);
+  EXPECT_EQ(ask(all, {{"Origin", "https://evil.example"}})->status, 403);
+  const RunningServer locked({.draft = "none", .api_keys = {"secret"}});  // which no page has
+  EXPECT_EQ(ask(locked, {{"Host", "chat.example.com"}, {"Authorization", "Bearer secret"}})->status, 200);
+  EXPECT_EQ(ask(locked, {{"Origin", "https://chat.example.com"}, {"Authorization", "Bearer secret"}})->status, 200);
+}
+
+TEST(Server, PagesOfPermittedOriginsMayAskAndRead) {
+  const RunningServer open({.draft = "none", .api_keys = {"secret"},
+                            .cors = {"https://a.example", "http://b.example"}});
+  const auto prepare = [](const RunningServer& running, const std::string& origin) {
+    return running.client().Options(completions, {{"Origin", origin}, {"Access-Control-Request-Method", "POST"},
+                                                  {"Access-Control-Request-Headers", "authorization,content-type"}});
+  };
+  const auto answer = prepare(open, "https://a.example");
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_EQ(answer->get_header_value("Access-Control-Allow-Origin"), "https://a.example");
+  EXPECT_EQ(answer->get_header_value("Access-Control-Allow-Methods"), "GET, POST");
+  EXPECT_EQ(answer->get_header_value("Access-Control-Allow-Headers"), "authorization,content-type");
+  EXPECT_EQ(answer->get_header_value("Vary"), "Origin");
+  EXPECT_EQ(prepare(open, "https://c.example")->status, 403);
+  const auto asked = ask(open, {{"Origin", "http://b.example"}, {"Authorization", "Bearer secret"}});
+  EXPECT_EQ(asked->status, 200);
+  EXPECT_EQ(asked->get_header_value("Access-Control-Allow-Origin"), "http://b.example");
+  const auto without = ask(open, {{"Origin", "http://b.example"}});  // the page can read why not
+  EXPECT_EQ(without->status, 401);
+  EXPECT_EQ(without->get_header_value("Access-Control-Allow-Origin"), "http://b.example");
+  const RunningServer any({.draft = "none", .cors = {"*"}});
+  EXPECT_EQ(prepare(any, "https://c.example")->get_header_value("Access-Control-Allow-Origin"), "https://c.example");
+  EXPECT_EQ(ask(any, {{"Origin", "https://c.example"}})->status, 200);
+}
+
 TEST(Server, AsksForAKeyWhereThereAreSome) {
   const RunningServer locked({.draft = "none", .api_keys = {"secret", "other"}});
   const Json body = {{"prompt", "Once"}, {"max_tokens", 2}};
@@ -276,6 +340,12 @@ TEST(Server, AsksForAKeyWhereThereAreSome) {
     client.set_bearer_token_auth(key.c_str());
     EXPECT_EQ(client.Post(completions, body.dump(), "application/json")->status, status) << key;
   }
+  EXPECT_EQ(locked.post(completions, body)->get_header_value("WWW-Authenticate"), "Bearer");
+  for (const char* const scheme : {"bearer", "BEARER"}) {
+    const auto asked = locked.client().Get("/v1/models", {{"Authorization", std::string(scheme) + " secret"}});
+    EXPECT_EQ(asked->status, 200) << scheme;
+  }
+  EXPECT_EQ(locked.client().Get("/v1/models", {{"Authorization", "Basic secret"}})->status, 401);
   EXPECT_EQ(locked.client().Get("/health")->status, 200);
 }
 
