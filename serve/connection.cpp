@@ -86,12 +86,14 @@ void Connection::end_writing() const { shutdown(file_, SHUT_WR); }
 
 void Connection::begin_head(std::size_t size) {
   left_ = size;
+  chunks_.reset();
   over_limit_ = false;
   timed_out_ = false;
 }
 
 /// The sizes of chunks, and a body that is too long, are read too, up to a point: then the client sees the answer.
-void Connection::begin_body() {
+void Connection::begin_body(bool chunked) {
+  if (chunked) chunks_.emplace();
   left_ = 2 * limits_.body_max;
   until_ = Clock::now() + limits_.body_patience;
 }
@@ -124,6 +126,7 @@ ssize_t Connection::read(char* to, std::size_t size) {
   there.copy(to, taken);
   begin_ += taken;
   left_ -= taken;
+  if (chunks_ && !chunks_->take({to, taken})) return -1;
   return static_cast<ssize_t>(taken);
 }
 

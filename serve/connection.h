@@ -7,8 +7,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "serve/chunks.h"
 
 namespace draftproof::serve {
 
@@ -61,7 +64,8 @@ class Connection final : public httplib::Stream {
 
   /// The next `size` bytes are a head, which has come.
   void begin_head(std::size_t size);
-  void begin_body();
+  /// `chunked`: it comes in chunks.
+  void begin_body(bool chunked);
   /// Ends it from another thread.
   void abort() const;
 
@@ -82,6 +86,7 @@ class Connection final : public httplib::Stream {
   std::string received_;
   std::size_t begin_ = 0;  // of what was not read
   std::size_t left_ = 0;   // bytes that may still be read
+  std::optional<Chunks> chunks_;
   Clock::time_point until_{};
   bool over_limit_ = false;
   bool timed_out_ = false;

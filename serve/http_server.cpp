@@ -139,7 +139,7 @@ void HttpServer::take_events() {
 }
 
 void HttpServer::take_new() {
-  while (true) {
+  for (std::size_t taken = 0; taken < limits_.waiting_max; ++taken) {  // then those that wait have their turn
     const int file = accept4(listening_->file(), nullptr, nullptr, SOCK_CLOEXEC);
     if (file < 0) {
       const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
@@ -283,7 +283,7 @@ HttpServer::Then HttpServer::serve_request(Open& open) {
     if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
       request.set_header("Content-Length", "0");
     }
-    open.connection.begin_body();
+    open.connection.begin_body(request.has_header("Transfer-Encoding"));
     const std::lock_guard lock(mutex_);
     asked_[&request] = &open;
   });

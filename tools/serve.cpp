@@ -14,6 +14,7 @@
 #include "ref/base/sha256.h"
 #include "ref/chat/chat_template.h"
 #include "ref/decoding/engine.h"
+#include "ref/formats/whole_file.h"
 #include "ref/models/models.h"
 #include "serve/server.h"
 #include "tools/commands.h"
@@ -121,6 +122,7 @@ class ServedPrefixes {
     std::error_code failure;
     std::filesystem::create_directories(folder, failure);
     if (failure) throw Error(options.prefix_folder + ": " + failure.message() + "; give --prefix-cache a folder");
+    remove_leftovers(folder);
     Sha256 key;
     key.add(draft + "\n" + engine.numerics());
     const std::string file = (folder / (name_of_model(options.target) + "-" + key.hex().substr(0, 8) + ".h5")).string();

@@ -22,7 +22,7 @@ static_assert(sizeof(hid_t) == sizeof(std::int64_t));
 
 constexpr std::uint64_t elements_max = std::uint64_t{1} << 33;
 
-/// Returns the library's own description of its latest failure, innermost first.
+/// Returns the library's own description of its latest failure; of a failure of the system, what the system says.
 std::string reason() {
   std::string text;
   const auto first = [](unsigned depth, const H5E_error2_t* error, void* data) -> herr_t {
@@ -30,6 +30,11 @@ std::string reason() {
     return 0;
   };
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first, &text);
+  constexpr std::string_view before = "error message = '";
+  if (const std::size_t at = text.find(before); at != std::string::npos) {
+    text.erase(0, at + before.size());
+    text.resize(std::min(text.find('\''), text.size()));
+  }
   return text.empty() ? "" : " (" + printable(text) + ")";
 }
 

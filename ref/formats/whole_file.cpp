@@ -2,8 +2,11 @@
 #include "ref/formats/whole_file.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <string>
 #include <system_error>
@@ -12,6 +15,15 @@
 
 namespace draftproof {
 namespace {
+
+constexpr std::string_view mark = ".partial-";
+
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : ".";
+}
+
+/// Whether another process is; this one writes nothing yet.
+bool is_running(pid_t process) { return process != getpid() && (kill(process, 0) == 0 || errno == EPERM); }
 
 /// Syncs the content of a file, or the names in a folder, to disk.
 bool synced(const std::filesystem::path& path, int flags) {
@@ -37,7 +49,8 @@ class Partial {
 }  // namespace
 
 void replace_whole(const std::filesystem::path& file, const std::function<void(const std::filesystem::path&)>& write) {
-  const Partial partial(file.string() + ".partial-" + std::to_string(getpid()));
+  remove_leftovers(folder_of(file), file.filename().string());
+  const Partial partial(file.string() + std::string(mark) + std::to_string(getpid()));
   write(partial.path);
   put_in_place(partial.path, file);
 }
@@ -47,9 +60,22 @@ void put_in_place(const std::filesystem::path& partial, const std::filesystem::p
   if (!synced(partial, O_RDONLY) || std::rename(partial.c_str(), file.c_str()) != 0) {
     throw Error(file.string() + ": cannot be written; check the folder and the disk");
   }
-  const std::filesystem::path folder = file.parent_path();
-  if (!synced(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY)) {
+  if (!synced(folder_of(file), O_RDONLY | O_DIRECTORY)) {
     throw Error(file.string() + ": is written, but its folder cannot be synced to disk");
+  }
+}
+
+void remove_leftovers(const std::filesystem::path& folder, std::string_view name) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string found = entry.path().filename().string();
+    const std::size_t at = found.rfind(mark);
+    if (at == std::string::npos || (!name.empty() && std::string_view(found).substr(0, at) != name)) continue;
+    const char* const digits = found.c_str() + at + mark.size();
+    pid_t process = 0;
+    const auto number = std::from_chars(digits, found.c_str() + found.size(), process);
+    const bool whole = number.ec == std::errc() && number.ptr == found.c_str() + found.size() && process > 0;
+    if (whole && !is_running(process)) std::filesystem::remove(entry.path(), ignored);
   }
 }
 

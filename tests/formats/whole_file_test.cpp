@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "ref/formats/whole_file.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "tests/formats/files.h"
 
 namespace draftproof::whole_file_test {
@@ -44,6 +47,23 @@ TEST(WholeFile, IsUnchangedWhenWritingFails) {
   EXPECT_THAT(error_of([&] { replace_whole(file, [](const auto&) {}); }), HasSubstr(file.string() + ": cannot"));
   EXPECT_EQ(bytes_of_file(file), "old");
   EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("x"));
+}
+
+TEST(WholeFile, LeftoversOfProcessesThatHaveEndedAreRemovedAndNothingElse) {
+  const TemporaryFolder folder;
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  const std::string ended = ".partial-" + std::to_string(child);
+  const std::vector<std::string> kept = {"x",         "x.partial-",   "x.partial-" + std::to_string(getppid()),
+                                         "x.partial", "x.partial-1z", "x.partial--1"};
+  for (const std::string& name : kept) folder.write(name, "");
+  for (const std::string& name : {"x" + ended, "y" + ended}) folder.write(name, "half");
+  replace_whole(folder.path() / "x", [](const std::filesystem::path& partial) { put(partial, "new"); });
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / ("x" + ended)));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / ("y" + ended))) << "another file's";
+  remove_leftovers(folder.path());
+  EXPECT_THAT(names_in(folder.path()), testing::UnorderedElementsAreArray(kept));
 }
 
 TEST(WholeFile, NamesAPlaceThatCannotBeWritten) {

@@ -191,6 +191,14 @@ TEST(Connection, ABodyIsNeverASecondRequestHoweverItsLengthIsHidden) {
   }
 }
 
+TEST(Connection, AChunkThatDoesNotEndWhereItSaysIsNotFollowedByARequest) {
+  for (const char* const chunks : {"2\r\n{}", "0x2\r\n{}\r\n0\r\n\r\n", "2\n{}\r\n0\r\n\r\n"}) {
+    const std::string answers = answer_to(post("Transfer-Encoding: chunked\r\n", chunks + get("/health")));
+    EXPECT_THAT(answers, StartsWith("HTTP/1.1 400")) << chunks;
+    EXPECT_EQ(answers_in(answers), 1U) << chunks;
+  }
+}
+
 TEST(Connection, WhetherItIsClosedIsSaidOnce) {
   const std::string closed = answer_to("GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n" + closing +
                                        "\r\nabc");

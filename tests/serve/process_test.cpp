@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The server as an operator sees it: signals, the prefix cache on disk, connections that are of no use.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <httplib.h>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -12,7 +19,9 @@ namespace draftproof::test::process_test {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 json answer(const ServeProcess& server, const json& body) {
   httplib::Client client("127.0.0.1", server.port());
@@ -80,7 +89,8 @@ TEST(ServeProcess, EndsInOrderWhenTheDiskIsFullAndKeepsTheOldPrefixCache) {
     answer(server, other);
     EXPECT_EQ(server.end(), 0);
   }
-  EXPECT_THAT(text_of(errors), HasSubstr("prefix cache not saved"));
+  EXPECT_THAT(text_of(errors), AllOf(HasSubstr("prefix cache not saved"), HasSubstr(folder.path().string()),
+                                     HasSubstr("File too large"), Not(HasSubstr("errno"))));
   ServeProcess server(with_cache);
   EXPECT_GT(cached(answer(server, request)), 5);
 }
@@ -102,27 +112,154 @@ TEST(ServeProcess, ASecondSignalEndsItAtOnce) {
   asking.join();
 }
 
+TEST(ServeProcess, AHangupDrainsItToo) {
+  ServeProcess server;
+  EXPECT_EQ(server.end(SIGHUP), 0);
+}
+
+TEST(ServeProcess, EndsWhenAStepOfItsStartFails) {
+  const Words words = {"serve", target, "--port", "0", "--threads", "1", "--log-format", "none"};
+  const Outcome full = run_command(words, "timeout -s KILL 60", "</dev/null >/dev/full");
+  EXPECT_EQ(full.status, 3);
+  EXPECT_THAT(full.err, HasSubstr("standard output cannot be written"));
+  const std::string few = "timeout -s KILL 60 setpriv --reuid=64217 --regid=64217 --clear-groups prlimit --nproc=2";
+  if (std::system((few + " " DRAFTPROOF_BINARY " --version >/dev/null 2>&1").c_str()) != 0) {
+    GTEST_SKIP() << "only root can give a process a limit of threads that counts no other process";
+  }
+  const Outcome none = run_command(words, few);
+  EXPECT_EQ(none.status, 3);
+  EXPECT_THAT(none.err, HasSubstr("Resource temporarily unavailable"));
+}
+
+TEST(ServeProcess, SaysWhetherTheHostOrThePortIsWrong) {
+  const auto complaint = [](const std::string& host) {
+    const Outcome outcome = run_command({"serve", target, "--port", "0", "--host", host});
+    EXPECT_EQ(outcome.status, 3);
+    return outcome.err;
+  };
+  EXPECT_THAT(complaint("127.0.0.1:8080"), AllOf(HasSubstr("--host 127.0.0.1:8080"), HasSubstr("--port")));
+  EXPECT_THAT(complaint("192.0.2.1"), HasSubstr("--host 192.0.2.1: is no address of this machine"));
+  EXPECT_THAT(complaint("256.0.0.1.invalid"), HasSubstr("--host 256.0.0.1.invalid: is no name or address"));
+}
+
+TEST(ServeProcess, ReadsKeysFromAFileAsEditorsWriteIt) {
+  const Folder folder;
+  const std::string file = (folder.path() / "keys").string();
+  put(file, "\xEF\xBB\xBF" "first\r\n\r\n \tsecond \t\r\n");
+  ServeProcess server({"--api-key-file", file});
+  for (const char* const key : {"first", "second"}) {
+    httplib::Client client("127.0.0.1", server.port());
+    client.set_bearer_token_auth(key);
+    EXPECT_EQ(client.Get("/v1/models")->status, 200) << key;
+  }
+  put(file, "first\nse cond\n");
+  const Outcome odd = run_command({"serve", target, "--port", "0", "--api-key-file", file});
+  EXPECT_EQ(odd.status, 3);
+  EXPECT_THAT(odd.err, HasSubstr("keys: line 2: an API key has"));
+}
+
+TEST(ServeProcess, WarnsWhereAnyoneMayAsk) {
+  const Folder said;
+  const auto warnings = [&](const Words& more) {
+    const std::string errors = (said.path() / std::to_string(more.size())).string();
+    ServeProcess server(more, 0, errors);
+    server.end();
+    return text_of(errors);
+  };
+  EXPECT_THAT(warnings({"--host", "0.0.0.0"}), HasSubstr("anyone who reaches this machine may ask"));
+  EXPECT_THAT(warnings({}), Not(HasSubstr("anyone")));
+  put(said.path() / "keys", "secret\n");
+  EXPECT_THAT(warnings({"--host", "0.0.0.0", "--api-key-file", (said.path() / "keys").string()}),
+              Not(HasSubstr("anyone")));
+}
+
+TEST(ServeProcess, TellsNobodyWhereItsFilesLie) {
+  ServeProcess server({"--draft", dflash + "+ngram-simple"});
+  httplib::Client client("127.0.0.1", server.port());
+  EXPECT_EQ(json::parse(client.Get("/v1/models")->body)["data"][0]["draft"], "dflash:tale-dflash+ngram-simple");
+  answer(server, request);
+  for (const char* const path : {"/v1/models", "/v1/models/tale-target", "/metrics"}) {
+    EXPECT_THAT(client.Get(path)->body, Not(HasSubstr("fixtures"))) << path;
+  }
+}
+
+TEST(ServeProcess, RemovesWhatKilledServersLeftInItsFolder) {
+  const Folder folder;
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  const auto left = folder.path() / ("other-12345678.h5.partial-" + std::to_string(child));
+  put(left, "half");
+  ServeProcess server({"--prefix-cache", folder.path().string()});
+  EXPECT_FALSE(files::exists(left));
+}
+
+/// A connection that sent `bytes`; of no use to the server.
+int connected(const ServeProcess& server, const std::string& bytes) {
+  const int file = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(server.port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  connect(file, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  pollfd state = {file, POLLOUT, 0};
+  poll(&state, 1, 1000);
+  ::send(file, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  return file;
+}
+
 TEST(ServeProcess, ConnectionsThatSayNothingOrHalfARequestHoldUpNobody) {
   ServeProcess server;
-  std::vector<std::unique_ptr<httplib::Client>> clients;
   std::vector<int> files;
   for (int i = 0; i < 60; ++i) {
-    const int file = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(server.port()));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ASSERT_EQ(connect(file, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-    const std::string half = "POST /v1/completions HTTP/1.1\r\nContent-Length: 1000\r\n\r\n{";
-    if (i % 2 == 0) {
-      ASSERT_GT(::send(file, half.data(), half.size(), 0), 0);
-    }
-    files.push_back(file);
+    const char* const half = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{";
+    files.push_back(connected(server, i % 2 == 0 ? half : ""));
   }
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(answer(server, request)["usage"]["completion_tokens"], 20);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(900));
   for (const int file : files) close(file);
+}
+
+/// 1500 that say nothing and 400 that send half a head, each opened again when the server closes it: more than it has
+/// threads, and more than may wait.
+TEST(ServeProcessSlow, IsThereForTheOthersWhileHundredsOfConnectionsAreOpenedInVain) {
+  const rlim_t needed = 2500;
+  rlimit most{};
+  getrlimit(RLIMIT_NOFILE, &most);
+  if (most.rlim_max < needed) GTEST_SKIP() << "needs " << needed << " open files";
+  most.rlim_cur = std::max(most.rlim_cur, needed);
+  setrlimit(RLIMIT_NOFILE, &most);
+  ServeProcess server;
+  const std::string half = "GET /health HTTP/1.1\r\nHost: localhost\r\n";
+  std::vector<std::pair<int, std::string>> attackers;
+  for (int i = 0; i < 1900; ++i) {
+    const std::string bytes = i < 1500 ? "" : half;
+    attackers.emplace_back(connected(server, bytes), bytes);
+  }
+  std::atomic<bool> ending = false;
+  std::thread attack([&] {
+    while (!ending) {
+      for (auto& [file, bytes] : attackers) {
+        char c;
+        if (recv(file, &c, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN) continue;
+        close(file);
+        file = connected(server, bytes);
+      }
+    }
+  });
+  for (int i = 0; i < 6; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    httplib::Client client("127.0.0.1", server.port());
+    const auto health = client.Get("/health");
+    EXPECT_TRUE(health && health->status == 200);
+    EXPECT_EQ(answer(server, request)["usage"]["completion_tokens"], 20);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+  ending = true;
+  attack.join();
+  for (const auto& [file, bytes] : attackers) close(file);
 }
 
 TEST(ServeProcess, TwoServersDoNotShareAPort) {
