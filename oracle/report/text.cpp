@@ -34,22 +34,15 @@ std::string lines_of(const Finding& finding, const std::string& subject) {
   return text;
 }
 
+/// Says nothing of speed, which runs that record everything of a model of any size do not show.
 std::string drafts_text(const Report& r) {
   std::string text;
-  const auto speed = [&](const Spread& seconds) {
-    return fmt::format("{:.1f} ms, {:.0f} tokens/s", 1e3 * seconds.median,
-                       static_cast<double>(r.output_tokens) / seconds.median);
-  };
-  if (r.plain.median > 0) text += fmt::format("  plain decoding: {}\n", speed(r.plain));
   for (const DraftReport& draft : r.drafts) {
     const Statistics& s = draft.statistics;
     if (s.iterations == 0) continue;
-    text += fmt::format("  {}: mean accepted {:.2f} of {:.2f} draft tokens, {:.2f} tokens per round", shown(draft.name),
-                        s.average_accepted(), static_cast<double>(s.drafted) / s.iterations, draft.tokens_per_round);
-    if (draft.seconds.median > 0) {
-      text += fmt::format(", {}: {:.2f}x", speed(draft.seconds), r.plain.median / draft.seconds.median);
-    }
-    text += "\n";
+    text += fmt::format("  {}: mean accepted {:.2f} of {:.2f} draft tokens, {:.2f} tokens per round\n",
+                        shown(draft.name), s.average_accepted(), static_cast<double>(s.drafted) / s.iterations,
+                        draft.tokens_per_round);
     long judged = 0;
     long accepted = 0;
     double expected = 0;

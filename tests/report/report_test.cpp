@@ -68,7 +68,20 @@ TEST(ReportText, ShowsChecksFactsBlameAndVerdict) {
   EXPECT_THAT(text, HasSubstr("cannot be at fault: the model\n"));
   EXPECT_THAT(text, HasSubstr("reproduce: draftproof reproduce here\n"));
   EXPECT_THAT(text, HasSubstr("BUG_PROVEN: because"));
-  EXPECT_THAT(text, Not(HasSubstr("tokens/s"))) << "nothing was timed";
+}
+
+TEST(ReportText, ClaimsNoSpeedWhichAProofDoesNotShow) {
+  Report report = report_with({Outcome::pass});
+  report.output_tokens = 48;
+  report.plain = spread_of({0.01});
+  DraftReport& draft = report.drafts.emplace_back();
+  draft.name = "suffix";
+  draft.statistics.iterations = draft.statistics.drafted = 1;
+  draft.seconds = spread_of({0.02});
+  const std::string text = report_text(report);
+  EXPECT_THAT(text, HasSubstr("suffix: mean accepted 0.00 of 1.00 draft tokens"));
+  EXPECT_THAT(text, Not(HasSubstr("tokens/s")));
+  EXPECT_THAT(text, Not(HasSubstr("0.50x")));
 }
 
 TEST(ReportText, EscapesControlCharactersOfNames) {
