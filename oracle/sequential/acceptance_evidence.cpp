@@ -50,6 +50,13 @@ void AcceptanceEvidence::observe(double probability, bool accepted, double round
   kept_ = (1 - spread_share) * kept_ + spread;
 }
 
+void AcceptanceEvidence::forfeit(std::optional<bool> accepted) {
+  for (std::size_t i = 0; i < odds.size(); ++i) {
+    const bool keeps = accepted && *accepted == (odds[i] > 1);
+    wealth_[i] *= lowered * (keeps ? 1 : std::min(odds[i], 1 / odds[i]));
+  }
+}
+
 std::string AcceptanceEvidence::suspect() const {
   const auto most = std::max_element(wealth_.begin(), wealth_.end());
   if (*most <= kept_) return "none";

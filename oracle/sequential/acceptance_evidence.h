@@ -10,10 +10,16 @@
 // it can have, with a (1 + e) + 2^-20 in place of a for lambda > 1 and a (1 - e) - 2^-20 for the others. Wealth is
 // spread evenly over these bets and one that pays 1; after every 64 outcomes a share of 2^-14 of it is spread again.
 // Payments are lowered by 2^-30 of themselves, for rounding.
+//
+// A bet is fair only where it is known before the coin that it will be made. Whether an engine states p and q of a
+// draft token may depend on the outcome. So where they are not known each bet pays the least that it could have paid:
+// 1 / lambda for a rejection where lambda > 1, lambda for an acceptance where lambda < 1, 1 for the two others; where
+// the outcome is not known either, the smaller of lambda and 1 / lambda.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 namespace draftproof {
@@ -28,6 +34,9 @@ class AcceptanceEvidence {
   /// Pays for the next verified draft token. `probability`: of acceptance, from what is known before its coin is.
   /// `rounding`: the e above. Outcomes that are certain within rounding, or impossible, are counted and not bet on.
   void observe(double probability, bool accepted, double rounding = 0);
+
+  /// Pays for a draft token whose p or q is not known the least that could be paid. `accepted`: where that is known.
+  void forfeit(std::optional<bool> accepted);
 
   long judged() const noexcept { return judged_; }
   long accepted() const noexcept { return accepted_; }

@@ -27,6 +27,12 @@ void CellBets::observe(const Mass& mass, std::size_t cell, double slack) noexcep
   }
 }
 
+void CellBets::forfeit(double slack) noexcept {
+  for (std::size_t c = 0; c < caution.size(); ++c) {
+    wealth_[c] *= rounding * least_[c] / (least_[c] + range_[c]) / (1 + slack * range_[c] / least_[c]);
+  }
+}
+
 void CellBets::learn() noexcept {
   for (std::size_t c = 0; c < caution.size(); ++c) {
     double least = tilt_max;
@@ -38,6 +44,7 @@ void CellBets::learn() noexcept {
       most = std::max(most, tilt_[cell][c]);
     }
     range_[c] = most - least;
+    least_[c] = least;
   }
 }
 

@@ -4,7 +4,7 @@
 // (expected + c) from earlier outcomes, clamped between 1/8 and 8; there is one bet for each caution c. A bet is fair,
 // because sum of mass e = 1 for every t that is known before the outcome is. When mass is off by `slack` in total
 // variation, E[e] <= 1 + slack (max e - min e), and payments are divided by that. Each is lowered by 2^-30 of itself,
-// for rounding.
+// for rounding. An outcome that is not known pays the least that any outcome could, least t / most t.
 #pragma once
 
 #include <array>
@@ -24,6 +24,8 @@ class CellBets {
   void begin_with(double each) noexcept { wealth_.fill(each); }
   /// Pays for the next outcome. `mass` must sum to 1 within rounding.
   void observe(const Mass& mass, std::size_t cell, double slack) noexcept;
+  /// Pays for an outcome that is not known the least that any would be paid.
+  void forfeit(double slack) noexcept;
   /// Sets the tilts from the outcomes so far. It takes longer than observe(), so it is not called after every outcome.
   void learn() noexcept;
   /// Takes a share of the wealth of each bet and adds `spread` to each.
@@ -36,6 +38,7 @@ class CellBets {
   std::array<double, 3> wealth_{};
   std::array<std::array<double, 4>, cells> tilt_;  // by caution; the fourth is unused
   std::array<double, 3> range_{};                  // of tilt_, by caution
+  std::array<double, 3> least_{1, 1, 1};           // the same
   Mass expected_{};
   Mass seen_{};
 };

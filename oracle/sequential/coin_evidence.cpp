@@ -65,6 +65,16 @@ void CoinEvidence::observe(Stream stream, double coin, double grid) {
   look_up(coin, grid);
 }
 
+void CoinEvidence::forfeit(Stream stream) {
+  for (CellBets& learned : by_cell_[static_cast<std::size_t>(stream)]) learned.forfeit(slack_of_grids * finest_grid);
+  repeats_.forfeit(std::min(1.0, static_cast<double>(seen_.size()) * probability_of_one_value(0)));
+}
+
+/// Returns the most that the probability of one value can be.
+double CoinEvidence::probability_of_one_value(double grid) const {
+  return std::max(grid, std::ldexp(1, -bits_shown_) * (1 + 0x1p-7));
+}
+
 void CoinEvidence::bet_on_cells(std::size_t stream, double coin, double slack) {
   static constexpr CellBets::Mass even = [] {
     CellBets::Mass mass{};
@@ -104,8 +114,7 @@ void CoinEvidence::bet_on_cells(std::size_t stream, double coin, double slack) {
 }
 
 void CoinEvidence::look_up(double coin, double grid) {
-  const double of_one_value = std::max(grid, std::ldexp(1, -bits_shown_) * (1 + 0x1p-7));
-  const double probability = static_cast<double>(seen_.size()) * of_one_value;
+  const double probability = static_cast<double>(seen_.size()) * probability_of_one_value(grid);
   const bool again = !seen_.insert(coin).second;
   if (probability < 1) {  // else there is no bet
     if (again && repeats_.happened() == 0) first_repeat_ = coin;

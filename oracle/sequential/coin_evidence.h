@@ -25,6 +25,10 @@
 // bits, unless the engine states how many it has. The factor 1 + 2^-7 allows for floats rounded from 32 bits.
 //
 // The learned bets have one half of alpha and the repeat test the other.
+//
+// A bet is fair only where it is known before the coin that it will be made. Whether an engine states a coin may depend
+// on what it decided: coins of accepted tokens alone are not uniform. So a decision whose coin is not stated is paid
+// too, with the least that any coin would be paid in the games of its stream.
 #pragma once
 
 #include <array>
@@ -52,6 +56,9 @@ class CoinEvidence {
   /// decisions must be passed once. `grid`: the largest probability of one value, where it is known to be above 2^-20.
   void observe(Stream stream, double coin, double grid = 0);
 
+  /// Pays for a coin that is not stated.
+  void forfeit(Stream stream);
+
   long coins() const noexcept { return coins_; }
   /// Returns the largest evidence so far, at least 1.
   double e_value() const noexcept;
@@ -67,6 +74,7 @@ class CoinEvidence {
 
   void bet_on_cells(std::size_t stream, double coin, double slack);
   void look_up(double coin, double grid);
+  double probability_of_one_value(double grid) const;
 
   double alpha_;
   int bits_most_;

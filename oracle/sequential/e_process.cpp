@@ -18,8 +18,12 @@ constexpr double rounding = CellBets::rounding;
 constexpr double ratio_max = 8;     // of r / p, under slack
 
 constexpr const char* names[EProcess::partitions] = {"q / p", "p", "rank", "id", "the text before"};
+constexpr std::size_t by_q = 0;  // the partition that needs q
 constexpr const char* text_names[EProcess::text_models] = {"emits the rejected draft token", "repeats the last token",
                                                            "repeats recent tokens"};
+
+/// Returns the least that a bet on a model can pay for any token.
+constexpr double least_pay(double w, double slack) { return rounding * (1 - w) / (1 + slack * w * ratio_max); }
 
 PositionDistributions distributions_of(const Distribution& p, const Distribution* q) {
   static constexpr std::array<std::uint64_t, token_block_size> none{};
@@ -96,7 +100,7 @@ std::span<const Token> restricted_to(const EProcess::Known& known, std::size_t m
 
 EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const Distribution* q, const Known& known,
                          std::span<const FaultModel> models, std::optional<Token> only)
-    : slack_(std::max(settings.slack, known.slack)) {
+    : slack_(std::max(settings.slack, known.slack)), q_unknown_(q == nullptr && known.q_unknown) {
   const PositionDistributions position = distributions_of(p, q);
   std::vector<std::size_t> possible;  // places in position.tokens of tokens with p > 0
   std::vector<double> weight;
@@ -125,7 +129,14 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
   };
   std::vector<double> r(position.tokens.size());
   for (std::size_t model = 0; model < models.size(); ++model) {
-    if (models[model].of_a_draft_token && q == nullptr) continue;
+    if (models[model].of_a_draft_token && q == nullptr) {
+      for (std::size_t w = 0; w < weights.size() && q_unknown_; ++w) {
+        for (std::size_t i = first_; i <= last; ++i) {
+          pays_[(i - first_) * width + model * weights.size() + w] = least_pay(weights[w], slack_);
+        }
+      }
+      continue;
+    }
     models[model].distribution(position, r);
     const auto ratio_of = [&](std::size_t i) { return held(r[possible[i]] / weight[i]); };
     double most = 0;
@@ -205,7 +216,8 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
   }
   for (; bet < wealth_.size(); ++bet) total[0] += wealth_[bet];
   for (std::size_t k = 0; k < partitions; ++k) {
-    by_cell_[k].observe(stakes.mass_[k], stakes.cells_[place][k], stakes.slack_);
+    if (k == by_q && stakes.q_unknown_) by_cell_[k].forfeit(stakes.slack_);
+    else by_cell_[k].observe(stakes.mass_[k], stakes.cells_[place][k], stakes.slack_);
     for (std::size_t c = 0; c < CellBets::caution.size(); ++c) total[c] += by_cell_[k].wealth()[c];
   }
   const double wealth = (total[0] + total[1]) + (total[2] + total[3]);
@@ -220,6 +232,13 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
     learned.learn();
   }
   kept_ = (1 - spread_share) * kept_ + spread;
+}
+
+void EProcess::forfeit(double slack) {
+  if (forfeited_++ == 0) before_forfeits_ = observed_;
+  if (impossible_ || most_ >= wealth_enough) return;
+  for (std::size_t bet = 0; bet < wealth_.size(); ++bet) wealth_[bet] *= least_pay(weights[bet % weights.size()], slack);
+  for (CellBets& learned : by_cell_) learned.forfeit(slack);
 }
 
 std::string EProcess::suspect() const {
@@ -240,13 +259,20 @@ std::string EProcess::suspect() const {
 }
 
 double EProcess::smallest_deviation_of(long tokens) const {
+  const double of_all = smallest_deviation_of(tokens, forfeited_);
+  return forfeited_ == 0 ? of_all : std::min(of_all, smallest_deviation_of(std::min(tokens, before_forfeits_), 0));
+}
+
+double EProcess::smallest_deviation_of(long tokens, long forfeited) const {
   if (tokens == 0) return 1;
   const auto n = static_cast<double>(tokens);
   const double intervals = static_cast<double>(tokens / spread_interval);
   const double needed =
       log64(bets() / settings_.alpha) + 2 * log64(100) - intervals * log64(1 - spread_share) + n * 0x1p-30;
+  const double w = forfeited == 0 ? weights[0] : weights[1];
+  const double lost = forfeited == 0 ? 0 : -static_cast<double>(forfeited) * log64(least_pay(w, slack_));
   const double slack = 2 * slack_;
-  return std::min(1.0, slack + std::sqrt(slack * slack + needed / n));
+  return std::min(1.0, (slack + std::sqrt(slack * slack + (needed + lost) / n)) / w);
 }
 
 std::optional<long> EProcess::tokens_until(double deviation) const {

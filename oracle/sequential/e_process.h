@@ -20,12 +20,20 @@
 // The text is known before the token is drawn, so bets that depend on it are made before the token is seen, and are
 // fair: sum of p(x) e(x) <= 1 holds given any text.
 //
+// A bet is fair only where it is known before the token that it will be made. Whether an engine states p or q may depend
+// on the token: rows that are stated after rejections only belong to tokens that are not distributed as p. So a token
+// that is drawn from an unknown p pays, in every bet, the least that any token could have paid: 1 - w, and least t /
+// most t in the learned bets. Where only q is unknown the bets that use q pay that. Wealth is then at most what it would
+// be if every row were known, whatever decides which are, so P(wealth ever reaches 1 / alpha) <= alpha still holds.
+//
 // What would have been seen. Let the tokens come from one of the models, e_t away from p in total variation at token t.
 // Its bet with w = 1 began with 1 / B of the wealth and lost a factor 1 - 2^-14 per interval of 64 tokens to sharing;
 // for the rest of its wealth W, E[W^-1/2] = product of the sums of sqrt(p r) <= product of sqrt(1 - e_t^2) <= exp(-sum
 // of e_t^2 / 2). By Markov's inequality the wealth is below 1 / alpha with probability at most 1/100 as soon as
 //     sum of e_t^2 >= ln(B / alpha) + 2 ln 100 + intervals * -ln(1 - 2^-14),
-// whatever the models: the smallest deviation is the square root of that over n. This is no approximation.
+// whatever the models: the smallest deviation is the square root of that over n. This is no approximation. F tokens of
+// unknown p leave nothing to the bet with w = 1, so it counts up to the first of them; with w = 1/4 the deviation is
+// w e_t, and F ln(1 / (1 - w)) more is needed.
 //
 // Foreign numerics. An engine that computes p slightly differently, by at most `slack` in total variation, is right
 // too. For it E[e] <= 1 + slack (max e - min e), so each bet is divided by that. Every token may have its own slack;
@@ -73,6 +81,7 @@ class EProcess {
     std::span<const Token> dropped;  // draft tokens of this sequence's last round that were not accepted, the rejected
                                      // one first; as many are used
     double slack = 0;                // of this token's p, where it is larger than that of the settings
+    bool q_unknown = false;          // a draft token was, or may have been, drawn from a q that is not known
   };
 
   /// What each bet that does not learn pays for every token, computed before the token is seen. For positions that
@@ -100,6 +109,7 @@ class EProcess {
     std::vector<double> pays_;   // [tokens_ and never][(models, then text_models) * weights]
     std::vector<std::array<std::uint8_t, partitions>> cells_;
     std::array<CellBets::Mass, partitions> mass_{};  // under p
+    bool q_unknown_;
   };
 
   explicit EProcess(const Settings& settings, std::span<const FaultModel> models = fault_models());
@@ -109,6 +119,8 @@ class EProcess {
   void observe(const Distribution& p, const Distribution* q, Token token) { observe(p, q, token, Known()); }
   void observe(const Distribution& p, const Distribution* q, Token token, const Known& known);
   void observe(const Stakes& stakes, std::size_t place);
+  /// Pays for a token whose p is not known. `slack`: the most that its p may have.
+  void forfeit(double slack);
 
   long tokens() const noexcept { return observed_; }
   /// Returns the largest wealth so far; infinite after a token with p = 0. From 2^900 on it is not updated.
@@ -129,6 +141,7 @@ class EProcess {
   static constexpr long tokens_max = 1L << 40;
 
   double smallest_deviation_of(long tokens) const;
+  double smallest_deviation_of(long tokens, long forfeited) const;
   double bets() const noexcept {
     return static_cast<double>(wealth_.size() + partitions * CellBets::caution.size() + 1);
   }
@@ -140,6 +153,8 @@ class EProcess {
   double kept_ = 0;  // by the bet that pays 1
   double slack_;     // the largest of any token
   long observed_ = 0;
+  long forfeited_ = 0;
+  long before_forfeits_ = 0;  // tokens observed before the first one
   double most_ = 1;
   bool impossible_ = false;
 };

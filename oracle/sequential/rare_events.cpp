@@ -19,7 +19,7 @@ void RareEvents::observe(double probability, bool happened) {
   double factor = 1;  // 2^j
   for (int j = 1; j <= bets; ++j) {
     factor *= 2;
-    const double log_wealth = j * log_of_2 * static_cast<double>(happened_) - (factor - 1) * expected_;
+    const double log_wealth = j * log_of_2 * static_cast<double>(happened_) - (factor - 1) * (expected_ + forfeited_);
     sum += exp64(std::min(log_wealth, log_of_enough));
   }
   most_ = std::max(most_, sum / bets);

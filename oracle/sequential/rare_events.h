@@ -5,7 +5,7 @@
 // For such events 2^(j n) exp(-(2^j - 1) sum of probabilities), n the number that happened, is a fair bet for every j:
 // E[2^(j x)] = 1 + (2^j - 1) a <= exp((2^j - 1) a) for x that is 1 with probability a. So is the mean over j = 1 ...
 // 40, the e-value. It exceeds 1 / alpha with probability alpha at most, whenever one looks
-// (oracle/sequential/e_process.h).
+// (oracle/sequential/e_process.h). An event of which it is not known whether it happened counts as one that did not.
 #pragma once
 
 #include <string>
@@ -15,6 +15,8 @@ namespace draftproof {
 class RareEvents {
  public:
   void observe(double probability, bool happened);
+  /// `probability`: the most it may have been.
+  void forfeit(double probability) noexcept { forfeited_ += probability; }
 
   long observed() const noexcept { return observed_; }
   long happened() const noexcept { return happened_; }
@@ -24,7 +26,8 @@ class RareEvents {
  private:
   long observed_ = 0;
   long happened_ = 0;
-  double expected_ = 0;
+  double expected_ = 0;   // of the observed
+  double forfeited_ = 0;  // of the others
   double most_ = 1;
 };
 

@@ -59,6 +59,7 @@ struct Header {
 struct Opening {
   std::int64_t sequence = 0;      // its number in this file
   std::int32_t rng_key = 0;       // its number in the keys of random numbers
+  bool rng_key_stated = false;
   DeclaredRule rule;
   std::vector<Token> prompt;
   Sampling sampling;
@@ -67,6 +68,7 @@ struct Opening {
   std::optional<std::vector<Token>> stop_tokens;
   bool stop_strings = false;              // strings may end the sequence, too
   bool stop_token_emitted = true;         // else a stop token is not part of the text
+  bool hides_stop_tokens() const noexcept { return !stop_token_emitted && stop_tokens; }
   std::optional<std::int64_t> max_new_tokens;
   std::optional<std::int64_t> max_draft_tokens;  // per round
   std::optional<Verification> verification;
@@ -129,7 +131,7 @@ struct Step {
   std::int64_t sequence = 0;
   std::int64_t round = 0;
   std::int64_t position = 0;       // of the first token that this round decides
-  std::vector<Token> emitted;
+  std::vector<Token> emitted;      // empty only where the text ends with a stop token that is not part of it
 
   bool has_draft_tokens = false;   // the line states the four fields below
   std::vector<Token> draft_tokens;

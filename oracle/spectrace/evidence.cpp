@@ -28,12 +28,14 @@ Evidence::Evidence(int vocabulary, double slack, int u_bits)
     : tokens_({vocabulary, alpha_of_one, slack}), draft_tokens_({vocabulary, alpha_of_one, 0}),
       coins_(alpha_of_one, u_bits), acceptance_(alpha_of_one) {}
 
-void Evidence::token(const Distribution& p, double slack, const Distribution* q, Token token,
+void Evidence::token(const Distribution& p, double slack, const Distribution* q, bool q_unknown, Token token,
                      std::span<const Token> text, const std::optional<Token>& rejected) {
   const std::span<const Token> dropped = rejected ? std::span(&*rejected, 1) : std::span<const Token>();
-  tokens_.observe(p, q, token, {text, dropped, slack});
+  tokens_.observe(p, q, token, {text, dropped, slack, q_unknown});
   curve_.add(tokens_.tokens(), tokens_.e_value());
 }
+
+void Evidence::unknown_token(double slack) { tokens_.forfeit(slack); }
 
 void Evidence::token_of_a_point(double probability, bool other) { points_.observe(probability, other); }
 
@@ -42,13 +44,32 @@ void Evidence::draft_token(const Distribution& q, double slack, Token token) {
   draft_tokens_.observe(q, nullptr, token, {{}, {}, slack});
 }
 
+void Evidence::unknown_draft_token(double slack) { draft_tokens_.forfeit(slack); }
+
 void Evidence::coin(Stream stream, double coin) { coins_.observe(stream, coin); }
+
+void Evidence::unknown_coin(Stream stream) { coins_.forfeit(stream); }
 
 void Evidence::acceptance(double probability, bool accepted, double rounding) {
   acceptance_.observe(probability, accepted, rounding);
 }
 
-void Evidence::within_rounding(double probability, bool is) { rounding_.observe(probability, is); }
+void Evidence::unknown_acceptance(std::optional<bool> accepted) { acceptance_.forfeit(accepted); }
+
+void Evidence::within_rounding(Stream stream, double probability, bool is) {
+  rounding_[static_cast<std::size_t>(stream)].observe(probability, is);
+}
+
+void Evidence::unknown_within_rounding(Stream stream, double probability) {
+  rounding_[static_cast<std::size_t>(stream)].forfeit(probability);
+}
+
+bool Evidence::too_many_within_rounding() const noexcept {
+  const double alpha_of_stream = alpha_of_one / static_cast<double>(rounding_.size());
+  return std::ranges::any_of(rounding_, [&](const RareEvents& of_stream) {
+    return of_stream.e_value() * alpha_of_stream >= 1;
+  });
+}
 
 std::vector<Game> Evidence::others() const {
   std::vector<Game> list;

@@ -176,7 +176,10 @@ Opening read_opening(const Header& header, const Json& line) {
   const LineReader reader(header);
   Opening opening;
   if (const auto id = line.find("sequence")) opening.sequence = id->integer(0, exact_max);
-  if (const auto key = line.find("rng_key")) opening.rng_key = static_cast<std::int32_t>(key->integer(0, position_max));
+  if (const auto key = line.find("rng_key")) {
+    opening.rng_key = static_cast<std::int32_t>(key->integer(0, position_max));
+    opening.rng_key_stated = true;
+  }
   if (const auto rule = line.find("rule")) opening.rule = rule_of(*rule);
   else if (header.rule) opening.rule = *header.rule;
   else line.at("rule");  // throws: it is missing

@@ -82,7 +82,7 @@ std::optional<Event> Reader::next() {
     const Json line = Json::parse(text_, file_ + ":" + std::to_string(line_));
     const Json type = line.at("type");
     if (type.string() == "round") {
-      event.what = StepReader(header_, rows_ ? &*rows_ : nullptr, rule_of(line)).read(line);
+      event.what = step_reader(line).read(line);
     } else if (type.string() == "sequence") {
       event.what = read_opening(header_, line);
     } else if (type.string() == "context_shift") {
@@ -106,11 +106,13 @@ std::optional<Event> Reader::next() {
   return event;
 }
 
-/// Returns the rule of a round's sequence; any rule when that sequence is not open, which follow() refuses.
-AcceptanceRule Reader::rule_of(const Json& line) const {
+/// Returns a reader of this round, by what its sequence declares; any reader when that is not open, which follow()
+/// refuses.
+StepReader Reader::step_reader(const Json& line) {
   const auto id = line.find("sequence");
   const auto found = open_.find(id ? id->integer(0, exact_max) : 0);
-  return found == open_.end() ? AcceptanceRule::rejection : found->second.rule;
+  const Progress declared = found == open_.end() ? Progress() : found->second;
+  return {header_, rows_ ? &*rows_ : nullptr, declared.rule, declared.hides_stop_tokens};
 }
 
 void Reader::follow(const Opening& opening) {
@@ -125,6 +127,7 @@ void Reader::follow(const Opening& opening) {
   last_opened_ = opening.sequence;
   Progress& progress = open_[opening.sequence];
   progress.rule = opening.rule.kind;
+  progress.hides_stop_tokens = opening.hides_stop_tokens();
   progress.position = static_cast<std::int64_t>(opening.prompt.size()) - 1;
   progress.text = static_cast<std::int64_t>(opening.prompt.size());
   keep(progress, opening.prompt.size() + (opening.stop_tokens ? opening.stop_tokens->size() : 0), "prompt");

@@ -19,6 +19,8 @@
 
 namespace draftproof::spectrace {
 
+class StepReader;
+
 /// "FILE:LINE: field NAME: what is wrong".
 class InvalidTrace final : public Error {
  public:
@@ -56,9 +58,10 @@ class Reader {
     std::int64_t dropped = 0;  // positions, by context shifts
     std::int64_t shifted = 0;  // tokens read at the last shift
     AcceptanceRule rule = AcceptanceRule::rejection;
+    bool hides_stop_tokens = false;
   };
   bool read_line();
-  AcceptanceRule rule_of(const Json& line) const;
+  StepReader step_reader(const Json& line);
   void open_rows();
   void follow(const Opening& opening);
   void follow(const Step& step);

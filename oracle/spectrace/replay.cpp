@@ -20,26 +20,30 @@ void Replayer::take(const Event& event) {
 void Replayer::finish() {
   if (!sequences_.empty()) {
     const std::size_t more = sequences_.size() - 1;
-    report_.unproved.insert("sequence " + number(sequences_.begin()->first) + " has no end line" +
-                            (more > 0 ? ", nor have " + number(std::uint64_t{more}) + " others" : "") +
-                            ": the run was interrupted");
+    const std::string open = "sequence " + number(sequences_.begin()->first) + " has no end line" +
+                             (more > 0 ? ", nor have " + number(std::uint64_t{more}) + " others" : "") +
+                             ": the run was interrupted";
+    if (ended_ == 0) report_.unproved.insert(open);
+    else report_.unread.insert(open + "; the verdict is about the " + std::to_string(ended_) + " that ended");
   }
   finish_rounding();
   report_evidence();
 }
 
 void Replayer::finish_rounding() {
-  const RareEvents& rounding = evidence_.rounding();
-  report_.examined.reals = rounding.observed();
-  report_.examined.in_band = rounding.happened();
-  report_.examined.band_mass = rounding.expected();
-  if (rounding.observed() > 0) {
+  Examined& examined = report_.examined;
+  for (const RareEvents& of_stream : evidence_.rounding()) {
+    examined.reals += of_stream.observed();
+    examined.in_band += of_stream.happened();
+    examined.band_mass += of_stream.expected();
+  }
+  if (examined.reals > 0) {
     expect(
         !evidence_.too_many_within_rounding(), "band",
-        [&] { return "about " + std::to_string(rounding.expected()) + " decisions lie within rounding"; },
-        [&] { return number(std::int64_t{rounding.happened()}) + " of them"; });
+        [&] { return "about " + std::to_string(examined.band_mass) + " decisions lie within rounding"; },
+        [&] { return number(std::int64_t{examined.in_band}) + " of them"; });
   }
-  if (rounding.expected() * 100 > static_cast<double>(rounding.observed())) {
+  if (examined.band_mass * 100 > static_cast<double>(examined.reals)) {
     report_.unproved.insert("rounding leaves more than one decision in a hundred open; "
                             "weights of a finer dtype leave fewer open");
   }
@@ -71,23 +75,43 @@ void Replayer::report_evidence() {
     report_.unread.insert("there is no bet on " + std::to_string(loose_) +
                           " tokens: the slack allows nearly every distribution there");
   }
+  name_statements();
   if (!report_.missing.empty()) name_untested_tokens();
+}
+
+void Replayer::name_statements() {
+  const auto name = [&](const Statement& statement, const std::string& what) {
+    if (statement.stated() == 0 || statement.missing() == 0) return;
+    report_.unread.insert(what + " not stated on " + statement.lines() +
+                          ": whether they are may depend on what was decided, so bets on them count as lost there");
+  };
+  name(q_stated_, "rows of q are");
+  name(acceptance_stated_, "p and q of draft tokens are");
+  const char* const of_streams[] = {"coins of acceptances are", "coins of draft tokens are",
+                                    "coins of the target's draws are"};
+  for (std::size_t stream = 0; stream < std::size(of_streams); ++stream) name(coins_of_[stream], of_streams[stream]);
 }
 
 void Replayer::name_untested_tokens() {
   const EProcess& tokens = evidence_.tokens().tokens() > 0 ? evidence_.tokens() : of_lossy_.tokens();
-  const auto count = [](long many, const char* what) { return std::to_string(many) + " " + what; };
-  if (unknown_ > 0) {
-    report_.unproved.insert("p is not known of " + count(unknown_, "tokens, so a bet on them cannot replace what the "
-                                                                   "trace does not state") +
-                            (target_.vocabulary == 0 ? "; give --target, or field p_rows" : ""));
+  const auto count = [](long many, const std::string& what) { return std::to_string(many) + " " + what; };
+  if (p_stated_.missing() > 0) {
+    const std::string where = p_stated_.stated() > 0 ? " (" + p_stated_.lines() + ")" : "";
+    report_.unproved.insert("p is not known of " +
+                            count(p_stated_.missing(), "tokens" + where + ", so a bet on them cannot replace what the "
+                                                                          "trace does not state") +
+                            (target_.vocabulary == 0 ? "; give --target, or field p_rows of every round" : ""));
   } else if (loose_ * 10 > report_.examined.tokens) {
     report_.unproved.insert("the slack allows nearly every distribution for more than one token in ten; a smaller "
                             "slack shows more");
   } else if (not_bet_ > 0) {
-    report_.unproved.insert(count(not_bet_, "tokens were drawn with the random numbers of an earlier sequence, which "
-                                            "has the same key: a bet on them cannot replace what the trace does not "
-                                            "state"));
+    report_.unproved.insert(
+        count(not_bet_, "tokens were drawn with the random numbers of an earlier sequence, which has the same key: a "
+                        "bet on them cannot replace what the trace does not state") +
+        (key_stated_ ? ""
+                     : ". No sequence states rng_key, so all have the default, 0: one stream for all of them. Where "
+                       "each has a stream of its own, number them in rng_key; then a stream that is drawn twice is a "
+                       "bug that the check can name"));
   } else if (tokens.tokens() > 0 && tokens.smallest_deviation() >= 1) {
     const auto missing = tokens.tokens_until(1);
     report_.unproved.insert(count(tokens.tokens(), "tokens are too few to show any deviation, however large; ") +
@@ -110,6 +134,7 @@ void Replayer::open(const Opening& opening) {
   Sequence sequence;
   sequence.opening = opening;
   sequence.text = opening.prompt;
+  key_stated_ = key_stated_ || opening.rng_key_stated;
   if (header_.seed) sequence.fresh_from = numbers_.begin(opening.rng_key);
   if (sequence.rule() == AcceptanceRule::lossy) {
     report_.lossy = true;
@@ -136,13 +161,13 @@ void Replayer::check_round(const Step& step) {
   expect_equal("position", "the next position to decide is", position_, step.position);
   expect(
       !sequence.stopped(), "termination",
-      [&] { return "the text ended with stop token " + number(sequence.text.back()); },
-      [] { return std::string("another round"); });
+      [&] { return "the text ended with a stop token"; }, [] { return std::string("another round"); });
   expect_held(sequence, step);
   expect_asked(sequence, step);
   drawn_ = {};
   std::fill(std::begin(drawn_unknown_), std::end(drawn_unknown_), false);
   found_before_ = report_.findings.size();
+  decided_ = step.has_draft_tokens ? rows_of_the_text(sequence, step) : static_cast<std::int64_t>(step.emitted.size());
   if (!step.faults.empty()) {
     report_faults(sequence, step);
   } else if (step.has_draft_tokens) {
@@ -157,6 +182,8 @@ void Replayer::check_round(const Step& step) {
         [&] { return "the text ends with stop token " + number(step.emitted[i]); },
         [&] { return "emitted " + listed(step.emitted); });
   }
+  const bool stated = !step.p_rows.empty() || !step.p_reals.empty();
+  if (sequence.plain && sequence.foreign) basis_ = stated ? Basis::rows : Basis::target;
   ++sequence.counts.rounds;
   sequence.text.insert(sequence.text.end(), step.emitted.begin(), step.emitted.end());
   report_.examined.tokens += static_cast<std::int64_t>(step.emitted.size());
@@ -213,6 +240,7 @@ void Replayer::replay_tokens(Sequence& sequence, const Step& step) {
     }
     hold_logprobs(sequence, step, i, row);
     bet(sequence, step, i, row, {});
+    forfeit_all(sequence, position, 1);
     sequence.text.push_back(token);
   }
   sequence.text.resize(static_cast<std::size_t>(position_));
@@ -242,6 +270,7 @@ void Replayer::end(const Ending& ending) {
   id_ = ending.sequence;
   round_ = sequence.counts.rounds;
   position_ = static_cast<std::int64_t>(sequence.text.size());
+  ++ended_;
   expect_ended(sequence, ending);
   if (ending.emitted_count) expect_equal("count", "tokens emitted are", sequence.emitted(), *ending.emitted_count);
   if (ending.emitted) {
@@ -272,7 +301,7 @@ void Replayer::expect_ended(Sequence& sequence, const Ending& ending) {
   if (!ending.other.empty()) {
     unproved = "for reasons of the engine's own ('other:" + printable(ending.other) + "')";
   } else if (sequence.stopped()) {
-    ended_by(ending.reason == Finish::stop, "the text ends with stop token " + number(sequence.text.back()));
+    ended_by(ending.reason == Finish::stop, "the text ends with a stop token");
   } else if (ending.reason == Finish::stop && unseen) {
     unproved = !opening.stop_tokens ? "by stop tokens that the trace does not list (field stop_tokens)"
                : !opening.stop_token_emitted
@@ -285,6 +314,7 @@ void Replayer::expect_ended(Sequence& sequence, const Ending& ending) {
     ended_by(cancelled || (ending.reason == Finish::length && !opening.max_new_tokens),
              "the text neither ends with a stop token nor uses up its budget");
   }
+  if (!unproved.empty()) forfeit_last_round(sequence, ending);
   if (sequence.cut && cancelled) unproved = "within a round, as they were cancelled";
   if (!unproved.empty()) {
     report_.missing.insert("it is not proved that every sequence had to end where it did: some end " + unproved);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The replay of one trace: what it keeps of open sequences, and what it does with each line. A contradiction becomes a
 // finding. What the trace merely states is bet on. A field that could not be checked is named. The members are in
-// seven files: replay.cpp has sequences, rounds and ends; replayer_draft.cpp what the draft held and was asked for;
+// eight files: replay.cpp has sequences, rounds and ends; replayer_draft.cpp what the draft held and was asked for;
 // replayer_draft_tokens.cpp a round with draft tokens; replayer_acceptance.cpp the decisions at each row;
-// replayer_draws.cpp single draws; replayer_rows.cpp the target's rows and the tokens that must come from them;
+// replayer_draws.cpp single draws; replayer_evidence.cpp which of all this is evidence; replayer_rows.cpp the target's rows and the tokens that must come from them;
 // replayer_logprobs.cpp log-probabilities.
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,18 +47,49 @@ struct Sequence {
   std::optional<Tuner> tuner;          // learns from the rounds so far
   bool asked_otherwise = false;        // its draft was asked for another number of draft tokens; found once
   std::optional<Finding> cut;          // the last round lacks accepted tokens, which only some ends explain
+  bool stop_hidden = false;            // the last round ends with a stop token that is not part of the text
+  std::optional<std::size_t> top_listed;  // how many tokens every list in top_logprobs so far had, at least
 
   std::int64_t emitted() const { return static_cast<std::int64_t>(text.size() - opening.prompt.size()); }
   bool stops_at(Token token) const {
     return opening.stop_tokens &&
            std::find(opening.stop_tokens->begin(), opening.stop_tokens->end(), token) != opening.stop_tokens->end();
   }
-  bool stopped() const { return emitted() > 0 && stops_at(text.back()); }
+  bool stopped() const { return stop_hidden || (emitted() > 0 && stops_at(text.back())); }
+  std::int64_t left() const {  // tokens that may be emitted
+    return opening.max_new_tokens ? std::max<std::int64_t>(*opening.max_new_tokens - emitted(), 0)
+                                  : std::numeric_limits<std::int64_t>::max();
+  }
   AcceptanceRule rule() const { return opening.rule.kind; }
   bool greedy() const { return rule() == AcceptanceRule::greedy || opening.sampling.greedy(); }
 };
 
 struct TooManyFindings {};
+
+/// A row with this much slack or more excludes too little to bet on it.
+inline constexpr double slack_max = 0.25;
+
+/// How often a trace states what a bet needs, and where it does not.
+class Statement {
+ public:
+  void add(bool stated, long line);
+  long stated() const noexcept { return stated_; }
+  long missing() const noexcept { return missing_; }
+  /// Returns "lines 3, 4, 9, ... (57 rounds)": where it is missing.
+  std::string lines() const;
+
+ private:
+  static constexpr std::size_t lines_shown = 8;
+  long stated_ = 0;
+  long missing_ = 0;
+  long rounds_ = 0;  // where it is missing
+  long last_ = 0;    // line of these
+  std::vector<long> lines_;
+};
+
+/// What tokens are bet on with: the row that the trace states, the target's within the slack, top_logprobs. Which of
+/// them must be known before the token.
+enum class Basis : std::uint8_t { none, rows, target, top };
 
 /// What is known of the target's row after a text: at most one row from the target, and one that the trace states.
 struct KnownRow {
@@ -138,6 +170,7 @@ class Replayer {
   void expect_ended(Sequence& sequence, const Ending& ending);
   void reconcile(const Sequence& sequence, const Statistics& stated);
   void finish_rounding();
+  void name_statements();
   void name_untested_tokens();
 
   // Single draws: replayer_draws.cpp.
@@ -145,6 +178,28 @@ class Replayer {
   std::uint64_t below(const Key& key, std::uint64_t bound);
 
   bool fresh(const Sequence& sequence, std::int64_t position) const { return position >= sequence.fresh_from; }
+
+  /// Returns whether what was decided at this position, by a coin or by a draft token, is evidence. It is not where the
+  /// text had ended before, because the same coin may decide again; where an earlier sequence was decided by the same
+  /// coins; and at the first position where stop tokens are hidden, because a sequence of only such a token may be
+  /// missing in the trace.
+  bool is_evidence(const Sequence& sequence, std::int64_t position) const;
+  /// Returns how many rows of the round (of block verification: draft tokens) had a part in the text or its end.
+  std::int64_t rows_of_the_text(const Sequence& sequence, const Step& step) const;
+  /// Pays for the coins at a row that the trace does not state.
+  void forfeit_unstated_coins(const Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
+  /// `within_rounding`: the most likely it can be that such a coin lies where rounding decides.
+  void forfeit_coin(Stream stream, double within_rounding);
+  /// The same for all that a round without draft tokens, or one that is not in the trace, may have decided at a
+  /// position.
+  void forfeit_all(const Sequence& sequence, std::int64_t position, std::int64_t draft_tokens);
+  /// Pays for a last round that the trace does not have, because the text ended with a token that is not part of it.
+  void forfeit_last_round(const Sequence& sequence, const Ending& ending);
+  Evidence& evidence_of(AcceptanceRule rule) { return rule == AcceptanceRule::lossy ? of_lossy_ : evidence_; }
+  std::optional<Stream> target_stream(const Sequence& sequence, std::int64_t position) const {
+    return is_evidence(sequence, position) ? std::optional(Stream::target) : std::nullopt;
+  }
+  double unknown_slack() const;  // the most slack of a row that is not stated and would be bet on
 
   /// Bets on a coin that is only stated. `decides`: another coin might have led to another text.
   void bet_on_coin(Sequence& sequence, std::int64_t position, Stream stream, double coin, bool decides = true);
@@ -162,7 +217,9 @@ class Replayer {
   void expect_hit(const char* check, const Hit& hit, const Draw& draw);
 
   /// Checks a draw from real weights; there may be no coin only where one token has all the weight.
-  void expect_real_draw(const char* check, const RealWeights& row, const std::optional<double>& coin, Token token);
+  /// `stream`: of the coin, where it is evidence.
+  void expect_real_draw(const char* check, const RealWeights& row, const std::optional<double>& coin, Token token,
+                        std::optional<Stream> stream);
 
   /// Checks that the stated keys of a round are those of its coins. A draft may draw more numbers than its draft tokens
   /// needed; under matching it may draw with any numbers, those of the target included.
@@ -200,12 +257,12 @@ class Replayer {
 
   /// Bets on a draft token that was verified. One after the rejected draft token may be drawn again with the same
   /// number.
-  void bet_on_draft(const Sequence& sequence, const Step& step, std::size_t j);
+  void bet_on_draft(const Step& step, std::size_t j);
   bool expect_weight_in_q(Token draft_token, bool has_weight);
 
   /// Both return false when the trace does not state how the draft token was drawn from its q.
   bool drafted_from_integers(Sequence& sequence, const Step& step, std::size_t j);
-  bool drafted_from_reals(Sequence& sequence, const Step& step, std::size_t j, bool decides);
+  bool drafted_from_reals(Sequence& sequence, const Step& step, std::size_t j, bool bet);
 
   /// Some coin of this purpose is not stated in this round.
   void draws_unknown(Purpose purpose) { drawn_unknown_[static_cast<std::size_t>(purpose)] = true; }
@@ -273,7 +330,9 @@ class Replayer {
   /// before is no further evidence.
   void bet(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known,
            const DistributionAt& q);
-  DistributionAt distribution_of(const KnownRow& known) const;
+  /// Returns what to bet on a token with; nothing where it is not known. Call once for each token.
+  DistributionAt basis_of(const Sequence& sequence, const KnownRow& known,
+                          const std::optional<RoundedDistribution>& of_top);
 
   /// Checks a greedy token of other numerics: it may differ from the target's best token where the two are near ties.
   void check_greedy_token(const BestToken& best, Token token, std::int64_t position);
@@ -299,7 +358,14 @@ class Replayer {
   Evidence of_lossy_;             // tokens of rules that are declared lossy: reported, never an alarm
   std::optional<std::string> foreign_;  // numerics
   bool coins_stated_ = false;     // some coins decided a token and could not be computed again
-  long unknown_ = 0;              // tokens whose p is not known
+  Statement p_stated_;            // of tokens
+  Statement q_stated_;            // of verified draft tokens: rows
+  Statement acceptance_stated_;   // p and q of verified draft tokens
+  Statement coins_of_[3];         // by stream
+  Basis basis_ = Basis::none;
+  std::int64_t decided_ = 0;      // rows of this round that had a part in the text
+  long ended_ = 0;                // sequences
+  bool key_stated_ = false;       // of some sequence: its field rng_key
   long loose_ = 0;                // tokens for which the slack leaves too much open
   std::size_t slower_ = 0;        // findings about drafts
   long not_bet_ = 0;              // tokens drawn with random numbers of an earlier sequence

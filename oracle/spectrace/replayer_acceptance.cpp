@@ -32,6 +32,7 @@ void Replayer::check_row(Sequence& sequence, const Step& step, std::size_t row, 
       break;
     case AcceptanceRule::lossy: break;
   }
+  forfeit_unstated_coins(sequence, step, row, known);
 }
 
 void Replayer::check_greedy_row(const Sequence& sequence, const Step& step, std::size_t row,
@@ -102,7 +103,7 @@ void Replayer::check_accepted_match(Sequence& sequence, const Step& step, std::s
     if (coin) bet_on_coin(sequence, position, Stream::target, coin->real);
     if (row < step.p_reals.size()) {
       expect_real_draw("acceptance", RealWeights(step.p_reals[row], header_.unit),
-                       coin ? std::optional(coin->real) : std::nullopt, draft_token);
+                       coin ? std::optional(coin->real) : std::nullopt, draft_token, target_stream(sequence, position));
       return;
     }
   }
@@ -127,8 +128,7 @@ std::string Replayer::next_draw_missing() const {
 
 bool Replayer::bet_on_next(Sequence& sequence, const Step& step, std::int64_t position) {
   if (!step.next_u) return false;
-  const bool cut = step.emitted.size() <= static_cast<std::size_t>(step.accepted);
-  if (*step.next_u && !cut) bet_on_coin(sequence, position, Stream::target, **step.next_u);
+  if (*step.next_u) bet_on_coin(sequence, position, Stream::target, **step.next_u);
   return true;
 }
 
@@ -137,7 +137,8 @@ void Replayer::check_next(Sequence& sequence, const Step& step, const char* chec
   const auto accepted = static_cast<std::size_t>(step.accepted);
   if (bet_on_next(sequence, step, position) && accepted < step.p_reals.size()) {
     if (step.emitted.size() <= accepted) return;  // the token was cut and is not stated
-    expect_real_draw(check, RealWeights(step.p_reals[accepted], header_.unit), *step.next_u, step.emitted.back());
+    expect_real_draw(check, RealWeights(step.p_reals[accepted], header_.unit), *step.next_u, step.emitted.back(),
+                     target_stream(sequence, position));
     return;
   }
   if (!step.next) {
@@ -176,8 +177,7 @@ void Replayer::check_rejection_row(Sequence& sequence, const Step& step, std::si
 }
 
 void Replayer::bet_on_acceptance(const Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known) {
-  if (header_.draws_follow_from_seed() && step.accept_u) return;
-  if (!fresh(sequence, position_ + static_cast<std::int64_t>(row))) return;
+  if (!is_evidence(sequence, position_ + static_cast<std::int64_t>(row))) return;
   const auto weight = [&](const std::optional<std::vector<StatedNumber>>& stated, const Distribution* of_row) {
     if (stated && row < stated->size()) {
       return header_.total == 0 ? (*stated)[row].real
@@ -191,8 +191,16 @@ void Replayer::bet_on_acceptance(const Sequence& sequence, const Step& step, std
   const Distribution* const q_row = row < step.q_rows.size() ? &step.q_rows[row] : nullptr;
   double q = weight(step.q_draft, q_row);
   if (q < 0 && row < step.q_reals.size()) q = step.q_reals[row].weight(step.draft_tokens[row]);
-  if (p <= 0 || q <= p) return;
-  evidence_.acceptance(p / q, row < static_cast<std::size_t>(step.accepted),
+  const bool accepted = row < static_cast<std::size_t>(step.accepted);
+  const bool computed = header_.draws_follow_from_seed() && step.accept_u;  // needs no bet
+  if (p < 0 || q < 0 || computed) {
+    if (!computed) acceptance_stated_.add(false, line_);
+    evidence_.unknown_acceptance(accepted);
+    return;
+  }
+  acceptance_stated_.add(true, line_);
+  if (p == 0 || q <= p) return;
+  evidence_.acceptance(p / q, accepted,
                        header_.total == 0 ? 8 * header_.unit : 0);
 }
 
@@ -229,11 +237,11 @@ void Replayer::check_real_acceptance(Sequence& sequence, const Step& step, std::
     const bool decides = p > 0 && p < q;
     bet_on_coin(sequence, position_ + static_cast<std::int64_t>(row), Stream::accept, coin->real, decides);
   }
-  if (coin && q > 0) {
+  if (coin && q > 0 && is_evidence(sequence, position_ + static_cast<std::int64_t>(row))) {
     // The probability that a coin lies so near, whatever this coin was; coins are at least a unit apart.
     const double most = std::min(1.0, p / (1 - wide) / q);
     const double least = std::min(1.0, p * (1 - wide) / q);
-    evidence_.within_rounding(std::min(1.0, most - least + header_.unit), near);
+    evidence_.within_rounding(Stream::accept, std::min(1.0, most - least + header_.unit), near);
   }
   const std::string draft_token = "draft token " + number(step.draft_tokens[row]) + " with p " + std::to_string(p) +
                                   ", q " + std::to_string(q);
@@ -280,7 +288,7 @@ void Replayer::check_residual(Sequence& sequence, const Step& step, std::size_t 
   if (bet_on_next(sequence, step, position) && row < step.p_reals.size() && row < step.q_reals.size()) {
     if (step.emitted.size() <= row) return;  // the token was cut and is not stated
     expect_real_draw("residual", RealWeights(step.p_reals[row], step.q_reals[row], header_.unit), *step.next_u,
-                     step.emitted.back());
+                     step.emitted.back(), target_stream(sequence, position));
     return;
   }
   if (!step.next) {

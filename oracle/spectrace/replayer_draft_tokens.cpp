@@ -111,12 +111,15 @@ void Replayer::count_depth(std::size_t depth, bool accepted, const Distribution&
 void Replayer::expect_emitted(Sequence& sequence, const Step& step) {
   std::vector<Token> tokens(step.draft_tokens.begin(), step.draft_tokens.begin() + step.accepted);
   const bool cut = step.emitted.size() <= tokens.size();
-  tokens.push_back(step.next ? step.next->token : step.emitted.back());
+  if (step.next) tokens.push_back(step.next->token);
+  else if (!cut) tokens.push_back(step.emitted.back());
   if (cut) {
-    const bool stopped = sequence.stops_at(step.emitted.back());
-    const auto emitted = sequence.emitted() + static_cast<std::int64_t>(step.emitted.size());
-    const bool full = sequence.opening.max_new_tokens && emitted >= *sequence.opening.max_new_tokens;
-    if (!stopped && !full) {
+    const std::size_t count = step.emitted.size();
+    const bool stopped = count > 0 && sequence.stops_at(step.emitted.back());
+    const bool full = static_cast<std::int64_t>(count) >= sequence.left();
+    sequence.stop_hidden = !stopped && !full && sequence.opening.hides_stop_tokens() && count < tokens.size() &&
+                           sequence.stops_at(tokens[count]);
+    if (!stopped && !full && !sequence.stop_hidden) {
       const std::string expected = "all accepted tokens are emitted: " + listed(tokens);
       sequence.cut = Finding{"conservation", line_, id_, round_, position_, expected, listed(step.emitted)};
     }
@@ -133,8 +136,9 @@ void Replayer::expect_drafted(Sequence& sequence, const Step& step) {
   const bool matters = rule_ == AcceptanceRule::rejection || rule_ == AcceptanceRule::block;
   for (std::size_t j = 0; j < step.draft_tokens.size(); ++j) {
     const bool verified = rule_ == AcceptanceRule::block || j <= static_cast<std::size_t>(step.accepted);
-    if (matters && verified) bet_on_draft(sequence, step, j);
-    const bool stated = step.q_draft && (header_.total == 0 ? drafted_from_reals(sequence, step, j, matters && verified)
+    const bool bet = matters && verified && is_evidence(sequence, position_ + static_cast<std::int64_t>(j));
+    if (bet) bet_on_draft(step, j);
+    const bool stated = step.q_draft && (header_.total == 0 ? drafted_from_reals(sequence, step, j, bet)
                                                             : drafted_from_integers(sequence, step, j));
     if (stated) continue;
     draws_unknown(Purpose::draft);
@@ -145,15 +149,30 @@ void Replayer::expect_drafted(Sequence& sequence, const Step& step) {
   }
 }
 
-void Replayer::bet_on_draft(const Sequence& sequence, const Step& step, std::size_t j) {
-  if (!fresh(sequence, position_ + static_cast<std::int64_t>(j))) return;
-  // These draws are computed again instead.
-  if (rule_ == AcceptanceRule::rejection && header_.draws_follow_from_seed() && step.draft_u) return;
-  if (j < step.q_rows.size()) evidence_.draft_token(step.q_rows[j], 0, step.draft_tokens[j]);
-  if (j >= step.q_reals.size()) return;
-  const RealRow& row = step.q_reals[j];
-  const RoundedDistribution q = rounded_distribution(row.tokens, row.weights, header_.unit);
-  evidence_.draft_token(q.distribution, q.slack, step.draft_tokens[j]);
+void Replayer::bet_on_draft(const Step& step, std::size_t j) {
+  const bool reals = header_.total == 0;
+  const bool point = step.q_draft && (reals ? (*step.q_draft)[j].real == 1 : (*step.q_draft)[j].integer == header_.total);
+  const bool coin = step.q_draft && step.draft_u && (*step.draft_u)[j] && (reals || step.q_before);
+  if (!header_.draws_follow_from_seed() && (reals || rule_ == AcceptanceRule::rejection)) {
+    if (coin) coins_of_[static_cast<std::size_t>(Stream::draft)].add(true, line_);
+    else if (!point) forfeit_coin(Stream::draft, 1);
+    if (coin && reals && j >= step.q_reals.size()) evidence_.unknown_within_rounding(Stream::draft, 1);
+  }
+
+  // A draw that is computed again needs no bet.
+  const bool computed = rule_ == AcceptanceRule::rejection && header_.draws_follow_from_seed() && step.draft_u;
+  if (j < step.q_rows.size() && !computed) {
+    evidence_.draft_token(step.q_rows[j], 0, step.draft_tokens[j]);
+  } else if (j < step.q_reals.size()) {
+    const RealRow& row = step.q_reals[j];
+    const RoundedDistribution q = rounded_distribution(row.tokens, row.weights, header_.unit);
+    evidence_.draft_token(q.distribution, q.slack, step.draft_tokens[j]);
+  } else if (!point) {
+    if (!computed) q_stated_.add(false, line_);
+    evidence_.unknown_draft_token(reals ? 1 : 0);
+    return;
+  }
+  q_stated_.add(true, line_);
 }
 
 bool Replayer::expect_weight_in_q(Token draft_token, bool has_weight) {
@@ -189,19 +208,20 @@ bool Replayer::drafted_from_integers(Sequence& sequence, const Step& step, std::
   return true;
 }
 
-bool Replayer::drafted_from_reals(Sequence& sequence, const Step& step, std::size_t j, bool decides) {
+bool Replayer::drafted_from_reals(Sequence& sequence, const Step& step, std::size_t j, bool bet) {
   const double q = (*step.q_draft)[j].real;
   const Token draft_token = step.draft_tokens[j];
   if (!expect_weight_in_q(draft_token, q > 0)) return true;
   const auto* const coin = step.draft_u ? &(*step.draft_u)[j] : nullptr;
-  if (coin != nullptr && *coin && decides) {
+  if (coin != nullptr && *coin && bet) {
     bet_on_coin(sequence, position_ + static_cast<std::int64_t>(j), Stream::draft, (*coin)->real, q < 1);
   }
   if (j >= step.q_reals.size()) return q == 1;
   expect_stated("q_row", draft_token, step.q_reals[j].weight(draft_token), q);
   if (coin == nullptr) return q == 1;
   const RealWeights row(step.q_reals[j], header_.unit);
-  expect_real_draw("draft_draw", row, *coin ? std::optional((*coin)->real) : std::nullopt, draft_token);
+  expect_real_draw("draft_draw", row, *coin ? std::optional((*coin)->real) : std::nullopt, draft_token,
+                   bet ? std::optional(Stream::draft) : std::nullopt);
   return true;
 }
 

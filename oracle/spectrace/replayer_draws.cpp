@@ -30,6 +30,7 @@ std::uint64_t Replayer::below(const Key& key, std::uint64_t bound) {
 
 void Replayer::bet_on_coin(Sequence& sequence, std::int64_t position, Stream stream, double coin, bool decides) {
   coins_stated_ = coins_stated_ || decides;
+  if (!is_evidence(sequence, position)) return;
   if (!std::exchange(sequence.coins_begun, true) && !numbers_.first_coin(sequence.opening.rng_key, coin)) {
     sequence.fresh_from = UsedNumbers::none_is_fresh;
   }
@@ -97,7 +98,7 @@ void Replayer::expect_hit(const char* check, const Hit& hit, const Draw& draw) {
 }
 
 void Replayer::expect_real_draw(const char* check, const RealWeights& row, const std::optional<double>& coin,
-                                Token token) {
+                                Token token, std::optional<Stream> stream) {
   ++report_.examined.draws;
   if (!coin || row.is_point()) {
     expect(
@@ -107,7 +108,7 @@ void Replayer::expect_real_draw(const char* check, const RealWeights& row, const
     return;
   }
   const CoinPlace place = row.place_of(*coin, token);
-  evidence_.within_rounding(row.blurred(header_.unit), place == CoinPlace::within_rounding);
+  if (stream) evidence_.within_rounding(*stream, row.blurred(header_.unit), place == CoinPlace::within_rounding);
   expect(
       place != CoinPlace::elsewhere, check, [&] { return "coin " + std::to_string(*coin) + " selects another token"; },
       [&] { return "token " + number(token); });

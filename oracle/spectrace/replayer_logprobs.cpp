@@ -30,6 +30,15 @@ std::optional<RoundedDistribution> Replayer::distribution_of_top(const Sequence&
   if (top.tokens.empty() || sum > 1 + rounding * static_cast<double>(top.tokens.size())) {
     return std::nullopt;  // hold_logprobs reports it
   }
+  // Interfaces add the emitted token to the likeliest ones where it is none of them, and a list must not depend on the
+  // token that is bet on. So one token less than every list so far had is used: those are among the likeliest.
+  const std::size_t used = std::max(sequence.top_listed.value_or(0), std::size_t{1}) - 1;
+  while (top.tokens.size() > used) {
+    const auto least = std::ranges::min_element(top.weights) - top.weights.begin();
+    sum -= top.weights[least];
+    top.tokens.erase(top.tokens.begin() + least);
+    top.weights.erase(top.weights.begin() + least);
+  }
   if (1 - sum > rounding) {
     top.tokens.push_back(header_.vocabulary);
     top.weights.push_back(1 - sum);

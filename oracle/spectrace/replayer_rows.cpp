@@ -11,8 +11,28 @@
 namespace draftproof::spectrace {
 namespace {
 
-/// A row with this much slack or more excludes too little to bet on it.
-constexpr double slack_max = 0.25;
+/// Returns the distribution of a token that is none of these, and how much of it these have; nothing where they have
+/// all.
+std::optional<Distribution> without(const Distribution& p, const std::vector<Token>& left_out, double& share) {
+  std::vector<Token> tokens = p.tokens();
+  std::vector<std::uint64_t> weights = p.weights();
+  std::uint64_t out = 0;
+  for (std::size_t i = tokens.size(); i-- > 0;) {
+    if (std::find(left_out.begin(), left_out.end(), tokens[i]) == left_out.end()) continue;
+    out += weights[i];
+    tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(i));
+    weights.erase(weights.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  share = static_cast<double>(out) / static_cast<double>(Distribution::total);
+  if (tokens.empty()) return std::nullopt;
+  std::uint64_t left = Distribution::total;
+  for (std::uint64_t& weight : weights) {
+    weight = std::max(static_cast<std::uint64_t>(static_cast<double>(weight) / (1 - share)), std::uint64_t{1});
+    left -= weight;
+  }
+  *std::max_element(weights.begin(), weights.end()) += left;  // modulo 2^64 where it is negative
+  return Distribution::exact(tokens, weights);
+}
 
 }  // namespace
 
@@ -198,15 +218,18 @@ void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const 
   const Token token = step.emitted[row];
   const std::int64_t position = position_ + static_cast<std::int64_t>(row);
   if (known.best) return check_greedy_token(*known.best, token, position);
-  std::optional<RoundedDistribution> of_top;
-  DistributionAt distribution = distribution_of(known);
-  if (distribution.p == nullptr && (of_top = distribution_of_top(sequence, step, row))) {
-    distribution = {&of_top->distribution, of_top->slack};
+  const std::optional<RoundedDistribution> top = distribution_of_top(sequence, step, row);
+  if (row < step.top_logprobs.size()) {
+    const std::size_t listed = step.top_logprobs[row].tokens.size();
+    sequence.top_listed = std::min(sequence.top_listed.value_or(listed), listed);
   }
+  DistributionAt distribution = basis_of(sequence, known, top);
+  p_stated_.add(distribution.p != nullptr, line_);
   if (distribution.p == nullptr) {
-    ++unknown_;
+    if (!sequence.greedy() && fresh(sequence, position)) evidence_of(rule_).unknown_token(unknown_slack());
     return;
   }
+  const RoundedDistribution* const of_top = top && distribution.p == &top->distribution ? &*top : nullptr;
   const bool stated = !known.near || distribution.p != &known.near->p;
   // Rows of another program, which take the place of a target.
   const bool of_reference = stated && target_.vocabulary == 0 && target_.slack > 0;
@@ -227,6 +250,18 @@ void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const 
         },
         [&] { return "token " + number(token); });
   }
+  std::optional<Distribution> no_stop;
+  if (sequence.opening.hides_stop_tokens() && !distribution.p->is_point()) {
+    // A stop token would not be seen: this one was drawn from p, given that it is none.
+    const std::vector<Token>& stops = *sequence.opening.stop_tokens;
+    double share = 0;
+    no_stop = without(*distribution.p, stops, share);
+    if (!no_stop) return;
+    // Of top_logprobs, any of the tokens that are not listed may be a stop token.
+    const double hidden = of_top ? static_cast<double>(no_stop->weight(header_.vocabulary)) : 0;
+    const double apart = 2 * distribution.slack / (1 - share) + hidden / static_cast<double>(Distribution::total);
+    distribution = {&*no_stop, std::min(1.0, apart)};
+  }
   if (distribution.p->is_point() && stated && !of_reference) return;
   if (distribution.slack >= slack_max) {
     ++loose_;
@@ -237,21 +272,32 @@ void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const 
   } else {
     // Under matching one number may draw both the draft token and the token, and whether there is a draft token may
     // depend on that number. So q is not known before the token and must not be used.
-    const Distribution* const before = rule_ == AcceptanceRule::matching ? nullptr : q.p;
-    Evidence& evidence = rule_ == AcceptanceRule::lossy ? of_lossy_ : evidence_;
-    evidence.token(*distribution.p, distribution.slack, before, outcome, sequence.text, sequence.rejected);
+    const bool with_q = rule_ != AcceptanceRule::matching && sequence.opening.max_draft_tokens != 0;
+    const bool drafted = !step.has_draft_tokens || row < step.draft_tokens.size();
+    evidence_of(rule_).token(*distribution.p, distribution.slack, with_q ? q.p : nullptr, with_q && drafted, outcome,
+                             sequence.text, sequence.rejected);
   }
 }
 
-DistributionAt Replayer::distribution_of(const KnownRow& known) const {
+DistributionAt Replayer::basis_of(const Sequence& sequence, const KnownRow& known,
+                                  const std::optional<RoundedDistribution>& of_top) {
   // A row of several tokens is not the distribution of greedy tokens.
-  const auto is_distribution = [&](const Distribution& p) { return rule_ != AcceptanceRule::greedy || p.is_point(); };
-  if (known.p && is_distribution(*known.p)) return {&*known.p, 0};
-  if (known.reals && is_distribution(known.reals->distribution)) {
-    return {&known.reals->distribution, known.reals->slack};
+  const auto distribution_at = [&](const Distribution& p, double slack) {
+    return rule_ != AcceptanceRule::greedy || p.is_point() ? DistributionAt{&p, slack} : DistributionAt{};
+  };
+  DistributionAt row;
+  DistributionAt top;
+  if (known.p) row = distribution_at(*known.p, 0);
+  if (known.reals && row.p == nullptr) row = distribution_at(known.reals->distribution, known.reals->slack);
+  if (of_top) top = distribution_at(of_top->distribution, of_top->slack);
+  if (sequence.plain && !sequence.foreign) return row;  // the target's own, whatever the trace states
+  if (basis_ == Basis::none) {
+    basis_ = known.near ? Basis::target : row.p ? Basis::rows : top.p ? Basis::top : Basis::none;
   }
-  if (known.near) return {&known.near->p, known.near->slack};
-  return {};
+  DistributionAt chosen = basis_ == Basis::rows ? row : basis_ == Basis::top ? top : DistributionAt{};
+  if (basis_ == Basis::target && known.near) chosen = {&known.near->p, known.near->slack};
+  if (chosen.p == nullptr) basis_ = Basis::none;  // another one from the next token on
+  return chosen;
 }
 
 void Replayer::check_greedy_token(const BestToken& best, Token token, std::int64_t position) {

@@ -66,6 +66,7 @@ std::string shown(const Step& s, const Header& header, AcceptanceRule rule) {
   for (std::size_t j = 0; j < s.draft_tokens.size(); ++j) text += shown_draft_token(s, j, header, rule);
   const bool cut = s.emitted.size() <= static_cast<std::size_t>(s.accepted);
   text += fmt::format("  {:>8}  {} ", s.position + s.accepted, name_of(s.next_from));
+  if (!s.next && s.emitted.empty()) return text + "not stated\n  emitted []\n";
   text += fmt::format("{:>7}", s.next ? s.next->token : s.emitted.back());
   if (s.next && header.total > 0) {
     text += fmt::format("  has {:.6f} of {}", static_cast<double>(s.next->weight) / static_cast<double>(s.next->bound),

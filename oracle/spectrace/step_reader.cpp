@@ -27,7 +27,10 @@ Step StepReader::read(const Json& line) {
   step_.round = line.at("round").integer(0, exact_max);
   step_.position = line.at("position").integer(1, position_max);
   step_.emitted = engines_tokens(line.at("emitted"), "emitted");
-  if (step_.emitted.empty()) line.at("emitted").fail("a round emits at least one token");
+  if (step_.emitted.empty() && !hides_stop_tokens_) {
+    line.at("emitted").fail("a round emits at least one token, unless stop_token_emitted is false and stop_tokens are "
+                            "listed");
+  }
   step_.has_draft_tokens = line.find("draft_tokens").has_value();
   if (step_.has_draft_tokens) {
     read_acceptance(line);

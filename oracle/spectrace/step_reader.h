@@ -10,9 +10,9 @@ namespace draftproof::spectrace {
 
 class StepReader : LineReader {
  public:
-  /// `rows`: null where the header names no file of rows. `rule`: of the round's sequence.
-  StepReader(const Header& header, RowsReader* rows, AcceptanceRule rule)
-      : LineReader(header), rows_(rows), rule_(rule) {}
+  /// `rows`: null where the header names no file of rows. `rule`: of the round's sequence; `hides_stop_tokens`: the same.
+  StepReader(const Header& header, RowsReader* rows, AcceptanceRule rule, bool hides_stop_tokens)
+      : LineReader(header), rows_(rows), rule_(rule), hides_stop_tokens_(hides_stop_tokens) {}
 
   /// Throws Error when the line is not a well-formed round. Call once.
   Step read(const Json& line);
@@ -50,6 +50,7 @@ class StepReader : LineReader {
 
   RowsReader* rows_;
   AcceptanceRule rule_;
+  bool hides_stop_tokens_;
   Step step_;
 };
 
