@@ -31,13 +31,17 @@ std::optional<RoundedDistribution> Replayer::distribution_of_top(const Sequence&
     return std::nullopt;  // hold_logprobs reports it
   }
   // Interfaces add the emitted token to the likeliest ones where it is none of them, and a list must not depend on the
-  // token that is bet on. So one token less than every list so far had is used: those are among the likeliest.
+  // token that is bet on. So one token less than every list so far had is used: those are among the likeliest. Equally
+  // likely ones are used together or not at all, because nothing says which of them come first.
   const std::size_t used = std::max(sequence.top_listed.value_or(0), std::size_t{1}) - 1;
   while (top.tokens.size() > used) {
-    const auto least = std::ranges::min_element(top.weights) - top.weights.begin();
-    sum -= top.weights[least];
-    top.tokens.erase(top.tokens.begin() + least);
-    top.weights.erase(top.weights.begin() + least);
+    const double least = *std::ranges::min_element(top.weights);
+    for (std::size_t i = top.tokens.size(); i-- > 0;) {
+      if (top.weights[i] != least) continue;
+      sum -= least;
+      top.tokens.erase(top.tokens.begin() + static_cast<std::ptrdiff_t>(i));
+      top.weights.erase(top.weights.begin() + static_cast<std::ptrdiff_t>(i));
+    }
   }
   if (1 - sum > rounding) {
     top.tokens.push_back(header_.vocabulary);

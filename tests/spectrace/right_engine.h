@@ -36,6 +36,7 @@ struct Written {
   Stops stops = Stops::written;
   bool rewinds = false;   // after a stop the generators go back to the numbers that the text needed
   bool reseeded = false;  // the draft draws with the same numbers in every round
+  bool one_stream = false;  // every request draws with the same numbers, and rng_key is left out
   bool masked = false;    // a grammar takes tokens away
   bool top = false;       // top_logprobs in place of p_rows: the two likeliest tokens, and the emitted one
   Where residual_is_p = Where::nowhere;  // everywhere: not a right engine
@@ -186,7 +187,7 @@ class RightEngine {
       prompt = kept_;
       prompt.push_back(static_cast<Token>(1 + s % (vocabulary - 1)));
     } else {
-      const std::uint64_t seed = seed_ * 7919 + static_cast<std::uint64_t>(session) * 104729;
+      const std::uint64_t seed = seed_ * 7919 + (how_.one_stream ? 0 : static_cast<std::uint64_t>(session) * 104729);
       draft_ = {seed + 1};
       accept_ = {seed + 2};
       target_ = {seed + 3};
@@ -208,8 +209,8 @@ class RightEngine {
       if (rounds.empty()) return "";
     }
     written += emitted();
-    std::string lines = "{\"type\":\"sequence\",\"sequence\":" + std::to_string(s) + ",\"rng_key\":" +
-                        std::to_string(session) + ",\"prompt\":" + list(prompt) +
+    std::string lines = "{\"type\":\"sequence\",\"sequence\":" + std::to_string(s) + ",\"prompt\":" + list(prompt) +
+                        (how_.one_stream ? "" : ",\"rng_key\":" + std::to_string(session)) +
                         ",\"temperature\":\"0x1p+0\",\"max_new_tokens\":" + std::to_string(longest);
     if (how_.stops != Stops::undeclared) lines += ",\"stop_tokens\":[0]";
     if (hides && how_.stops != Stops::undeclared) lines += ",\"stop_token_emitted\":false";
