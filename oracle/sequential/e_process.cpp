@@ -237,7 +237,9 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
 void EProcess::forfeit(double slack) {
   if (forfeited_++ == 0) before_forfeits_ = observed_;
   if (impossible_ || most_ >= wealth_enough) return;
-  for (std::size_t bet = 0; bet < wealth_.size(); ++bet) wealth_[bet] *= least_pay(weights[bet % weights.size()], slack);
+  for (std::size_t bet = 0; bet < wealth_.size(); ++bet) {
+    wealth_[bet] *= least_pay(weights[bet % weights.size()], slack);
+  }
   for (CellBets& learned : by_cell_) learned.forfeit(slack);
 }
 

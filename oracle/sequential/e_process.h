@@ -20,11 +20,12 @@
 // The text is known before the token is drawn, so bets that depend on it are made before the token is seen, and are
 // fair: sum of p(x) e(x) <= 1 holds given any text.
 //
-// A bet is fair only where it is known before the token that it will be made. Whether an engine states p or q may depend
-// on the token: rows that are stated after rejections only belong to tokens that are not distributed as p. So a token
-// that is drawn from an unknown p pays, in every bet, the least that any token could have paid: 1 - w, and least t /
-// most t in the learned bets. Where only q is unknown the bets that use q pay that. Wealth is then at most what it would
-// be if every row were known, whatever decides which are, so P(wealth ever reaches 1 / alpha) <= alpha still holds.
+// A bet is fair only where it is known before the token that it will be made. Whether an engine states p or q may
+// depend on the token: rows that are stated after rejections only belong to tokens that are not distributed as p. So a
+// token that is drawn from an unknown p pays, in every bet, the least that any token could have paid: 1 - w, and least
+// t / most t in the learned bets. Where only q is unknown the bets that use q pay that. Wealth is then at most what it
+// would be if every row were known, whatever decides which are, so P(wealth ever reaches 1 / alpha) <= alpha still
+// holds.
 //
 // What would have been seen. Let the tokens come from one of the models, e_t away from p in total variation at token t.
 // Its bet with w = 1 began with 1 / B of the wealth and lost a factor 1 - 2^-14 per interval of 64 tokens to sharing;

@@ -3,8 +3,8 @@
 // finding. What the trace merely states is bet on. A field that could not be checked is named. The members are in
 // eight files: replay.cpp has sequences, rounds and ends; replayer_draft.cpp what the draft held and was asked for;
 // replayer_draft_tokens.cpp a round with draft tokens; replayer_acceptance.cpp the decisions at each row;
-// replayer_draws.cpp single draws; replayer_evidence.cpp which of all this is evidence; replayer_rows.cpp the target's rows and the tokens that must come from them;
-// replayer_logprobs.cpp log-probabilities.
+// replayer_draws.cpp single draws; replayer_evidence.cpp which of all this is evidence; replayer_rows.cpp the target's
+// rows and the tokens that must come from them; replayer_logprobs.cpp log-probabilities.
 #pragma once
 
 #include <algorithm>

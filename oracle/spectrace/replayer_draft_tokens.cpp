@@ -151,7 +151,8 @@ void Replayer::expect_drafted(Sequence& sequence, const Step& step) {
 
 void Replayer::bet_on_draft(const Step& step, std::size_t j) {
   const bool reals = header_.total == 0;
-  const bool point = step.q_draft && (reals ? (*step.q_draft)[j].real == 1 : (*step.q_draft)[j].integer == header_.total);
+  const bool point =
+      step.q_draft && (reals ? (*step.q_draft)[j].real == 1 : (*step.q_draft)[j].integer == header_.total);
   const bool coin = step.q_draft && step.draft_u && (*step.draft_u)[j] && (reals || step.q_before);
   if (!header_.draws_follow_from_seed() && (reals || rule_ == AcceptanceRule::rejection)) {
     if (coin) coins_of_[static_cast<std::size_t>(Stream::draft)].add(true, line_);

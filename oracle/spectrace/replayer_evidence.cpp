@@ -37,7 +37,8 @@ std::int64_t Replayer::rows_of_the_text(const Sequence& sequence, const Step& st
   const bool together = rule_ == AcceptanceRule::block;
   std::int64_t rows = std::min(together ? drafted : step.accepted + std::int64_t{1}, sequence.left());
   const auto last = step.draft_tokens.begin() + std::min(drafted, rows);
-  const auto stop = std::find_if(step.draft_tokens.begin(), last, [&](Token token) { return sequence.stops_at(token); });
+  const auto is_stop = [&](Token token) { return sequence.stops_at(token); };
+  const auto stop = std::find_if(step.draft_tokens.begin(), last, is_stop);
   if (stop != last) rows = stop - step.draft_tokens.begin() + 1;
   const auto emitted = static_cast<std::int64_t>(step.emitted.size());
   const bool hidden_stop = sequence.opening.hides_stop_tokens() && emitted + 1 == rows;
@@ -82,7 +83,8 @@ void Replayer::forfeit_unstated_coins(const Sequence& sequence, const Step& step
   } else if (row == accepted) {
     const bool residual = !matching && row < drafted;
     const bool rows = has_row && (!residual || row < step.q_reals.size());
-    const bool one_left = rows && residual && RealWeights(step.p_reals[row], step.q_reals[row], header_.unit).is_point();
+    const bool one_left =
+        rows && residual && RealWeights(step.p_reals[row], step.q_reals[row], header_.unit).is_point();
     const bool stated = step.next ? step.next->u.has_value() : step.next_u && *step.next_u;
     const bool all = step.next && step.next->weight == step.next->bound;
     count(Stream::target, stated, point || one_left || all, 1);

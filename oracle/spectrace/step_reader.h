@@ -10,7 +10,7 @@ namespace draftproof::spectrace {
 
 class StepReader : LineReader {
  public:
-  /// `rows`: null where the header names no file of rows. `rule`: of the round's sequence; `hides_stop_tokens`: the same.
+  /// `rows`: null where the header names no file of rows. `rule`, `hides_stop_tokens`: of the round's sequence.
   StepReader(const Header& header, RowsReader* rows, AcceptanceRule rule, bool hides_stop_tokens)
       : LineReader(header), rows_(rows), rule_(rule), hides_stop_tokens_(hides_stop_tokens) {}
 

@@ -57,9 +57,9 @@ class RightEngine {
   }
 
   std::string trace(long tokens) {
-    std::string text = "{\"type\":\"header\",\"schema\":\"spectrace/2\",\"engine\":\"right\",\"vocabulary\":6,\"rule\":\"" +
-                       how_.rule + "\"" + (reals_ ? ",\"dtype\":\"f64\"}" : ",\"total_weight\":" + std::to_string(total) + "}") +
-                       "\n";
+    const std::string weights = reals_ ? "\"dtype\":\"f64\"" : "\"total_weight\":" + std::to_string(total);
+    std::string text = "{\"type\":\"header\",\"schema\":\"spectrace/2\",\"engine\":\"right\",\"vocabulary\":6," +
+                       weights + ",\"rule\":\"" + how_.rule + "\"}\n";
     long written = 0;
     for (int s = 0; written < tokens; ++s) text += sequence(s, written);
     return text;
