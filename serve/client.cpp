@@ -3,7 +3,11 @@
 
 #include <httplib.h>
 
-#include <chrono>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 #include "ref/base/error.h"
@@ -14,7 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto connection_timeout = 5s;
-constexpr auto answer_timeout = 600s;  // between two pieces of an answer: its request may have to wait for its turn
 
 /// "http://HOST:PORT" of an address as clients are given them.
 std::string address_of(const std::string& url) {
@@ -29,6 +32,29 @@ std::string address_of(const std::string& url) {
   }
   return address;
 }
+
+/// Breaks the connection of a client that is waiting when the time is over. A limit on the time between two bytes, all
+/// that the library has, never ends an answer that comes byte by byte.
+class Deadline {
+ public:
+  Deadline(httplib::Client& client, std::chrono::seconds limit)
+      : thread_([this, &client, limit](const std::stop_token& done) {
+          std::unique_lock lock(mutex_);
+          for (auto wait = std::chrono::milliseconds(limit); !ended_.wait_for(lock, done, wait, [] { return false; }) &&
+                                                             !done.stop_requested();
+               wait = 100ms) {
+            passed_ = true;
+            client.stop();
+          }
+        }) {}
+  bool passed() const noexcept { return passed_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any ended_;
+  std::atomic<bool> passed_{false};
+  std::jthread thread_;  // the last member: it uses the others
+};
 
 }  // namespace
 
@@ -58,10 +84,11 @@ bool EventReader::end_of_line() {
 
 class Client::Http {
  public:
-  Http(const std::string& address, const std::string& api_key) : address_(address), client_(address) {
+  Http(const std::string& address, const std::string& api_key, std::chrono::seconds limit)
+      : address_(address), limit_(limit), client_(address) {
     if (!client_.is_valid()) throw Error(address + " is not the address of a server; give it as http://HOST:PORT");
     client_.set_connection_timeout(connection_timeout);
-    client_.set_read_timeout(answer_timeout);
+    client_.set_read_timeout(limit);
     client_.set_tcp_nodelay(true);
     if (!api_key.empty()) client_.set_bearer_token_auth(api_key);
   }
@@ -69,12 +96,15 @@ class Client::Http {
   Reply send(httplib::Request request, const EventReader::Take& take) {
     Reply reply;
     EventReader events(take);
+    std::size_t received = 0;
     request.response_handler = [&](const httplib::Response& response) {
       reply.status = response.status;
       reply.retry_after = response.get_header_value("Retry-After");
       return true;
     };
     request.content_receiver = [&](const char* bytes, std::size_t size, std::uint64_t, std::uint64_t) {
+      received += size;
+      if (received > reply_bytes_max) return false;
       if (!take || reply.status != 200) {
         reply.body.append(bytes, size);
         return true;
@@ -82,9 +112,18 @@ class Client::Http {
       reply.closed = !events.read({bytes, size});
       return !reply.closed;
     };
+    const Deadline deadline(client_, limit_);
     const httplib::Result result = client_.send(request);
-    if (!result && !reply.closed) throw Error(sentence_of(result.error(), request.path));
-    return reply;
+    if (result || reply.closed) return reply;
+    if (received > reply_bytes_max) {
+      throw Error(address_ + request.path + " sends more than " + std::to_string(reply_bytes_max >> 20) +
+                  " MiB, which is no answer; see what answers there");
+    }
+    if (deadline.passed()) {
+      throw Error(address_ + request.path + " did not end its answer within " + std::to_string(limit_.count()) +
+                  " seconds; see what the server says, or give it more time");
+    }
+    throw Error(sentence_of(result.error(), request.path));
   }
 
  private:
@@ -100,11 +139,12 @@ class Client::Http {
   }
 
   std::string address_;
+  std::chrono::seconds limit_;
   httplib::Client client_;
 };
 
-Client::Client(const std::string& url, const std::string& api_key)
-    : address_(address_of(url)), http_(std::make_unique<Http>(address_, api_key)) {}
+Client::Client(const std::string& url, const std::string& api_key, std::chrono::seconds limit)
+    : address_(address_of(url)), http_(std::make_unique<Http>(address_, api_key, limit)) {}
 
 Client::~Client() = default;
 

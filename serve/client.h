@@ -2,6 +2,7 @@
 // The HTTP side of who asks: cpp-httplib's client behind one class. What bodies mean is for its user.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -37,14 +38,17 @@ class EventReader {
 /// Of one server. Each request has a connection of its own. One thread at a time.
 class Client {
  public:
+  static constexpr std::size_t reply_bytes_max = std::size_t{1} << 28;
+
   /// `url`: "http://HOST:PORT" or "https://HOST:PORT", with or without the "/v1" that OpenAI's clients want at its end.
-  /// Throws Error for another one.
-  Client(const std::string& url, const std::string& api_key);
+  /// `limit`: of one request, from its first byte to the last of its answer. Throws Error for another `url`.
+  Client(const std::string& url, const std::string& api_key, std::chrono::seconds limit);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  /// Both throw Error when the server cannot be reached or the connection breaks.
+  /// Both throw Error when the server cannot be reached, the connection breaks, the time is over, or an answer has more
+  /// than `reply_bytes_max`.
   Reply get(const std::string& path);
   /// `take`: where it is set and the status is 200, receives the events; once it wants no more, the connection is
   /// closed.

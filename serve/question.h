@@ -25,6 +25,7 @@ struct ServedModel {
   std::string name;
   std::string draft;        // its name, which anyone may know: without the folders of this machine
   std::string fingerprint;  // of what can change a bit of an answer: the numerics class
+  std::string weights = {};  // identifies the files of the target by their content; empty: not stated
   const Tokenizer* tokenizer = nullptr;  // nullptr: prompts are token ids, and answers have no text
   const ChatTemplate* chat = nullptr;    // nullptr: no chats
   std::shared_ptr<const TokenTrie> tokens = nullptr;  // nullptr: no grammars

@@ -28,9 +28,11 @@ Json usage_object(const Usage& usage) {
 }
 
 Json model_object(const ServedModel& model) {
-  return {{"id", model.name},        {"object", "model"},  {"created", 0}, {"owned_by", "draftproof"},
-          {"draft", model.draft},    {"max_model_len", model.context},
-          {"numerics", model.fingerprint}, {"chat", model.chat != nullptr}};
+  Json one = {{"id", model.name},        {"object", "model"},  {"created", 0}, {"owned_by", "draftproof"},
+              {"draft", model.draft},    {"max_model_len", model.context},
+              {"numerics", model.fingerprint}, {"chat", model.chat != nullptr}};
+  if (!model.weights.empty()) one["weights"] = model.weights;
+  return one;
 }
 
 /// The raw bytes of a token; of a model without a tokenizer, its id.

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -23,8 +25,6 @@ std::string text_of_json(const AnswerJson& json) {
 /// As it comes back from JSON: bytes that are not UTF-8 are replaced there, and a number that is not finite is null.
 AnswerJson told(const AnswerJson& json) { return AnswerJson::parse(text_of_json(json)); }
 
-AnswerJson number_of(const AnswerJson& json) { return json.is_number() ? AnswerJson(json.get<double>()) : json; }
-
 std::string bytes_of(const Tokenizer* tokenizer, Token token) {
   if (tokenizer == nullptr) return "token_id:" + std::to_string(token);
   std::string bytes;
@@ -38,38 +38,88 @@ AnswerJson list_of_bytes(const std::string& bytes) {
   return list;
 }
 
+// Values of an answer, which may be of any server. All throw Error, which begins with "it".
+
+const AnswerJson& field_of(const AnswerJson& json, const char* field) {
+  if (!json.is_object()) throw Error(fmt::format("it has no object where a field `{}` belongs", field));
+  const auto found = json.find(field);
+  if (found == json.end()) throw Error(fmt::format("it lacks the field `{}`", field));
+  return *found;
+}
+
+const AnswerJson& list_in(const AnswerJson& json, const char* field) {
+  const AnswerJson& list = field_of(json, field);
+  if (!list.is_array()) throw Error(fmt::format("its field `{}` is not a list", field));
+  return list;
+}
+
+const AnswerJson& element_of(const AnswerJson& json, const char* field, std::size_t place) {
+  const AnswerJson& list = list_in(json, field);
+  if (place >= list.size()) throw Error(fmt::format("its list `{}` is too short", field));
+  return list[place];
+}
+
+std::string string_in(const AnswerJson& json, const char* field) {
+  const AnswerJson& text = field_of(json, field);
+  if (!text.is_string()) throw Error(fmt::format("its field `{}` is not a string", field));
+  return text.get<std::string>();
+}
+
+int count_in(const AnswerJson& json, const char* field) {
+  const AnswerJson& number = field_of(json, field);
+  constexpr std::uint64_t most = std::numeric_limits<int>::max();
+  if (!number.is_number_unsigned() || number.get<std::uint64_t>() > most) {
+    throw Error(fmt::format("its field `{}` is not a count", field));
+  }
+  return number.get<int>();
+}
+
+/// A log-probability: one that is not finite is null.
+AnswerJson logprob_of(const AnswerJson& json) {
+  if (!json.is_number() && !json.is_null()) throw Error("a log-probability is no number");
+  return json.is_number() ? AnswerJson(json.get<double>()) : json;
+}
+
+AnswerJson bytes_in(const AnswerJson& json) {
+  const AnswerJson& list = list_in(json, "bytes");
+  const auto is_byte = [](const AnswerJson& byte) { return byte.is_number_unsigned(); };
+  if (!std::ranges::all_of(list, is_byte)) throw Error("its list `bytes` has more than numbers");
+  return list;
+}
+
 }  // namespace
+
+std::optional<std::string> error_message_in(std::string_view body) {
+  const AnswerJson json = AnswerJson::parse(body, nullptr, false);
+  if (!json.is_object() || !json.contains("error") || json["error"].is_null()) return std::nullopt;
+  const AnswerJson& error = json["error"];
+  const AnswerJson& message = error.is_object() && error.contains("message") ? error["message"] : error;
+  return message.is_string() ? printable(message.get<std::string>()) : "no message";
+}
 
 AnswerReader::AnswerReader(const EndpointRequest& request) : request_(request) {
   answer_.choices.resize(request.choices.size());
 }
 
-template <class Read>
-void AnswerReader::read(std::string_view text, const Read& read) {
-  const auto fail = [&](const std::string& why) {
-    throw Error(fmt::format("the answer to request {} is not one of draftproof's API ({}); see whether the address is "
-                            "that of `draftproof serve`", request_.number, why));
-  };
+void AnswerReader::read(std::string_view text, void (AnswerReader::*read)(const Json& answer)) {
+  if (auto message = error_message_in(text)) return fail(std::move(*message));
   try {
-    const Json json = Json::parse(text);
-    if (json.contains("error")) {
-      throw Error(fmt::format("the server ended request {} with an error: {}", request_.number,
-                              json.at("error").at("message").get<std::string>()));
-    }
-    read(json);
-  } catch (const Json::exception& wrong) {
-    fail(wrong.what());
+    const Json json = Json::parse(text, nullptr, false);
+    if (json.is_discarded()) throw Error("it is no JSON");
+    (this->*read)(json);
+  } catch (const Error& wrong) {
+    throw Error(fmt::format("the answer to request {} is not one of draftproof's API: {}; see whether the address is "
+                            "that of `draftproof serve`", request_.number, wrong.what()));
   }
 }
 
 ReceivedChoice& AnswerReader::begin_choice(const Json& choice) {
-  const auto index = choice.at("index").get<std::size_t>();
-  if (index >= answer_.choices.size()) {
-    throw Error(fmt::format("the answer to request {} has a choice {}, and {} were asked for; see what answers there",
-                            request_.number, index, answer_.choices.size()));
+  const int index = count_in(choice, "index");
+  if (static_cast<std::size_t>(index) >= answer_.choices.size()) {
+    throw Error(fmt::format("it has a choice {}, and {} were asked for", index, answer_.choices.size()));
   }
-  ReceivedChoice& one = answer_.choices[index];
-  if (const Json& finish = choice.at("finish_reason"); !finish.is_null()) one.finish = finish.get<std::string>();
+  ReceivedChoice& one = answer_.choices[static_cast<std::size_t>(index)];
+  if (!field_of(choice, "finish_reason").is_null()) one.finish = string_in(choice, "finish_reason");
   if (const auto logprobs = choice.find("logprobs"); logprobs != choice.end() && !logprobs->is_null()) {
     read_logprobs(one, *logprobs);
   }
@@ -77,71 +127,78 @@ ReceivedChoice& AnswerReader::begin_choice(const Json& choice) {
 }
 
 void AnswerReader::read_round(ReceivedChoice& choice, const Json& round) const {
-  choice.drafted += round.at("drafted").get<int>();
-  choice.accepted += round.at("accepted").get<int>();
-  for (const Json& token : round.at("tokens")) {
-    choice.tokens.push_back(token.at("id").get<Token>());
-    choice.token_texts.push_back(token.at("text").get<std::string>());
+  choice.drafted += count_in(round, "drafted");
+  choice.accepted += count_in(round, "accepted");
+  for (const Json& token : list_in(round, "tokens")) {
+    choice.tokens.push_back(count_in(token, "id"));
+    choice.token_texts.push_back(string_in(token, "text"));
   }
 }
 
 void AnswerReader::read_logprobs(ReceivedChoice& choice, const Json& logprobs) const {
   if (request_.chat) {
-    for (const Json& token : logprobs.at("content")) {
-      Json kept = {{"logprob", number_of(token.at("logprob"))}, {"bytes", token.at("bytes")}, {"top", Json::array()}};
-      for (const Json& other : token.at("top_logprobs")) {
-        kept["top"].push_back({{"logprob", number_of(other.at("logprob"))}, {"bytes", other.at("bytes")}});
+    for (const Json& token : list_in(logprobs, "content")) {
+      Json kept = {
+          {"logprob", logprob_of(field_of(token, "logprob"))}, {"bytes", bytes_in(token)}, {"top", Json::array()}};
+      for (const Json& other : list_in(token, "top_logprobs")) {
+        kept["top"].push_back({{"logprob", logprob_of(field_of(other, "logprob"))}, {"bytes", bytes_in(other)}});
       }
       choice.logprobs.push_back(text_of_json(kept));
     }
     return;
   }
-  const Json& numbers = logprobs.at("token_logprobs");
-  const Json& top = logprobs.at("top_logprobs");
+  const Json& numbers = list_in(logprobs, "token_logprobs");
+  const Json& top = field_of(logprobs, "top_logprobs");
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    Json kept = {{"logprob", number_of(numbers[i])},
-                 {"text", logprobs.at("tokens").at(i)},
-                 {"offset", logprobs.at("text_offset").at(i)},
-                 {"top", Json::object()}};
+    const Json& text = element_of(logprobs, "tokens", i);
+    const Json& offset = element_of(logprobs, "text_offset", i);
+    if (!text.is_string() || !offset.is_number_unsigned()) throw Error("it does not say where its tokens begin");
+    Json kept = {{"logprob", logprob_of(numbers[i])}, {"text", text}, {"offset", offset}, {"top", Json::object()}};
     if (!top.is_null()) {
-      for (const auto& [text, number] : top.at(i).items()) kept["top"][text] = number_of(number);
+      for (const auto& [other, number] : element_of(logprobs, "top_logprobs", i).items()) {
+        kept["top"][other] = logprob_of(number);
+      }
     }
     choice.logprobs.push_back(text_of_json(kept));
   }
 }
 
 void AnswerReader::read_usage(const Json& answer) {
-  const auto usage = answer.find("usage");
-  if (usage == answer.end() || usage->is_null()) return;
-  answer_.prompt_tokens = usage->at("prompt_tokens").get<int>();
-  answer_.completion_tokens = usage->at("completion_tokens").get<int>();
+  if (!answer.contains("usage") || answer["usage"].is_null()) return;
+  answer_.prompt_tokens = count_in(answer["usage"], "prompt_tokens");
+  answer_.completion_tokens = count_in(answer["usage"], "completion_tokens");
+}
+
+void AnswerReader::read_chunk(const Json& chunk) {
+  for (const Json& one : list_in(chunk, "choices")) {
+    ReceivedChoice& choice = begin_choice(one);
+    if (!request_.chat) {
+      choice.text += string_in(one, "text");
+    } else if (const Json& delta = field_of(one, "delta"); delta.contains("content")) {
+      choice.text += string_in(delta, "content");
+    }
+    if (chunk.contains("round")) read_round(choice, chunk["round"]);
+  }
+  read_usage(chunk);
+}
+
+void AnswerReader::read_answer(const Json& answer) {
+  for (const Json& one : list_in(answer, "choices")) {
+    ReceivedChoice& choice = begin_choice(one);
+    choice.text = request_.chat ? string_in(field_of(one, "message"), "content") : string_in(one, "text");
+    for (const Json& round : list_in(one, "rounds")) read_round(choice, round);
+  }
+  read_usage(answer);
 }
 
 void AnswerReader::read_event(std::string_view data) {
   ++chunks_;
-  if (data == "[DONE]") {
-    answer_.ended = true;
-    return;
-  }
-  read(data, [this](const Json& chunk) {
-    read_usage(chunk);
-    for (const Json& one : chunk.at("choices")) {
-      ReceivedChoice& choice = begin_choice(one);
-      choice.text += request_.chat ? one.at("delta").value("content", "") : one.at("text").get<std::string>();
-      if (chunk.contains("round")) read_round(choice, chunk.at("round"));
-    }
-  });
+  if (data == "[DONE]") answer_.ended = true;
+  else read(data, &AnswerReader::read_chunk);
 }
 
 void AnswerReader::read_whole(std::string_view body) {
-  read(body, [this](const Json& answer) {
-    read_usage(answer);
-    for (const Json& one : answer.at("choices")) {
-      ReceivedChoice& choice = begin_choice(one);
-      choice.text = (request_.chat ? one.at("message").at("content") : one.at("text")).get<std::string>();
-      for (const Json& round : one.at("rounds")) read_round(choice, round);
-    }
-  });
+  read(body, &AnswerReader::read_answer);
   answer_.ended = true;
 }
 
@@ -292,6 +349,7 @@ std::optional<EndpointDivergence> divergence_of(const EndpointRequest& request, 
   const auto differ = [&](const std::string& what, std::string expected, std::string received) {
     return EndpointDivergence{request.number, -1, -1, what, std::move(expected), std::move(received)};
   };
+  if (!answer.error.empty()) return differ("answer", "that of plain decoding", "the error: " + answer.error);
   std::size_t prompt_tokens = 0;
   const std::size_t each = request.choices.size() / static_cast<std::size_t>(request.prompts);
   for (std::size_t i = 0; i < request.choices.size(); i += each) {

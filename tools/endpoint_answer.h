@@ -28,9 +28,13 @@ struct ReceivedAnswer {
   std::vector<ReceivedChoice> choices;
   bool cancelled = false;  // the client went away
   bool ended = false;      // nothing is missing
+  std::string error;       // with which the server gave up; empty: it did not
   int prompt_tokens = -1;  // as the server counts them; -1: it did not say
   int completion_tokens = -1;
 };
+
+/// The message of the body of an error; nullopt: it is none.
+std::optional<std::string> error_message_in(std::string_view body);
 
 /// Puts an answer together. Throws Error, with a sentence, for what is not an answer of this API.
 class AnswerReader {
@@ -41,6 +45,8 @@ class AnswerReader {
   void read_event(std::string_view data);
   /// Takes a whole answer.
   void read_whole(std::string_view body);
+  /// The server gives up.
+  void fail(std::string message) { answer_.error = std::move(message); }
   /// The client goes away.
   void cancel() noexcept { answer_.cancelled = true; }
 
@@ -49,8 +55,9 @@ class AnswerReader {
 
  private:
   using Json = nlohmann::ordered_json;
-  template <class Read>
-  void read(std::string_view text, const Read& read);
+  void read(std::string_view text, void (AnswerReader::*read)(const Json& answer));
+  void read_chunk(const Json& chunk);
+  void read_answer(const Json& answer);
   ReceivedChoice& begin_choice(const Json& choice);
   void read_round(ReceivedChoice& choice, const Json& round) const;
   void read_logprobs(ReceivedChoice& choice, const Json& logprobs) const;

@@ -3,16 +3,33 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "ref/acceptance/random_source.h"
 #include "ref/base/error.h"
+#include "ref/formats/json.h"
+#include "ref/grammar/grammar_constraint.h"
+#include "ref/grammar/json_schema.h"
 
 namespace draftproof {
 namespace {
 
 using PlanJson = nlohmann::ordered_json;
+
+/// Some must end, some may end and go on, and some are recursive.
+constexpr std::array<const char*, 5> planned_grammars = {
+    "root ::= \"yes\" | \"no\" \"!\"*", "root ::= [0-9]{1,4} | \"(\" root \")\"",
+    "root ::= \"the \"? \"old \" \"oak\"+", "root ::= [a-z]+ (\" \" [a-z]+){0,8} \".\"",
+    "root ::= ([^\\x00-\\x1F]* \"\\n\"){1,3}"};
+constexpr std::array<const char*, 5> planned_schemas = {
+    R"({"type":"number"})", R"({"enum":["red","green",7,null]})",
+    R"({"type":"array","items":{"type":"boolean"},"maxItems":4})",
+    R"({"type":"object","properties":{"name":{"type":"string","maxLength":12},"age":{"type":"integer"}},)"
+    R"("required":["name"]})",
+    R"({"type":"object","properties":{"at":{"type":"string","format":"date"},"tags":{"type":"array",)"
+    R"("items":{"type":"string"}}},"required":["at","tags"]})"};
 
 struct PlannedMessage {
   const char* role;
@@ -63,6 +80,7 @@ class RequestMaker {
   void add_sampling();
   void add_end();
   void add_form();
+  void add_constraint();
   void add_choices();
 
   const EndpointQuestion& question_;
@@ -229,6 +247,31 @@ void RequestMaker::add_form() {
   }
 }
 
+/// What the answer may be. A client that goes away leaves an answer that would have gone on, so it has none.
+void RequestMaker::add_constraint() {
+  if (!question_.trie || made_.cancel_after > 0 || !one_in(4)) return;
+  std::string gbnf;
+  switch (below(3)) {
+    case 0:
+      gbnf = one_of(planned_grammars);
+      body_["grammar"] = gbnf;
+      break;
+    case 1:
+      gbnf = gbnf_of_json_object();
+      body_["response_format"] = {{"type", "json_object"}};
+      break;
+    default: {
+      const char* const schema = one_of(planned_schemas);
+      gbnf = gbnf_of_schema(Json::parse(schema, "the schema of a request"));
+      body_["response_format"] = {{"type", "json_schema"},
+                                  {"json_schema", {{"name", "planned"}, {"schema", PlanJson::parse(schema)}}}};
+    }
+  }
+  like_.constraint = std::make_shared<GrammarConstraint>(
+      std::make_shared<const Grammar>(Grammar::from_gbnf(gbnf, "the grammar of a request")), question_.trie,
+      like_.stops);
+}
+
 void RequestMaker::add_choices() {
   constexpr std::array<int, 4> counts = {1, 1, 2, 3};
   const int each = one_of(counts);
@@ -258,6 +301,7 @@ EndpointRequest RequestMaker::make() {
   add_end();
   add_sampling();
   add_form();
+  add_constraint();
   add_choices();
   made_.body = body_.dump();
   return std::move(made_);
@@ -297,6 +341,19 @@ std::vector<EndpointRequest> endpoint_plan(const EndpointQuestion& question) {
     plan.push_back(RequestMaker(question, stems, number).make());
   }
   return plan;
+}
+
+bool spells_every_text(const TokenTrie& trie) {
+  std::bitset<256> alone;
+  for (const Token token : trie.tokens()) {
+    const std::string_view bytes = trie.bytes(token);
+    if (bytes.size() == 1) alone.set(static_cast<unsigned char>(bytes[0]));
+  }
+  const auto in_utf8 = [](std::size_t byte) { return byte < 0xc0 || (byte > 0xc1 && byte < 0xf5); };
+  for (std::size_t byte = ' '; byte < alone.size(); ++byte) {
+    if (in_utf8(byte) && byte != 0x7f && !alone[byte]) return false;
+  }
+  return alone['\n'];
 }
 
 bool prints_the_time(const ChatTemplate& chat) {

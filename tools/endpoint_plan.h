@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ref/chat/chat_template.h"
 #include "ref/decoding/request.h"
+#include "ref/grammar/token_trie.h"
 #include "ref/text/tokenizer.h"
 
 namespace draftproof {
@@ -24,6 +26,7 @@ struct EndpointQuestion {
   int context = 0;
   std::vector<Token> stops;
   const Tokenizer* tokenizer = nullptr;  // nullptr: token ids only
+  std::shared_ptr<const TokenTrie> trie = nullptr;  // of the tokenizer; nullptr: no grammars
   const ChatTemplate* chat = nullptr;    // nullptr: no chats
   std::vector<std::string> texts;        // that prompts are taken from; empty without a tokenizer
   std::vector<Token> tokens;             // the same as tokens; empty: any tokens of the vocabulary
@@ -45,6 +48,9 @@ struct EndpointRequest {
 };
 
 std::vector<EndpointRequest> endpoint_plan(const EndpointQuestion& question);
+
+/// Whether the tokens can spell every text. Otherwise a grammar may come to where it wants a byte that no token has.
+bool spells_every_text(const TokenTrie& trie);
 
 /// Whether what the template prints depends on the time; then two machines may print different texts.
 bool prints_the_time(const ChatTemplate& chat);

@@ -22,6 +22,7 @@
 #include "tools/options.h"
 #include "tools/progress.h"
 #include "tools/saved_prefixes.h"
+#include "tools/weights_digest.h"
 
 namespace draftproof {
 namespace {
@@ -201,6 +202,7 @@ Exit serve_model(const ServeOptions& options) {
   model.name = name_of_model(options.target);
   model.draft = parse_draft_spec(draft).name_with_paths([](const auto& path) { return name_of_model(path); });
   model.fingerprint = engine.numerics();
+  model.weights = weights_fingerprint(options.target);
   model.tokenizer = tokenizer ? &*tokenizer : nullptr;
   model.chat = chat ? &*chat : nullptr;
   if (tokenizer) model.tokens = std::make_shared<const TokenTrie>(*tokenizer, engine.target().vocabulary());

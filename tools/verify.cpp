@@ -497,6 +497,10 @@ void add_endpoint_options(Command& command, EndpointOptions& options) {
       .range(0, 1'000'000)
       .show_default()
       .needs(url);
+  command.option("--answer-seconds", options.answer_seconds, "time that one answer may take")
+      .range(1, 1'000'000)
+      .show_default()
+      .needs(url);
   command.option("--api-key KEY", options.api_key, "key that the server wants").needs(url);
   command.option("--template FILE", options.template_file, "the server's --template, if it has one").needs(url);
 }
@@ -506,7 +510,7 @@ void refuse_local_options(const Command& command) {
   const std::set<std::string> used = {"target", "--prompt", "--prompt-file", "--prompt-tokens", "--parse-special",
                                       "--max-new-tokens", "--seed", "--kernels", "--quantize", "--kv", "--threads",
                                       "--json", "--quiet", "--endpoint", "--clients", "--requests", "--seconds",
-                                      "--api-key", "--template"};
+                                      "--answer-seconds", "--api-key", "--template"};
   for (const Option& option : command.options()) {
     const std::string& name = option.text().flags.empty() ? option.text().position : option.text().flags.front();
     if (!option.given() || !option.text().position.empty() || used.contains(name)) continue;

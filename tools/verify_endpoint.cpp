@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
+#include "ref/formats/json.h"
 #include "ref/formats/printable.h"
 #include "ref/models/models.h"
 #include "serve/client.h"
@@ -25,6 +27,7 @@
 #include "tools/endpoint_plan.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
+#include "tools/weights_digest.h"
 
 namespace draftproof {
 namespace {
@@ -57,11 +60,7 @@ std::string counted(std::uint64_t number, const std::string& one) { return count
 
 /// The message of an error's body, or its beginning.
 std::string message_of(const serve::Reply& reply) {
-  const EndpointJson json = EndpointJson::parse(reply.body, nullptr, false);
-  if (json.is_object() && json.contains("error") && json["error"].is_object()) {
-    return json["error"].value("message", "no message");
-  }
-  return printable(reply.body);
+  return error_message_in(reply.body).value_or(printable(reply.body));
 }
 
 /// What a server says of its model.
@@ -69,25 +68,28 @@ struct EndpointModel {
   std::string name;
   std::string draft;
   std::string numerics;
+  std::string weights;  // weights_fingerprint; empty: it does not say
   int context = 0;
   bool chat = false;
 };
 
 EndpointModel model_of(serve::Client& client) {
   const serve::Reply reply = client.get("/v1/models");
+  const std::string page = client.address() + "/v1/models";
   if (reply.status != 200) {
-    throw Error(fmt::format("{}/v1/models answers with status {}: {}; {}", client.address(), reply.status,
-                            message_of(reply),
+    throw Error(fmt::format("{} answers with status {}: {}; {}", page, reply.status, message_of(reply),
                             reply.status == 401 ? "give --api-key" : "give the address of `draftproof serve`"));
   }
   try {
-    const EndpointJson model = EndpointJson::parse(reply.body).at("data").at(0);
-    return {model.at("id").get<std::string>(), model.at("draft").get<std::string>(),
-            model.at("numerics").get<std::string>(), model.at("max_model_len").get<int>(),
-            model.at("chat").get<bool>()};
-  } catch (const EndpointJson::exception& wrong) {
-    throw Error(fmt::format("{}/v1/models does not say what `draftproof serve` says ({}); give the address of one",
-                            client.address(), wrong.what()));
+    const Json model = Json::parse(reply.body, page).at("data")[0];
+    EndpointModel served = {model.at("id").string(), model.at("draft").string(), model.at("numerics").string(), "",
+                            static_cast<int>(model.at("max_model_len").integer(1, Request::text_max)),
+                            model.at("chat").boolean()};
+    if (const auto weights = model.find("weights")) served.weights = weights->string();
+    return served;
+  } catch (const Error& wrong) {
+    throw Error(fmt::format("{}; this is no `draftproof serve`, and only its answers can be compared: give the address "
+                            "of one", wrong.what()));
   }
 }
 
@@ -114,6 +116,7 @@ ServerCounts counts_of(serve::Client& client) {
     const std::size_t space = line.rfind(' ');
     if (line.empty() || line[0] == '#' || space == std::string::npos) continue;
     const double value = std::strtod(line.c_str() + space, nullptr);
+    if (!std::isfinite(value)) continue;
     counts.values[line.substr(0, line.find_first_of("{ "))] += value;
     if (line.starts_with("draftproof_answers_total{outcome=\"cancelled\"}")) counts.cancelled = value;
   }
@@ -130,11 +133,12 @@ ServerCounts counts_at_rest(serve::Client& client) {
   return counts_of(client);
 }
 
-/// Asks one request, again while the server is full. `retries` counts that. `stopped`: nothing more is wanted.
-ReceivedAnswer ask(serve::Client& client, const EndpointRequest& request, const std::atomic<bool>& stopped,
-                   std::atomic<int>& retries) {
-  constexpr int most_retries = 120;
-  for (int tries = 0;; ++tries) {
+/// Asks one request, again while the server is full, but no longer than `limit`. `retries` counts that. `stopped`:
+/// nothing more is wanted.
+ReceivedAnswer ask(serve::Client& client, const EndpointRequest& request, std::chrono::seconds limit,
+                   const std::atomic<bool>& stopped, std::atomic<int>& retries) {
+  const auto begin = EndpointClock::now();
+  while (true) {
     AnswerReader reader(request);
     const auto take = [&](std::string_view data) {
       reader.read_event(data);
@@ -148,18 +152,30 @@ ReceivedAnswer ask(serve::Client& client, const EndpointRequest& request, const 
       if (!request.stream) reader.read_whole(reply.body);
       return reader.answer();
     }
-    if (reply.status != 429 || tries >= most_retries) {
+    if (reply.status == 500) {
+      reader.fail(message_of(reply));
+      return reader.answer();
+    }
+    if (reply.status != 429 || EndpointClock::now() - begin > limit) {
       throw Error(fmt::format("the server refuses request {} with status {}: {}", request.number, reply.status,
                               message_of(reply)));
     }
     ++retries;
-    const auto until = EndpointClock::now() + std::chrono::seconds(std::max(1, std::atoi(reply.retry_after.c_str())));
+    constexpr int longest = 60;
+    const auto until =
+        EndpointClock::now() + std::chrono::seconds(std::clamp(std::atoi(reply.retry_after.c_str()), 1, longest));
     while (EndpointClock::now() < until && !stopped) std::this_thread::sleep_for(endpoint_poll);
     if (stopped) {
       reader.cancel();
       return reader.answer();
     }
   }
+}
+
+/// The growth of a counter, which may be of any server.
+std::uint64_t gained(double before, double after) {
+  constexpr double most = 0x1p53;
+  return static_cast<std::uint64_t>(std::clamp(after - before, 0.0, most));
 }
 
 /// As a line for a shell.
@@ -177,15 +193,19 @@ class EndpointProof {
   Exit run();
 
  private:
+  std::chrono::seconds limit() const { return std::chrono::seconds(options_.answer_seconds); }
   EndpointQuestion question();
   void ask_all();
+  void require_failure_alone(EndpointRequest request, const ReceivedAnswer& answer);
   void compare_all();
   void ask_again();
   void report() const;
   std::string proven() const;
   std::string exercised() const;
   EndpointJson json() const;
-  double counted_since(const std::string& name) const { return after_.of(name) - before_.of(name); }
+  /// What the server has counted meanwhile.
+  std::uint64_t counted_since(const std::string& name) const { return gained(before_.of(name), after_.of(name)); }
+  std::uint64_t cancelled_meanwhile() const { return gained(before_.cancelled, after_.cancelled); }
 
   const CommonOptions& common_;
   const EndpointOptions& options_;
@@ -211,6 +231,7 @@ class EndpointProof {
   std::size_t cancelled_ = 0;       // answers
   std::size_t cancelled_tokens_ = 0;
   std::size_t logprobs_ = 0;
+  std::size_t constrained_ = 0;     // answers, by a grammar or a JSON schema
   std::vector<EndpointDivergence> divergences_;
   std::string alone_;  // what the first one does when nobody else asks
 };
@@ -220,7 +241,7 @@ EndpointProof::EndpointProof(const CommonOptions& common, const EndpointOptions&
       options_(options),
       interrupted_(watch_for_interrupt()),
       progress_(common.quiet),
-      client_(options.url, options.api_key),
+      client_(options.url, options.api_key, limit()),
       files_(common.target) {
   if (!common.json_file.empty()) json_file_.emplace(common.json_file, std::vector{common.target, common.prompt_file});
   served_ = model_of(client_);
@@ -229,6 +250,11 @@ EndpointProof::EndpointProof(const CommonOptions& common, const EndpointOptions&
   if (const std::string here = numerics_of(load_options); here != served_.numerics) {
     throw Error(fmt::format("the server computes as \"{}\" and this command as \"{}\", which gives other bits; give "
                             "the server's --kernels, --quantize and --kv", served_.numerics, here));
+  }
+  if (const std::string here = served_.weights.empty() ? "" : weights_fingerprint(common.target);
+      here != served_.weights) {
+    throw Error(fmt::format("the server's model {} has the weights {}, and {} has {}; give the model that is served",
+                            served_.name, printable(served_.weights), in_quotes(common.target), here));
   }
   if (Tokenizer::is_in(files_.target())) tokenizer_ = std::make_unique<Tokenizer>(Tokenizer::load(files_.target()));
   if (tokenizer_ && served_.chat) {
@@ -254,6 +280,10 @@ EndpointQuestion EndpointProof::question() {
   question.context = engine_->target().context();
   question.stops = read_stop_tokens(files_.target());
   question.tokenizer = tokenizer_.get();
+  if (tokenizer_) {
+    auto trie = std::make_shared<const TokenTrie>(*tokenizer_, question.vocabulary);
+    if (spells_every_text(*trie)) question.trie = std::move(trie);
+  }
   question.chat = chat_ ? &*chat_ : nullptr;
   const bool given = !common_.prompt.empty() || !common_.prompt_file.empty() || !common_.prompt_tokens.empty();
   if (given) {
@@ -289,11 +319,11 @@ void EndpointProof::ask_all() {
   };
   const auto serve_requests = [&] {
     try {
-      serve::Client client(options_.url, options_.api_key);
+      serve::Client client(options_.url, options_.api_key, limit());
       while (!stopped && !time_is_up()) {
         const std::size_t i = next++;
         if (i >= plan_.size()) break;
-        answers_[i] = ask(client, plan_[i], stopped, retries_);
+        answers_[i] = ask(client, plan_[i], limit(), stopped, retries_);
         ++answered;
       }
     } catch (...) {
@@ -315,12 +345,26 @@ void EndpointProof::ask_all() {
   if (failure) std::rethrow_exception(failure);
 }
 
+/// Throws Error when the request that failed does not fail again: then a lack of memory or the like has ended it, which
+/// proves nothing.
+void EndpointProof::require_failure_alone(EndpointRequest request, const ReceivedAnswer& answer) {
+  const std::atomic<bool> stopped{false};
+  request.cancel_after = 0;
+  if (!ask(client_, request, limit(), stopped, retries_).error.empty()) return;
+  throw Error(fmt::format("the server has ended request {} with the error \"{}\", and has answered it when it was asked "
+                          "again, alone; see what its log says", request.number, answer.error));
+}
+
 void EndpointProof::compare_all() {
   for (std::size_t i = 0; i < plan_.size() && !*interrupted_; ++i) {
     if (!answers_[i]) continue;
     progress_.show(fmt::format("decoding request {} of {} plainly", i + 1, plan_.size()));
     const ReceivedAnswer& answer = *answers_[i];
     std::optional<EndpointDivergence> found;
+    if (!answer.error.empty()) {
+      require_failure_alone(plan_[i], answer);
+      found = divergence_of(plan_[i], answer);
+    }
     std::size_t tokens = 0;
     for (std::size_t choice = 0; choice < answer.choices.size(); ++choice) {
       if (!found) found = divergence_of(plan_[i], answer, choice, engine_->target(), tokenizer_.get());
@@ -331,6 +375,7 @@ void EndpointProof::compare_all() {
     ++(answer.cancelled ? cancelled_ : whole_);
     (answer.cancelled ? cancelled_tokens_ : tokens_) += tokens;
     if (!answer.cancelled) choices_ += answer.choices.size();
+    if (plan_[i].choices.front().constraint) ++constrained_;
     if (found) divergences_.push_back(std::move(*found));
   }
 }
@@ -342,7 +387,7 @@ void EndpointProof::ask_again() {
   request.cancel_after = 0;
   try {
     const std::atomic<bool> stopped{false};
-    const ReceivedAnswer answer = ask(client_, request, stopped, retries_);
+    const ReceivedAnswer answer = ask(client_, request, limit(), stopped, retries_);
     std::optional<EndpointDivergence> found = divergence_of(request, answer);
     for (std::size_t choice = 0; choice < answer.choices.size() && !found; ++choice) {
       found = divergence_of(request, answer, choice, engine_->target(), tokenizer_.get());
@@ -367,7 +412,7 @@ std::string EndpointProof::proven() const {
 
 /// What the server has done meanwhile, a line each: of what did not happen nothing is proven.
 std::string EndpointProof::exercised() const {
-  const auto since = [&](const char* name) { return static_cast<std::uint64_t>(counted_since(name)); };
+  const auto since = [&](const char* name) { return counted_since(name); };
   std::string lines;
   const auto add = [&](std::uint64_t number, const std::string& one, const std::string& several,
                        const std::string& happened, std::uint64_t of = 0) {
@@ -376,17 +421,21 @@ std::string EndpointProof::exercised() const {
                                                   : "no " + one;
     lines += fmt::format("  {} {} {}\n", what, number > 1 || (of > 1 && number > 0) ? "were" : "was", happened);
   };
+  add(constrained_, "answer", "answers", "constrained by a grammar or a JSON schema");
   add(since("passes_shared_total"), "pass", "passes", "shared by several requests", since("passes_total"));
   add(since("preemptions_total"), "choice", "choices", "preempted");
   add(since("prompt_tokens_reused_total"), "prompt token", "prompt tokens", "reused", since("prompt_tokens_total"));
   add(since("draft_rounds_accepted_total"), "draft token", "draft tokens", "accepted", since("draft_rounds_total"));
-  add(static_cast<std::uint64_t>(after_.cancelled - before_.cancelled), "choice", "choices", "cancelled");
+  add(cancelled_meanwhile(), "choice", "choices", "cancelled");
   add(static_cast<std::uint64_t>(retries_.load()), "request", "requests", "told to come back later");
   return lines;
 }
 
 void EndpointProof::report() const {
   fmt::print("{} at {}, draft {}, numerics {}\n", served_.name, client_.address(), served_.draft, served_.numerics);
+  if (served_.weights.empty()) {
+    fmt::print("The server does not state a digest of its weights, so it may serve another model.\n");
+  }
   if (divergences_.empty()) {
     fmt::print("{}\n", proven());
   } else {
@@ -413,21 +462,23 @@ EndpointJson EndpointProof::json() const {
                          {"model", served_.name},
                          {"draft", served_.draft},
                          {"numerics", served_.numerics},
+                         {"weights", served_.weights},
                          {"seed", common_.seed},
                          {"clients", options_.clients},
                          {"answers", whole_},
                          {"choices", choices_},
                          {"tokens", tokens_},
                          {"logprobs", logprobs_},
+                         {"constrained_answers", constrained_},
                          {"cancelled_answers", cancelled_},
                          {"cancelled_tokens", cancelled_tokens_},
                          {"told_to_come_back", retries_.load()}};
   EndpointJson& server = result["server"] = EndpointJson::object();
   for (const char* const name : {"passes_total", "passes_shared_total", "preemptions_total", "prompt_tokens_total",
                                  "prompt_tokens_reused_total", "draft_rounds_total", "draft_rounds_accepted_total"}) {
-    server[name] = static_cast<std::uint64_t>(counted_since(name));
+    server[name] = counted_since(name);
   }
-  server["cancelled"] = static_cast<std::uint64_t>(after_.cancelled - before_.cancelled);
+  server["cancelled"] = cancelled_meanwhile();
   result["divergences"] = EndpointJson::array();
   for (const EndpointDivergence& one : divergences_) {
     const EndpointRequest& request = plan_[static_cast<std::size_t>(one.request) - 1];

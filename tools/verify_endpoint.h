@@ -16,6 +16,7 @@ struct EndpointOptions {
   int clients = 8;
   int requests = 64;
   int seconds = 0;  // after which no request begins; 0: all do
+  int answer_seconds = 600;  // of one answer, at most
 };
 
 Exit verify_endpoint(const CommonOptions& common, const EndpointOptions& endpoint);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Digests that identify the weights of a model: a trace states the weights it was made with, and the file of a prefix
-// cache those it was filled with.
+// Digests that identify the weights of a model: a trace states the weights it was made with, the file of a prefix
+// cache those it was filled with, and a server those that it serves.
 #pragma once
 
 #include <filesystem>

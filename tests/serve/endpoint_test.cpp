@@ -51,6 +51,7 @@ TEST(Endpoint, AServerWithADraftPasses) {
   EXPECT_EQ(json["answers"].get<int>() + json["cancelled_answers"].get<int>(), 32);
   EXPECT_THAT(json["cancelled_answers"].get<int>(), Gt(0));
   EXPECT_THAT(json["logprobs"].get<int>(), Gt(0));
+  EXPECT_THAT(json["constrained_answers"].get<int>(), Gt(0));
   EXPECT_THAT(json["server"]["passes_shared_total"].get<int>(), Gt(0));
   EXPECT_THAT(json["server"]["prompt_tokens_reused_total"].get<int>(), Gt(0));
   EXPECT_THAT(json["server"]["draft_rounds_accepted_total"].get<int>(), Gt(0));
@@ -60,7 +61,7 @@ TEST(Endpoint, AServerWithADraftPasses) {
 
 TEST(Endpoint, PreemptedAnswersPass) {
   ServeProcess server({"--draft", dflash, "--draft-max", "5", "--parallel", "4", "--kv-budget", "1MiB"});
-  const auto [outcome, json] = verify_endpoint(server.url(), {"--requests", "32", "--seed", "2"});
+  const auto [outcome, json] = verify_endpoint(server.url(), {"--requests", "32", "--seed", "3"});
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(json["server"]["preemptions_total"].get<int>(), Gt(0));
   EXPECT_THAT(outcome.out, Not(HasSubstr("no choice was preempted")));
@@ -125,10 +126,10 @@ class Proxy {
     server_.Post("/v1/.*", [this](const httplib::Request& request, httplib::Response& response) {
       ++requests_;
       httplib::Client client(upstream_);
-      const auto got = client.Post(request.path, request.body, "application/json");
+      const ordered_json asked = ordered_json::parse(request.body);
+      const auto got = client.Post(request.path, (question ? question(asked) : asked).dump(), "application/json");
       ASSERT_TRUE(got);
       response.status = got->status;
-      const ordered_json asked = ordered_json::parse(request.body);
       response.set_content(asked.value("stream", false) ? spoiled_stream(asked, got->body)
                                                         : spoiled_whole(asked, got->body), "text/plain");
     });
@@ -147,6 +148,7 @@ class Proxy {
   SpoilStream stream;
   SpoilWhole whole;
   std::function<std::string(const std::string&)> models;
+  std::function<ordered_json(ordered_json asked)> question;  // what is asked upstream
   bool every_time = false;  // spoils the request again when it is asked again
 
  private:
@@ -374,7 +376,43 @@ TEST_F(Mutants, APromptThatWasReadDifferently) {
   caught("number of prompt tokens");
 }
 
+TEST_F(Mutants, AGrammarThatIsForgotten) {
+  proxy.question = [](ordered_json asked) {
+    asked.erase("grammar");
+    asked.erase("response_format");
+    return asked;
+  };
+  const auto [outcome, json] = verify();
+  EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
+  for (const ordered_json& found : json["divergences"]) {
+    EXPECT_TRUE(found["body"].contains("grammar") || found["body"].contains("response_format"));
+    EXPECT_EQ(found["what"], "token");
+  }
+  EXPECT_EQ(json["divergences"].size(), json["constrained_answers"]);
+}
+
+TEST_F(Mutants, ARequestThatDies) {
+  proxy.every_time = true;
+  proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
+    if (may_be_cancelled(asked)) return false;
+    events = {{{"error", {{"message", "something failed"}, {"type", "server_error"}}}}};
+    return true;
+  };
+  EXPECT_THAT(caught("answer")["received"].get<std::string>(), HasSubstr("something failed"));
+}
+
 // What is no answer proves nothing: one sentence, and the exit code for bad input.
+
+TEST_F(Mutants, ARequestThatDiesOnceProvesNothing) {
+  proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
+    if (may_be_cancelled(asked)) return false;
+    events = {{{"error", {{"message", "there is not enough memory now"}}}}};
+    return true;
+  };
+  const auto [outcome, json] = verify();
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("not enough memory"), HasSubstr("asked again, alone")));
+}
 
 TEST_F(Mutants, BrokenJsonIsRefused) {
   proxy.whole = [](const ordered_json&, ordered_json& answer) {
@@ -384,6 +422,30 @@ TEST_F(Mutants, BrokenJsonIsRefused) {
   const auto [outcome, json] = verify();
   EXPECT_EQ(outcome.status, 3);
   EXPECT_THAT(outcome.err, HasSubstr("the answer to request " + std::to_string(proxy.spoiled_request()) + " is not"));
+}
+
+TEST_F(Mutants, AServerOfOtherWeightsIsRefused) {
+  proxy.models = [](const std::string& body) {
+    ordered_json models = ordered_json::parse(body);
+    models["data"][0]["weights"] = "xxh3:00";
+    return models.dump();
+  };
+  const auto [outcome, json] = verify();
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("tale-target has the weights xxh3:00, and"), HasSubstr("has xxh3:"),
+                                 HasSubstr("give the model that is served")));
+}
+
+TEST_F(Mutants, AServerThatDoesNotStateItsWeightsIsProvenAndTheReportSaysWhatIsOpen) {
+  proxy.models = [](const std::string& body) {
+    ordered_json models = ordered_json::parse(body);
+    models["data"][0].erase("weights");
+    return models.dump();
+  };
+  const auto [outcome, json] = verify();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("does not state a digest of its weights"));
+  EXPECT_EQ(json["weights"], "");
 }
 
 TEST_F(Mutants, AServerOfAnotherNumericsClassIsRefused) {
@@ -398,10 +460,35 @@ TEST_F(Mutants, AServerOfAnotherNumericsClassIsRefused) {
 }
 
 TEST_F(Mutants, AnotherServerIsRefused) {
-  proxy.models = [](const std::string&) { return R"({"object":"list","data":[{"id":"gpt"}]})"; };
-  EXPECT_EQ(verify().outcome.status, 3);
-  proxy.models = [](const std::string&) { return "<html>"; };
-  EXPECT_EQ(verify().outcome.status, 3);
+  for (const char* const models :
+       {R"({"object":"list","data":[{"id":"gpt"}]})", R"({"data":[{"id":7}]})", R"({"data":[]})", R"({"data":{}})",
+        R"([])", "<html>", "", "{\"data\":[{\"id\":\"\xff\"}]}"}) {
+    proxy.models = [&](const std::string&) { return models; };
+    const Outcome outcome = verify().outcome;
+    EXPECT_EQ(outcome.status, 3);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr("/v1/models"), HasSubstr("this is no `draftproof serve`"),
+                                   Not(HasSubstr("json.exception"))));
+  }
+}
+
+TEST(Endpoint, AnAnswerThatComesByteByByteForEverIsGivenUp) {
+  httplib::Server dripping;
+  dripping.Get("/v1/models", [](const httplib::Request&, httplib::Response& response) {
+    response.set_chunked_content_provider("application/json", [](std::size_t, httplib::DataSink& sink) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      return sink.write(" ", 1);
+    });
+  });
+  const int port = dripping.bind_to_any_port("127.0.0.1");
+  std::thread thread([&] { dripping.listen_after_bind(); });
+  const auto begin = std::chrono::steady_clock::now();
+  const Outcome outcome =
+      verify_endpoint("http://127.0.0.1:" + std::to_string(port), {"--answer-seconds", "1"}).outcome;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("did not end its answer within 1 seconds"));
+  dripping.stop();
+  thread.join();
 }
 
 TEST(Endpoint, WhatCannotBeAskedIsRefusedInOneSentence) {
