@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "ref/base/error.h"
 #include "tools/commands.h"
@@ -57,6 +58,10 @@ int main(int argc, char** argv) {
     complain("there is not enough memory; use a smaller model or fewer tokens");
   } catch (const std::filesystem::filesystem_error& wrong) {
     complain(wrong.path1().string() + ": " + wrong.code().message());
+  } catch (const std::system_error& wrong) {
+    const bool threads = wrong.code() == std::errc::resource_unavailable_try_again;
+    complain(threads ? "the system gives no more threads; end other processes, or raise the limit (ulimit -u)"
+                     : wrong.what());
   } catch (const std::exception& wrong) {  // our Error, or an error of a library
     complain(wrong.what());
   }

@@ -180,6 +180,18 @@ TEST(Server, AnAnswerOfASchemaSatisfiesItAndForcedTokensAreDrafted) {
   EXPECT_THAT(yes["choices"][0]["text"].get<std::string>(), testing::AnyOf(" yes", " no"));
 }
 
+TEST(Server, AnAnswerThatMayEndOrGoOnIsTheSameDraftedOrNot) {
+  const Json schema = {{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", {{"type", "number"}}}}}};
+  for (int seed = 0; seed < 12; ++seed) {
+    const Json request = {{"prompt", "Once upon a time"}, {"max_tokens", 24}, {"seed", seed},
+                          {"response_format", schema}};
+    const Json plain = server().answer(completions, told(request, false));
+    const Json drafted = server().answer(completions, told(request, true));
+    ASSERT_TRUE(plain.contains("choices") && drafted.contains("choices")) << plain << drafted;
+    EXPECT_EQ(content(drafted), content(plain)) << seed;
+  }
+}
+
 TEST(Server, WhatIsWrongIsToldByOpenAisErrorObjectAndUnknownFieldsAreIgnored) {
   const Json good = {{"prompt", "Once"}, {"max_tokens", 2}};
   const auto with = [&](const char* field, const Json& value) {
