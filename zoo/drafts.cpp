@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
+#include <random>
 
 #include "ref/drafts/chain.h"
 #include "ref/drafts/model_draft.h"
@@ -60,6 +63,38 @@ class HotterAndNarrower final : public ModelDraft {
     for (std::size_t i = 0; i < own.size(); ++i) {
       const bool kept = static_cast<Token>(i) == first || static_cast<Token>(i) == second;
       own[i] = kept ? logits[i] / 2 : -std::numeric_limits<float>::infinity();
+    }
+    return builder.draw(own);
+  }
+};
+
+/// Proposes the largest of the most likely tokens, where the target would take the smallest.
+class BreaksTiesOtherwise final : public ModelDraft {
+ public:
+  using ModelDraft::ModelDraft;
+
+ protected:
+  Token next_draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
+    const auto best = std::max_element(logits.rbegin(), logits.rend());
+    const auto token = static_cast<Token>(std::distance(best, logits.rend()) - 1);
+    builder.add_token(token);
+    return token;
+  }
+};
+
+/// Rounds its probabilities to eight bits, and draws from what it has rounded.
+class RoundsBeforeDrawing final : public ModelDraft {
+ public:
+  using ModelDraft::ModelDraft;
+
+ protected:
+  Token next_draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
+    std::vector<float> own(logits.begin(), logits.end());
+    const float best = own[static_cast<std::size_t>(best_of(logits))];
+    for (float& logit : own) {
+      int exponent = 0;
+      const float fraction = std::frexp(std::exp(logit - best), &exponent);
+      logit = std::log(std::ldexp(std::nearbyint(fraction * 256) / 256, exponent));
     }
     return builder.draw(own);
   }
@@ -132,6 +167,32 @@ class TextDraft : public Draft {
 
  private:
   Outputs outputs_;
+};
+
+/// Draws from its rows with a generator of its own and states that nothing was drawn: q is a point. The generator begins
+/// anew for every draft token, from the text or only from the token's depth in its round.
+template <bool of_text>
+class DrawsByItsOwnGenerator final : public TextDraft {
+ public:
+  using TextDraft::TextDraft;
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override {
+    std::vector<Token> text = text_;
+    anchor_ = static_cast<int>(text.size());
+    text.push_back(anchor);
+    for (int i = 0; i < limit; ++i) {
+      std::vector<double> weights;
+      for (const float logit : row_after(text)) weights.push_back(std::exp(logit));
+      std::seed_seq seed(text.begin(), of_text ? text.end() : text.begin());
+      std::mt19937 generator(seed);
+      if (!of_text) generator.discard(static_cast<unsigned long long>(i));
+      const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+      double left = static_cast<double>(generator()) * 0x1p-32 * sum;
+      std::size_t token = 0;
+      while (token + 1 < weights.size() && left >= weights[token]) left -= weights[token++];
+      builder.add_token(static_cast<Token>(token));
+      text.push_back(static_cast<Token>(token));
+    }
+  }
 };
 
 /// Looks at a row before it draws from it, and stops where the two most likely tokens are equally likely.
@@ -371,6 +432,18 @@ std::unique_ptr<Draft> hotter_and_narrower(Model& m, int capacity, int draft_max
 }
 std::unique_ptr<Draft> stops_when_unsure(Model& m, int capacity, int draft_max) {
   return made<StopsWhenUnsure>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> breaks_ties_otherwise(Model& m, int capacity, int draft_max) {
+  return made<BreaksTiesOtherwise>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> rounds_before_drawing(Model& m, int capacity, int draft_max) {
+  return made<RoundsBeforeDrawing>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> draws_by_its_own_generator(Model& m, int capacity, int draft_max) {
+  return made<DrawsByItsOwnGenerator<true>>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> reseeds_its_own_generator(Model& m, int capacity, int draft_max) {
+  return made<DrawsByItsOwnGenerator<false>>(m, capacity, draft_max);
 }
 std::unique_ptr<Draft> constant(Model& m, int capacity, int draft_max) {
   return made<Constant>(m, capacity, draft_max);

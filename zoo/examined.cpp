@@ -4,7 +4,6 @@
 #include "oracle/exact/build_checks.h"
 #include "oracle/exact/exact_cases.h"
 #include "oracle/exact/exact_distribution.h"
-#include "oracle/exact/exhaustive_small_cases.h"
 #include "zoo/constraint.h"
 #include "zoo/zoo_subject.h"
 
@@ -139,7 +138,7 @@ constexpr int by_number = 60;
 
 std::vector<ExactCase> exact_cases(const Parts& parts) {
   const Sampling plain{.temperature = 1};
-  const Sampling cut{.temperature = 0.7F, .min_p = 0.3F};
+  const Sampling cut{.temperature = 0.7F, .top_p = 0.667F, .min_p = 0.3F};
   const Sampling penalized{.temperature = 1, .repeat_penalty = 1.5F, .frequency_penalty = 0.5F, .repeat_last_n = 2};
   const Sampling best{.temperature = 0, .repeat_penalty = 2, .repeat_last_n = -1};
   const Sampling biased{.temperature = 1, .logit_bias = {{1, 1}, {2, -1}}};
@@ -215,11 +214,16 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
   return list;
 }
 
-/// Only the rules of the small cases can be replaced; without a replaced rule the finding is that of production code.
+/// Only the rules and the reader of the small cases can be replaced; else the finding is that of production code.
 Finding small_cases(const Parts& parts) {
   static const Finding sound = check_exhaustive_small_cases(production());
-  if (parts.rule == nullptr) return sound;
   Primitives primitives = production();
+  if (parts.reader != nullptr) {
+    primitives.rules = {};
+    primitives.read = parts.reader;
+    return check_exhaustive_small_cases(primitives);
+  }
+  if (parts.rule == nullptr) return sound;
   primitives.rules = std::span(&parts.rule, 1);
   primitives.trees = parts.trees;
   return check_exhaustive_small_cases(primitives);
@@ -250,6 +254,10 @@ Findings examined(const Parts& parts) {
     };
     if (weight(finding) > weight(so_far)) so_far = finding;
   };
+  if (parts.reader != nullptr) {
+    weigh(small_cases(parts));
+    return worst;
+  }
   for (const Question& question : all_questions(parts)) {
     ZooSubject subject(question.model, parts);
     Trial trial(subject, question.request, question.model.seed, variations(parts));

@@ -2,8 +2,11 @@
 #include "zoo/loop.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "oracle/plain/plain.h"
@@ -41,6 +44,34 @@ Distribution shortened(const Distribution& q) {
   return Distribution::exact(q.tokens(), weights);
 }
 
+/// The two most likely tokens of q, as likely to each other as in q.
+Distribution two_best(const Distribution& q) {
+  std::vector<std::uint64_t> weights = q.weights();
+  if (weights.size() < 3) return q;
+  std::vector<std::uint64_t> sorted = weights;
+  std::ranges::sort(sorted, std::greater());
+  std::uint64_t sum = 0;
+  std::size_t kept = 0;
+  for (std::uint64_t& weight : weights) {
+    if (weight < sorted[1] || kept == 2) weight = 0;
+    kept += weight > 0;
+    sum += weight;
+  }
+  std::uint64_t left = Distribution::total;
+  for (std::uint64_t& weight : weights) {
+    left -= weight = static_cast<std::uint64_t>(static_cast<unsigned __int128>(weight) * Distribution::total / sum);
+  }
+  *std::ranges::max_element(weights) += left;
+  return Distribution::exact(q.tokens(), weights);
+}
+
+/// Gives each token the weight of the one after it, the last that of the first.
+Distribution by_other_ids(const Distribution& q) {
+  std::vector<std::uint64_t> weights = q.weights();
+  std::ranges::rotate(weights, weights.begin() + 1);
+  return Distribution::exact(q.tokens(), weights);
+}
+
 Token best_of(const Distribution& q) {
   const std::vector<std::uint64_t> weights = q.weights();
   const auto best = std::max_element(weights.begin(), weights.end()) - weights.begin();
@@ -52,6 +83,50 @@ Distribution ranked(const Distribution& p) {
   std::vector<std::uint64_t> weights = p.weights();
   std::sort(weights.rbegin(), weights.rend());
   return Distribution::exact({}, weights);
+}
+
+/// Makes the larger of equal logits the best: those of the hash models, and what penalties make of them, are further
+/// apart than what is added.
+void add_less_than_any_difference(std::vector<float>& logits) {
+  for (std::size_t token = 0; token < logits.size(); ++token) logits[token] += 0x1p-12F * static_cast<float>(token);
+}
+
+/// Returns how many logits are no smaller than the `count`-th largest.
+int as_large_as_best(std::vector<float> logits, int count) {
+  std::ranges::sort(logits, std::greater());
+  const float last = logits[std::min(logits.size(), static_cast<std::size_t>(count)) - 1];
+  return static_cast<int>(std::ranges::count_if(logits, [&](float logit) { return logit >= last; }));
+}
+
+/// Applies min-p at temperature 1.
+void drop_unlikely(std::vector<float>& logits, float min_p) {
+  const float best = *std::ranges::max_element(logits);
+  for (float& logit : logits) {
+    if (std::exp(logit - best) < min_p) logit = -std::numeric_limits<float>::infinity();
+  }
+}
+
+float in_eight_bits(float value) {
+  int exponent = 0;
+  const float fraction = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(fraction * 256) / 256, exponent);
+}
+
+/// Applies top-p with sums of eight bits, as bfloat16 has them.
+void drop_tail_in_eight_bits(std::vector<float>& logits, const Sampling& sampling) {
+  std::vector<std::size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
+  const float best = logits[order[0]];
+  const auto share = [&](std::size_t token) { return std::exp((logits[token] - best) / sampling.temperature); };
+  float sum = 0;
+  for (const std::size_t token : order) sum += share(token);
+  float before = 0;
+  for (const std::size_t token : order) {
+    const float probability = in_eight_bits(share(token) / sum);
+    if (before >= sampling.top_p) logits[token] = -std::numeric_limits<float>::infinity();
+    before = in_eight_bits(before + probability);
+  }
 }
 
 /// `before`: the q of the draft tokens of the round before.
@@ -78,6 +153,9 @@ void falsify(Proposal& proposal, const std::vector<Distribution>& before, Fault 
     if (fault == Fault::flat_q_stated) drawn_from[i] = flat(drawn_from[i]);
     if (fault == Fault::short_q_stated) drawn_from[i] = shortened(drawn_from[i]);
     if (fault == Fault::last_q_stated) state(i, drawn.back());
+    if (fault == Fault::q_cut_after_drawing) state(i, two_best(drawn[i]));
+    if (fault == Fault::q_of_other_ids) state(i, by_other_ids(drawn[i]));
+    if (fault == Fault::placeholders_with_q && before.empty() && drawn[i].weight(0) > 0) tokens[i] = 0;
     if (fault == Fault::q_of_row_before_stated && i > 0) state(i, drawn[i - 1]);
     if (fault == Fault::q_of_round_before_stated && i < before.size()) state(i, before[i]);
   }
@@ -86,13 +164,16 @@ void falsify(Proposal& proposal, const std::vector<Distribution>& before, Fault 
 class Rows final : public TargetRows {
  public:
   /// `counted`: the text that penalties count. `constrained`: the output that the constraint reads.
+  /// `row_before`: the last row of the round before; empty: there is none.
   Rows(Model& target, Cache& cache, const Request& request, std::span<const Token> counted,
-       std::span<const Token> constrained, Round& round, Fault fault)
+       std::span<const Token> constrained, const std::vector<float>& row_before, Round& round, Fault fault)
       : target_(target), cache_(cache), request_(request), counted_(counted), constrained_(constrained), round_(round),
         fault_(fault) {
     tokens_.push_back(round.anchor);
     tokens_.insert(tokens_.end(), round.proposal.tokens.begin(), round.proposal.tokens.end());
     read();
+    const bool without_draft = round.proposal.size() == 0 && !row_before.empty();
+    if (fault == Fault::row_read_again_without_draft && without_draft) logits_[0] = row_before;
   }
 
   const Distribution& row(int row) override {
@@ -116,6 +197,9 @@ class Rows final : public TargetRows {
     if (fault_ == Fault::penalties_off_with_draft && draft_tokens > 0) sampling.repeat_last_n = 0;
     if (fault_ == Fault::penalties_off_without_draft && draft_tokens == 0) sampling.repeat_last_n = 0;
     if (fault_ == Fault::penalties_blind_to_draft) drafted = {};
+    if (fault_ == Fault::anchor_counted_twice && row > 0) {
+      drafted = std::span<const Token>(tokens_).first(static_cast<std::size_t>(row) + 1);
+    }
     if (fault_ == Fault::penalty_window_too_long && row > 0 && sampling.repeat_last_n > 0) ++sampling.repeat_last_n;
     if (fault_ == Fault::stops_masked_on_draft_rows && !bonus) {
       for (const Token stop : request_.stops) {
@@ -124,6 +208,21 @@ class Rows final : public TargetRows {
     }
     if (fault_ == Fault::row_padded) logits.resize((logits.size() + 3) / 4 * 4);
     if (fault_ == Fault::biases_off_on_draft_rows && !bonus) sampling.logit_bias.clear();
+    if (fault_ == Fault::biases_twice_on_draft_rows && !bonus) {
+      for (LogitBias& bias : sampling.logit_bias) bias.bias *= 2;
+    }
+    if (fault_ == Fault::larger_wins_ties && draft_tokens > 0 && sampling.greedy()) add_less_than_any_difference(logits);
+    if (fault_ == Fault::top_k_keeps_ties && !bonus && sampling.top_k > 0) {
+      sampling.top_k = as_large_as_best(logits, sampling.top_k);
+    }
+    if (fault_ == Fault::min_p_before_temperature && !bonus && !sampling.greedy()) {
+      drop_unlikely(logits, sampling.min_p);
+      sampling.min_p = 0;
+    }
+    if (fault_ == Fault::top_p_in_eight_bits && !sampling.greedy() && sampling.top_p < 1) {
+      drop_tail_in_eight_bits(logits, sampling);
+      sampling.top_p = 1;
+    }
     const bool unmasked = (fault_ == Fault::constraint_off_on_draft_rows && !bonus) ||
                           (fault_ == Fault::constraint_off_on_bonus && bonus && draft_tokens > 0);
     if (request_.constraint && !unmasked) {
@@ -133,7 +232,13 @@ class Rows final : public TargetRows {
       allowed_ = request_.constraint->reader()->allowed(output);
     }
     const bool masked = request_.constraint && !unmasked && !allowed_.empty();
-    distribution_ = distribution_of(logits, sampling, {counted_, drafted}, masked ? &allowed_ : nullptr);
+    History history = {counted_, drafted};
+    if (fault_ == Fault::counts_taken_back) {
+      record_.assign(counted_.begin(), counted_.end());
+      record_.insert(record_.end(), drafted.begin(), drafted.end());
+      history = {record_, {}};
+    }
+    distribution_ = distribution_of(logits, sampling, history, masked ? &allowed_ : nullptr);
     if (fault_ == Fault::ranks_for_tokens && sampling.top_k > 0) distribution_ = ranked(distribution_);
     round_.targets.push_back(distribution_.fingerprint());
     return distribution_;
@@ -158,6 +263,7 @@ class Rows final : public TargetRows {
   std::span<const Token> counted_;
   std::span<const Token> constrained_;
   TokenSet allowed_;
+  std::vector<Token> record_;
   Round& round_;
   Fault fault_;
   std::vector<Token> tokens_;
@@ -269,10 +375,10 @@ class Loop {
     round.positions_before = cache_->length();
     round.draft_positions = draft_.positions();
     Transaction transaction = cache_->begin(1 + round.proposal.size());
-    const bool last_only = fault_ == Fault::penalties_see_last_of_round;
-    const bool cached_only = fault_ == Fault::penalties_see_the_cache;
-    const std::vector<Token>& counted = last_only ? penalized_text_ : cached_only ? cached_text_ : text_;
-    Rows rows(target_, *cache_, request_, counted, constrained_, round, fault_);
+    const std::vector<Token>& counted = counts_own_record() ? penalized_text_
+                                        : fault_ == Fault::penalties_see_the_cache ? cached_text_
+                                                                                   : text_;
+    Rows rows(target_, *cache_, request_, counted, constrained_, last_row_, round, fault_);
     round.verdict = rule_.judge(round.proposal, rows, request_.sequence, key_position, random_);
     const bool stops = emit(round, limit);
     if (request_.logprobs) set_logprobs(round, rows);
@@ -283,7 +389,8 @@ class Loop {
       positions_rewound_ += static_cast<int>(round.emitted.size());
     }
     text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
-    penalized_text_.push_back(text_.back());
+    record_for_penalties(round);
+    last_row_ = rows.logits(static_cast<std::size_t>(std::min(round.verdict.accepted, rows.rows_read() - 1)));
     const bool keeps_rejected = fault_ == Fault::constraint_keeps_rejected;
     const std::vector<Token>& read = keeps_rejected ? round.proposal.tokens : round.emitted;
     constrained_.insert(constrained_.end(), read.begin(), read.end());
@@ -304,6 +411,23 @@ class Loop {
     return committed < rows.rows_read() ? committed : 0;
   }
 
+  bool counts_own_record() const {
+    return fault_ == Fault::penalties_see_last_of_round || fault_ == Fault::accepted_counted_twice ||
+           fault_ == Fault::rejected_counted || fault_ == Fault::placeholders_counted;
+  }
+
+  void record_for_penalties(const Round& round) {
+    const auto accepted = std::span<const Token>(round.emitted).first(round.emitted.size() - 1);
+    std::vector<Token> more;
+    if (fault_ == Fault::accepted_counted_twice) {
+      for (const Token token : accepted) more.insert(more.end(), 2, token);
+    }
+    if (fault_ == Fault::rejected_counted) more = round.proposal.tokens;
+    if (fault_ == Fault::placeholders_counted) more.assign(accepted.size(), target_.vocabulary() - 1);
+    more.push_back(round.emitted.back());
+    penalized_text_.insert(penalized_text_.end(), more.begin(), more.end());
+  }
+
   void propose(Round& round, int limit, int key_position) {
     Sampler sampler;
     ProposalBuilder builder(request_.sampling, text_, request_.sequence, key_position, rule_.draft_noise, random_,
@@ -311,7 +435,9 @@ class Loop {
     draft_.propose(text_.back(), limit, builder);
     round.proposal = builder.proposal();
     const int proposed = round.proposal.size();
-    if (fault_ != Fault::cut_counted_as_accepted) cut_after_end(round.proposal.tokens);
+    const bool whole = fault_ == Fault::cut_counted_as_accepted || fault_ == Fault::rows_behind_the_end_committed ||
+                       fault_ == Fault::read_behind_the_end;
+    if (!whole) cut_after_end(round.proposal.tokens);
     round.proposal.cut = proposed - round.proposal.size();
     round.proposal.drawn_from.resize(round.proposal.tokens.size());
     std::vector<Distribution> drawn_from = round.proposal.drawn_from;
@@ -358,7 +484,8 @@ class Loop {
     const bool budget_first = fault_ == Fault::budget_before_stop && fills_budget;
     const bool any_stop = std::any_of(round.emitted.begin(), round.emitted.end(),
                                       [&](Token token) { return is_stop(request_, token); });
-    const bool searched = fault_ != Fault::stop_only_at_round_end && fault_ != Fault::tokens_kept_after_stop;
+    const bool searched = fault_ != Fault::stop_only_at_round_end && fault_ != Fault::tokens_kept_after_stop &&
+                          !(fault_ == Fault::stop_in_last_two_tokens && !stop_in_last_two(round.emitted));
     if (!budget_first && searched) cut_after_end(round.emitted);
     round.accepted = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
     if (fault_ == Fault::cut_counted_as_accepted) round.accepted = round.verdict.accepted;
@@ -367,6 +494,11 @@ class Loop {
                                                      : static_cast<int>(round.emitted.size());
     return !budget_first && (is_stop(request_, round.emitted.back()) || is_complete(round.emitted) ||
                              (any_stop && fault_ == Fault::tokens_kept_after_stop));
+  }
+
+  bool stop_in_last_two(std::span<const Token> emitted) const {
+    return std::ranges::any_of(emitted.last(std::min<std::size_t>(2, emitted.size())),
+                               [&](Token token) { return is_stop(request_, token); });
   }
 
   /// Whether nothing may follow the output with these tokens.
@@ -392,6 +524,7 @@ class Loop {
       committed = std::min(std::exchange(committed_before_, committed), rows.rows_read());
     }
     if (fault_ == Fault::all_rows_committed) committed = rows.rows_read();
+    if (fault_ == Fault::rows_behind_the_end_committed) committed = 1 + round.verdict.accepted;
     return std::min(committed, rows.rows_read());
   }
 
@@ -425,7 +558,7 @@ class Loop {
   const Fault fault_;
   Trace trace_;
   std::vector<Token> text_;
-  std::vector<Token> penalized_text_;  // the prompt and the last token of each round
+  std::vector<Token> penalized_text_;  // what a fault lets penalties count
   std::vector<Token> cached_text_;     // the text without what context shifts dropped
   std::vector<Token> constrained_;     // the output that the constraint has read
   int dropped_ = 0;                    // positions
@@ -436,6 +569,7 @@ class Loop {
   bool plain_before_ = false;
   int committed_before_ = 1;
   std::vector<float> row_before_;
+  std::vector<float> last_row_;  // from which the token before was drawn
   int left_;  // of the budget
 };
 

@@ -22,6 +22,9 @@ enum class Fault {
   last_q_stated,               // one buffer for all q: each is stated as the last
   q_of_row_before_stated,      // rows of q are gathered twice: each is that of the draft token before
   q_of_round_before_stated,    // the buffer of q is read before it is written
+  q_cut_after_drawing,         // q is stated as its two most likely tokens
+  q_of_other_ids,              // q is stated for the ids of another vocabulary, one less than those of the draft tokens
+  placeholders_with_q,         // the draft tokens of the first round are token 0; q is stated
   cut_after_drawing,           // draft tokens to which their own q gives a low probability are dropped
   // from the target's rows to distributions
   min_p_on_bonus_only,
@@ -32,12 +35,21 @@ enum class Fault {
   penalty_window_too_long,     // by one, on rows after a draft token
   penalties_off_without_draft,
   penalties_see_last_of_round,  // only the last token of each round is counted
+  anchor_counted_twice,        // by penalties, on rows after a draft token
+  accepted_counted_twice,      // by penalties: when they are drafted and when they are committed
+  rejected_counted,            // penalties count what a verification has read
+  placeholders_counted,        // penalties count a slot without a draft token as the last token of the vocabulary
   stops_masked_on_draft_rows,
   greedy_with_draft,           // whatever the temperature
   softmax_with_draft,          // although greedy decoding was requested
   ranks_for_tokens,            // top-k sorts the row, and ranks are used as token ids
   row_padded,                  // to a multiple of four, with zeros
+  larger_wins_ties,            // of equal logits in rounds with draft tokens, as it does in no other
+  top_k_keeps_ties,            // on rows that verify a draft token: all logits that equal the last one kept
+  top_p_in_eight_bits,         // the sum that top-p compares has 8 bits of precision
+  min_p_before_temperature,    // on rows that verify a draft token
   biases_off_on_draft_rows,
+  biases_twice_on_draft_rows,
   constraint_off_on_draft_rows,
   constraint_off_on_bonus,     // of a round with draft tokens
   constraint_of_the_anchor,    // its row masks all rows of a round
@@ -45,6 +57,7 @@ enum class Fault {
   constraint_ends_rounds_only,  // whether an output is complete is asked of the last token of a round
   // the end of the text
   stop_only_at_round_end,
+  stop_in_last_two_tokens,     // only the last two tokens of a round are searched for a stop token
   tokens_kept_after_stop,      // the tokens after a stop token in its round are kept
   unused_slots_accepted,       // when all draft tokens are accepted, slots without a draft token are as well
   budget_before_stop,
@@ -53,6 +66,8 @@ enum class Fault {
   // KV caches and the state of the draft
   stale_commit,                // as many rows are committed as in the round before
   all_rows_committed,          // rejected rows are committed too
+  rows_behind_the_end_committed,  // accepted draft tokens behind a stop token are cut from the text only
+  row_read_again_without_draft,  // a round without draft tokens uses the last row of the round before
   draft_hole,                  // the draft does not receive the last draft token when all of them were accepted
   draft_one_ahead,             // the draft receives every token one position early
   chunks_overlap,              // a later prefill chunk begins with the last token of the chunk before
@@ -73,6 +88,9 @@ enum class Fault {
   logprob_after_temperature,
   top_logprobs_of_row_before,
   top_logprobs_larger_first,   // of equal logits the larger token comes first
+  // no faults
+  read_behind_the_end,         // draft tokens behind a stop token are verified, then dropped
+  counts_taken_back,           // penalties count draft tokens in the record of the text, and those rejected are removed
 };
 
 /// Target, draft and random source must outlive the call. The draft must have room for `slack` positions more than the

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -104,6 +105,51 @@ class EvenPassesDiffer final : public Wrapper {
   }
 };
 
+/// Caps logits softly, by the hyperbolic tangent: in passes of more than `rows_without` rows.
+class SoftlyCapped final : public Wrapper {
+ public:
+  SoftlyCapped(Model& sound, std::size_t rows_without) : Wrapper(sound), rows_without_(rows_without) {}
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    forward_alone(sound_, segment, outputs);
+    if (static_cast<std::size_t>(segment.rows_wanted()) <= rows_without_) return;
+    for (float& logit : outputs.logits) logit = 2 * std::tanh(logit / 2);
+  }
+
+ private:
+  std::size_t rows_without_;
+};
+
+/// The sound model is one with an adapter; of a pass only the first row that is wanted gets it.
+class AdapterOnFirstRow final : public Wrapper {
+ public:
+  using Wrapper::Wrapper;
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    forward_alone(sound_, segment, outputs);
+    for (int row = 1; row < segment.rows_wanted(); ++row) rotate(row_of(outputs, row), 1);
+  }
+};
+
+/// Replays a verification of as many rows as one before: its last token is still the one of then.
+class ReplaysTheLastToken final : public Wrapper {
+ public:
+  using Wrapper::Wrapper;
+  std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
+    last_.clear();
+    return Wrapper::new_cache(capacity, max_pending_rows);
+  }
+  void forward_one(const Segment& segment, Outputs& outputs) override {
+    if (segment.logits_from > 0 || segment.tokens.size() < 2) return forward_alone(sound_, segment, outputs);
+    std::vector<Token> tokens(segment.tokens.begin(), segment.tokens.end());
+    tokens.back() = last_.try_emplace(tokens.size(), tokens.back()).first->second;
+    Segment replayed = segment;
+    replayed.tokens = tokens;
+    forward_alone(sound_, replayed, outputs);
+  }
+
+ private:
+  mutable std::map<std::size_t, Token> last_;  // by rows
+};
+
 class ThreadsDiffer final : public Wrapper {
  public:
   ThreadsDiffer(Model& sound, int threads) : Wrapper(sound), threads_(threads) {}
@@ -193,6 +239,8 @@ class TokenCache final : public LayerCache {
     tokens_.push_back(token);
     ++rows_;
   }
+
+  void overwrite_last(Token token) { tokens_.back() = token; }
 
   const Text& tokens() const { return tokens_; }
   int pending_rows() const { return rows_; }
@@ -318,6 +366,21 @@ class PaddedToTheLongest final : public Rereading {
   int longest_ = 0;
 };
 
+/// Shorter segments of a pass are padded to the longest, and the placeholder is written over the last token of the
+/// segment before.
+class PlaceholderInTheNeighbor final : public Rereading {
+ public:
+  explicit PlaceholderInTheNeighbor(Model& sound) : Rereading(sound, settle_soundly) {}
+  void forward(std::span<const Segment> batch, Outputs& outputs) override {
+    Rereading::forward(batch, outputs);
+    int longest = 0;
+    for (const Segment& segment : batch) longest = std::max(longest, segment.rows());
+    for (std::size_t i = 1; i < batch.size(); ++i) {
+      if (batch[i].rows() < longest) batch[i - 1].cache->layer<TokenCache>(0).overwrite_last(0);
+    }
+  }
+};
+
 class DraftTokensUnseen final : public Rereading {
  public:
   explicit DraftTokensUnseen(Model& sound) : Rereading(sound, settle_soundly) {}
@@ -401,13 +464,55 @@ class PrefixesByTheirBeginning final : public Rereading {
 
 // Targets for the prefix cache.
 
-/// A history whose snapshots end with the token that was written last, rejected or not.
-class PublishesRejectedRows final : public Wrapper {
+/// A history whose snapshots are copied in one way and restored in another.
+class Published final : public LayerCache {
  public:
-  using Wrapper::Wrapper;
+  /// Changes the tokens of a snapshot. `last`: the token that was written last, rejected or not.
+  using Change = void (*)(Text& text, Token last);
+  Published(Change copy, Change restore) : copy_(copy), restore_(restore) {}
+
+  void write(int position, Token token) {
+    claim(position);
+    tokens_.resize(static_cast<std::size_t>(position));
+    tokens_.push_back(token);
+    last_ = token;
+  }
+  std::span<const Token> tokens() const { return std::span(tokens_).first(static_cast<std::size_t>(written())); }
+  void add_to(Digest& digest, int length) const override {
+    digest.add(std::span<const Token>(tokens_).first(static_cast<std::size_t>(length)));
+  }
+  LayerSnapshotPtr snapshot(int) const override {
+    if (settled() == 0) return nullptr;
+    LayerSnapshot copy = {"published", LayerSnapshot::Form::state, settled(), settled(), settled()};
+    Text text(tokens().begin(), tokens().begin() + settled());
+    copy_(text, last_);
+    const auto bytes = std::as_bytes(std::span(text));
+    copy.data.assign(bytes.begin(), bytes.end());
+    return std::make_shared<const LayerSnapshot>(std::move(copy));
+  }
+  bool fits(const LayerSnapshot& snapshot) const override { return snapshot.layout == "published"; }
+
+ protected:
+  void load(const LayerSnapshot& snapshot, int) override {
+    tokens_.resize(snapshot.data.size() / sizeof(Token));
+    std::memcpy(tokens_.data(), snapshot.data.data(), snapshot.data.size());
+    restore_(tokens_, last_);
+  }
+
+ private:
+  Change copy_;
+  Change restore_;
+  Text tokens_;
+  Token last_ = 0;
+};
+
+class Publishing final : public Wrapper {
+ public:
+  Publishing(Model& sound, Published::Change copy, Published::Change restore)
+      : Wrapper(sound), copy_(copy), restore_(restore) {}
   std::unique_ptr<Cache> new_cache(int capacity, int max_pending_rows) const override {
     std::vector<std::unique_ptr<LayerCache>> layers;
-    layers.push_back(std::make_unique<Published>());
+    layers.push_back(std::make_unique<Published>(copy_, restore_));
     return std::make_unique<Cache>(std::move(layers), capacity, max_pending_rows);
   }
 
@@ -427,40 +532,11 @@ class PublishesRejectedRows final : public Wrapper {
   }
 
  private:
-  class Published final : public LayerCache {
-   public:
-    void write(int position, Token token) {
-      claim(position);
-      tokens_.resize(static_cast<std::size_t>(position));
-      tokens_.push_back(token);
-      last_ = token;
-    }
-    std::span<const Token> tokens() const { return std::span(tokens_).first(static_cast<std::size_t>(written())); }
-    void add_to(Digest& digest, int length) const override {
-      digest.add(std::span<const Token>(tokens_).first(static_cast<std::size_t>(length)));
-    }
-    LayerSnapshotPtr snapshot(int) const override {
-      if (settled() == 0) return nullptr;
-      LayerSnapshot copy = {"published", LayerSnapshot::Form::state, settled(), settled(), settled()};
-      Text text(tokens().begin(), tokens().begin() + settled());
-      text.back() = last_;
-      const auto bytes = std::as_bytes(std::span(text));
-      copy.data.assign(bytes.begin(), bytes.end());
-      return std::make_shared<const LayerSnapshot>(std::move(copy));
-    }
-    bool fits(const LayerSnapshot& snapshot) const override { return snapshot.layout == "published"; }
-
-   protected:
-    void load(const LayerSnapshot& snapshot, int) override {
-      tokens_.resize(snapshot.data.size() / sizeof(Token));
-      std::memcpy(tokens_.data(), snapshot.data.data(), snapshot.data.size());
-    }
-
-   private:
-    Text tokens_;
-    Token last_ = 0;
-  };
+  Published::Change copy_;
+  Published::Change restore_;
 };
+
+void as_it_is(Text&, Token) {}
 
 // Targets for trees.
 
@@ -529,6 +605,12 @@ class KeepsTheFirstBranch final : public Wrapper {
 }  // namespace
 
 std::unique_ptr<Model> even_passes_differ(Model& sound, int) { return std::make_unique<EvenPassesDiffer>(sound); }
+std::unique_ptr<Model> caps_long_passes(Model& sound, int) { return std::make_unique<SoftlyCapped>(sound, 1); }
+std::unique_ptr<Model> caps_every_pass(Model& sound, int) { return std::make_unique<SoftlyCapped>(sound, 0); }
+std::unique_ptr<Model> adapter_on_first_row(Model& sound, int) { return std::make_unique<AdapterOnFirstRow>(sound); }
+std::unique_ptr<Model> replays_the_last_token(Model& sound, int) {
+  return std::make_unique<ReplaysTheLastToken>(sound);
+}
 std::unique_ptr<Model> threads_differ(Model& sound, int threads) {
   return std::make_unique<ThreadsDiffer>(sound, threads);
 }
@@ -596,8 +678,29 @@ std::unique_ptr<Model> padded_to_the_longest(Model& sound, int) { return std::ma
 std::unique_ptr<Model> slot_not_cleared(Model& sound, int) {
   return std::make_unique<Rereading>(sound, settle_soundly, false, true);
 }
+std::unique_ptr<Model> placeholder_in_the_neighbor(Model& sound, int) {
+  return std::make_unique<PlaceholderInTheNeighbor>(sound);
+}
 std::unique_ptr<Model> publishes_rejected_rows(Model& sound, int) {
-  return std::make_unique<PublishesRejectedRows>(sound);
+  return std::make_unique<Publishing>(sound, [](Text& text, Token last) { text.back() = last; }, as_it_is);
+}
+std::unique_ptr<Model> drops_the_reused_prefix(Model& sound, int) {
+  return std::make_unique<Publishing>(sound, as_it_is, [](Text& text, Token) { std::ranges::fill(text, 0); });
+}
+std::unique_ptr<Model> forgets_the_scale(Model& sound, int) {
+  return std::make_unique<Publishing>(sound, as_it_is, [](Text& text, Token) {
+    for (Token& token : text) token /= 2;
+  });
+}
+std::unique_ptr<Model> swaps_pages(Model& sound, int) {
+  return std::make_unique<Publishing>(sound, as_it_is, [](Text& text, Token) {
+    constexpr std::size_t page = 2;
+    if (text.size() >= 2 * page) std::swap_ranges(text.begin(), text.begin() + page, text.begin() + page);
+  });
+}
+std::unique_ptr<Model> keeps_prefixes_packed(Model& sound, int) {
+  return std::make_unique<Publishing>(sound, [](Text& text, Token) { std::ranges::reverse(text); },
+                                      [](Text& text, Token) { std::ranges::reverse(text); });
 }
 std::unique_ptr<Model> sees_other_branches(Model& sound, int) { return std::make_unique<SeesOtherBranches>(sound); }
 std::unique_ptr<Model> keeps_the_first_branch(Model& sound, int) {

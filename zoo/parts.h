@@ -3,9 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <utility>
+#include <vector>
 
+#include "ref/acceptance/distribution.h"
 #include "ref/acceptance/random_source.h"
 #include "ref/acceptance/rule.h"
+#include "ref/acceptance/sampling.h"
 #include "ref/drafts/draft.h"
 #include "ref/models/model.h"
 
@@ -30,6 +35,15 @@ extern const Rule lenient;
 extern const Rule block_with_replacement_of_token;
 extern const Rule numbered_by_row;
 extern const Rule replacement_in_advance;
+extern const Rule residual_not_normalized;
+extern const Rule residual_is_distance;
+extern const Rule residual_with_floor;
+extern const Rule ratio_of_point;
+extern const Rule p_in_eight_bits;
+extern const Rule coin_of_one;
+extern const Rule accepts_at_a_rate;
+extern const Rule accepts_above_a_threshold;
+extern const Rule q_of_another_sequence;  // of a SharedQ
 extern const Rule fallback_never_needed;  // sound
 // Rules for trees.
 extern const Rule longest_of_the_branches;
@@ -40,9 +54,19 @@ extern const Rule row_of_the_first_sibling;
 extern const Rule block;
 extern const Rule sample_match;  // sound: matching, with a draft that has its own noise
 
+// Readers of rows, in place of distribution_of.
+Distribution nan_is_zero(std::span<const float> logits, const Sampling& sampling, const History& history);
+Distribution nan_row_is_a_token(std::span<const float> logits, const Sampling& sampling, const History& history);
+Distribution infinity_is_lowest(std::span<const float> logits, const Sampling& sampling,
+                                const History& history);  // sound
+
 // Targets that wrap a sound one, which must outlive them.
 using NewTarget = std::unique_ptr<Model> (*)(Model& sound, int threads);
 std::unique_ptr<Model> even_passes_differ(Model& sound, int threads);
+std::unique_ptr<Model> caps_long_passes(Model& sound, int threads);
+std::unique_ptr<Model> caps_every_pass(Model& sound, int threads);  // sound
+std::unique_ptr<Model> adapter_on_first_row(Model& sound, int threads);
+std::unique_ptr<Model> replays_the_last_token(Model& sound, int threads);
 std::unique_ptr<Model> threads_differ(Model& sound, int threads);
 std::unique_ptr<Model> looks_ahead(Model& sound, int threads);
 std::unique_ptr<Model> draft_tokens_unseen(Model& sound, int threads);
@@ -70,8 +94,13 @@ std::unique_ptr<Model> rows_of_neighbor(Model& sound, int threads);
 std::unique_ptr<Model> scattered_by_the_order_before(Model& sound, int threads);
 std::unique_ptr<Model> padded_to_the_longest(Model& sound, int threads);
 std::unique_ptr<Model> slot_not_cleared(Model& sound, int threads);
+std::unique_ptr<Model> placeholder_in_the_neighbor(Model& sound, int threads);
 // Targets for the prefix cache.
 std::unique_ptr<Model> publishes_rejected_rows(Model& sound, int threads);
+std::unique_ptr<Model> drops_the_reused_prefix(Model& sound, int threads);
+std::unique_ptr<Model> forgets_the_scale(Model& sound, int threads);
+std::unique_ptr<Model> swaps_pages(Model& sound, int threads);
+std::unique_ptr<Model> keeps_prefixes_packed(Model& sound, int threads);  // sound
 // Targets for trees.
 std::unique_ptr<Model> sees_other_branches(Model& sound, int threads);
 std::unique_ptr<Model> keeps_the_first_branch(Model& sound, int threads);
@@ -80,10 +109,24 @@ std::unique_ptr<Model> keeps_the_first_branch(Model& sound, int threads);
 using NewRandomSource = std::unique_ptr<RandomSource> (*)(RandomSource& sound);
 std::unique_ptr<RandomSource> positions_collapse(RandomSource& sound);
 std::unique_ptr<RandomSource> rounds_collapse(RandomSource& sound);
+std::unique_ptr<RandomSource> draft_noise_again(RandomSource& sound);
 std::unique_ptr<RandomSource> purposes_collapse(RandomSource& sound);
 std::unique_ptr<RandomSource> sequences_collapse(RandomSource& sound);
 std::unique_ptr<RandomSource> seed_ignored(RandomSource& sound);
 std::unique_ptr<RandomSource> numbered_by_call(RandomSource& sound);
+/// The same numbers, with the q of the sequence that was verified last, whichever it was.
+class SharedQ final : public RandomSource {
+ public:
+  SharedQ(RandomSource& sound, std::shared_ptr<std::vector<Distribution>> q) : sound_(sound), q_(std::move(q)) {}
+  std::size_t sample_index(const Key& key, std::span<const std::uint64_t> weights) override {
+    return sound_.sample_index(key, weights);
+  }
+  std::vector<Distribution>& q() { return *q_; }
+
+ private:
+  RandomSource& sound_;
+  std::shared_ptr<std::vector<Distribution>> q_;
+};
 /// Keys name this place in place of the sequence.
 std::unique_ptr<RandomSource> keyed_by_place(RandomSource& sound, int place);
 
@@ -95,6 +138,10 @@ std::unique_ptr<Draft> tuned_length(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> proposes_the_best(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> hotter_and_narrower(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> stops_when_unsure(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> breaks_ties_otherwise(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> rounds_before_drawing(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> draws_by_its_own_generator(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> reseeds_its_own_generator(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> constant(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> proposes_the_neighbor(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> remembers_draft_tokens(Model& model, int capacity, int draft_max);

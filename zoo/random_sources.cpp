@@ -29,6 +29,12 @@ std::unique_ptr<RandomSource> positions_collapse(RandomSource& sound) {
   return rekeyed(sound, [](const Key& key) { return Key{key.sequence, 0, key.purpose, key.depth}; });
 }
 
+std::unique_ptr<RandomSource> draft_noise_again(RandomSource& sound) {
+  return rekeyed(sound, [](const Key& key) {
+    return key.purpose == Purpose::draft ? Key{key.sequence, key.depth, key.purpose, key.depth} : key;
+  });
+}
+
 std::unique_ptr<RandomSource> purposes_collapse(RandomSource& sound) {
   return rekeyed(sound, [](const Key& key) { return Key{key.sequence, key.position, Purpose::draft, key.depth}; });
 }

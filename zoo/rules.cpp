@@ -292,6 +292,149 @@ Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence,
   return {static_cast<int>(accepted), p[accepted].tokens()[next]};
 }
 
+/// Verifies as `rejection` does, with other weights in place of the residual.
+template <class Weights>
+Verdict judge_with_residual(const Judging& j, TargetRows& rows, const Weights& weights_of) {
+  for (int i = 0; i < j.size(); ++i) {
+    const Distribution& p = rows.row(i);
+    if (j.accepted(i, p)) continue;
+    const std::vector<std::uint64_t> left = weights_of(p, j.q(i));
+    return {i, p.tokens()[j.random.sample_index(j.key(i, Purpose::residual), left)]};
+  }
+  return j.all_accepted();
+}
+
+/// Inverts the cumulative sum of the residual with a number below the total of p: what lies beyond the sum is the last
+/// token.
+Verdict replace_by_unnormalized(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                                RandomSource& random) {
+  return judge_with_residual({proposal, rows, sequence, position, random}, rows,
+                             [](const Distribution& p, const Distribution& q) {
+    std::vector<std::uint64_t> left;
+    std::uint64_t beyond = Distribution::total;
+    for (const Token token : p.tokens()) {
+      left.push_back(p.weight(token) - std::min(p.weight(token), q.weight(token)));
+      beyond -= left.back();
+    }
+    left.back() += beyond;
+    return left;
+  });
+}
+
+Verdict replace_by_distance(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                            RandomSource& random) {
+  return judge_with_residual({proposal, rows, sequence, position, random}, rows,
+                             [](const Distribution& p, const Distribution& q) {
+    std::vector<std::uint64_t> left;
+    for (const Token token : p.tokens()) {
+      left.push_back(std::max(p.weight(token), q.weight(token)) - std::min(p.weight(token), q.weight(token)));
+    }
+    return left;
+  });
+}
+
+Verdict replace_with_floor(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                           RandomSource& random) {
+  return judge_with_residual({proposal, rows, sequence, position, random}, rows,
+                             [](const Distribution& p, const Distribution& q) {
+    std::vector<std::uint64_t> left;
+    for (const Token token : p.tokens()) {
+      left.push_back(std::max(p.weight(token) - std::min(p.weight(token), q.weight(token)), Distribution::total >> 20));
+    }
+    return left;
+  });
+}
+
+/// Accepts with probability p, as if q were a point.
+Verdict accept_by_point(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
+  for (int i = 0; i < j.size(); ++i) {
+    const Distribution& p = rows.row(i);
+    const std::uint64_t wanted = p.weight(j.draft_token(i));
+    const std::array weights{wanted, Distribution::total - wanted};
+    if (random.sample_index(j.key(i, Purpose::accept), weights) == 0) continue;
+    const Residual rest(p, j.q(i));
+    return {i, rest.blocks().empty() ? draw(p, j.key(i, Purpose::residual), random)
+                                     : draw(rest, j.key(i, Purpose::residual), random)};
+  }
+  return j.all_accepted();
+}
+
+/// Keeps the eight highest bits.
+std::uint64_t in_eight_bits(std::uint64_t weight) {
+  std::uint64_t unit = 1;
+  while (weight / unit >= 256) unit *= 2;
+  return weight / unit * unit;
+}
+
+Verdict accept_by_short_p(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                          RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
+  for (int i = 0; i < j.size(); ++i) {
+    const Distribution& p = rows.row(i);
+    const std::uint64_t wanted = in_eight_bits(p.weight(j.draft_token(i)));
+    const std::uint64_t offered = j.q(i).weight(j.draft_token(i));
+    if (wanted >= offered) continue;
+    if (random.sample_index(j.key(i, Purpose::accept), std::array{wanted, offered - wanted}) == 0) continue;
+    const Residual rest(p, j.q(i));
+    return {i, rest.blocks().empty() ? j.draft_token(i) : draw(rest, j.key(i, Purpose::residual), random)};
+  }
+  return j.all_accepted();
+}
+
+/// Tosses a coin of eight bits that is rounded to 1 once in 512 times, and then rejects whatever p and q are.
+Verdict toss_rounded_coin(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                          RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
+  for (int i = 0; i < j.size(); ++i) {
+    const Distribution& p = rows.row(i);
+    const std::uint64_t offered = j.q(i).weight(j.draft_token(i));
+    const std::uint64_t wanted = std::min(p.weight(j.draft_token(i)), offered);
+    const std::uint64_t lost = std::min(wanted, offered / 512);
+    const std::array weights{wanted - lost, offered - wanted + lost};
+    if (random.sample_index(j.key(i, Purpose::accept), weights) == 0) continue;
+    const Residual rest(p, j.q(i));
+    return {i, rest.blocks().empty() ? draw(p, j.key(i, Purpose::residual), random)
+                                     : draw(rest, j.key(i, Purpose::residual), random)};
+  }
+  return j.all_accepted();
+}
+
+/// Accepts as many draft tokens as it is told to, whatever p is.
+Verdict accept_at_rate(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
+  for (int i = 0; i < j.size(); ++i) {
+    const Distribution& p = rows.row(i);
+    if (random.sample_index(j.key(i, Purpose::accept), std::array<std::uint64_t, 2>{3, 1}) == 0) continue;
+    return {i, draw(p, j.key(i, Purpose::residual), random)};
+  }
+  return j.all_accepted();
+}
+
+/// Accepts every draft token to which p gives half of the probability, and the others as `rejection` does.
+Verdict accept_above_threshold(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                               RandomSource& random) {
+  const Judging j{proposal, rows, sequence, position, random};
+  for (int i = 0; i < j.size(); ++i) {
+    const Distribution& p = rows.row(i);
+    if (p.weight(j.draft_token(i)) >= Distribution::total / 2 || j.accepted(i, p)) continue;
+    return {i, j.replacement(i, p)};
+  }
+  return j.all_accepted();
+}
+
+/// Verifies with the q of the sequence that was verified before, where it could have given the draft token.
+Verdict judge_with_shared_q(const Proposal& proposal, TargetRows& rows, int sequence, int position,
+                            RandomSource& random) {
+  auto& shared = dynamic_cast<SharedQ&>(random);
+  Proposal confused = proposal;
+  for (std::size_t i = 0; i < std::min(confused.tokens.size(), shared.q().size()); ++i) {
+    if (shared.q()[i].weight(confused.tokens[i]) > 0) confused.drawn_from[i] = shared.q()[i];
+  }
+  shared.q() = proposal.drawn_from;
+  return rejection.judge(confused, rows, sequence, position, random);
+}
+
 // Rules for trees.
 
 /// Verifies each branch as if it were a text of its own, and takes the one with most accepted draft tokens.
@@ -398,6 +541,15 @@ const Rule fallback_never_needed = claiming(rejection, with_fallback);
 const Rule longest_of_the_branches = claiming(matching, judge_each_branch);
 const Rule sibling_judged_by_whole_target = claiming(rejection, judge_siblings_by_p);
 const Rule row_of_the_first_sibling = claiming(rejection, judge_by_first_row);
+const Rule residual_not_normalized = claiming(rejection, replace_by_unnormalized);
+const Rule residual_is_distance = claiming(rejection, replace_by_distance);
+const Rule residual_with_floor = claiming(rejection, replace_with_floor);
+const Rule ratio_of_point = claiming(rejection, accept_by_point);
+const Rule p_in_eight_bits = claiming(rejection, accept_by_short_p);
+const Rule coin_of_one = claiming(rejection, toss_rounded_coin);
+const Rule accepts_at_a_rate = claiming(rejection, accept_at_rate);
+const Rule accepts_above_a_threshold = claiming(rejection, accept_above_threshold);
+const Rule q_of_another_sequence = claiming(rejection, judge_with_shared_q);
 const Rule block = {"block", "The distribution of the text equals that of plain decoding exactly.", Purpose::draft,
                     judge_as_block};
 const Rule sample_match = {matching.name, matching.guarantee, Purpose::draft, matching.judge};

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "oracle/checks/check.h"
+#include "oracle/exact/exhaustive_small_cases.h"
 #include "oracle/report/report.h"
 #include "oracle/shrink/shrink.h"
 #include "ref/models/hash.h"
@@ -39,12 +40,14 @@ enum class JointFault : std::uint8_t {
   sampling_of_neighbor,  // each sequence has the sampling parameters of the next one
   keys_by_place,         // random numbers are keyed by the place in the batch
   draft_not_restored,    // the prefix cache knows the target's cache only
+  q_of_neighbor,         // one buffer for the q of all sequences
 };
 
 /// Replacements for parts of the production loop.
 struct Parts {
   const Rule* rule = nullptr;      // runs in place of the requested rule of the same name
   const Rule* declared = nullptr;  // is requested in place of the rule of the same name
+  RowReader reader = nullptr;      // turns logits into distributions; run by exhaustive_small_cases only
   NewTarget target = nullptr;
   NewRandomSource random = nullptr;
   NewDraft draft = nullptr;        // in place of "perturbed"

@@ -70,6 +70,7 @@ std::optional<JointRun> ZooSubject::run_together(std::span<const Companion> comp
   ModelDrafter drafter(*perturbed_);
   std::vector<std::unique_ptr<Draft>> drafts;
   std::vector<std::unique_ptr<RandomSource>> randoms;
+  const auto q = std::make_shared<std::vector<Distribution>>();
   std::vector<std::unique_ptr<Sequence>> sequences;
   std::vector<Scheduled> scheduled;
   for (std::size_t i = 0; i < companions.size(); ++i) {
@@ -85,8 +86,12 @@ std::optional<JointRun> ZooSubject::run_together(std::span<const Companion> comp
     if (parts_.joint == JointFault::keys_by_place) {
       randoms.back() = keyed_by_place(*one.random, static_cast<int>(i));
     }
+    const bool shares_q = parts_.joint == JointFault::q_of_neighbor && same_name(&q_of_another_sequence, *variation.rule);
+    if (shares_q) randoms.back() = std::make_unique<SharedQ>(*one.random, q);
     const bool drafts_jointly = variation.draft == "perturbed" && parts_.draft == nullptr && variation.draft_max > 0;
-    const Rule& rule = same_name(parts_.rule, *variation.rule) ? *parts_.rule : *variation.rule;
+    const Rule& rule = shares_q                                 ? q_of_another_sequence
+                       : same_name(parts_.rule, *variation.rule) ? *parts_.rule
+                                                                 : *variation.rule;
     const bool keeps_nothing = variation.draft == "none" || parts_.joint == JointFault::draft_not_restored;
     const Collaborators with = {.target = own_target,
                                 .draft = *drafts.back(),

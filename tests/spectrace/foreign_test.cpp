@@ -128,6 +128,37 @@ TEST(Foreign, EveryFaultIsFoundInRealsAndInIntegers) {
   }
 }
 
+/// Returns a decoder that draws by race and states rows and tokens.
+Foreign racing(Wrong wrong) {
+  Foreign how;
+  how.race = true;
+  how.decisions = false;
+  how.peaked = wrong == Wrong::race_truncated;
+  how.rounds = 3000;
+  how.wrong = wrong;
+  return how;
+}
+
+TEST(Foreign, DrawsByRaceAreRightAndTheirNoiseMustBeNewAndReachEveryToken) {
+  for (const char* const rule : {"rejection", "matching"}) {
+    Foreign control = racing(Wrong::none);
+    control.rule = rule;
+    for (const bool peaked : {false, true}) {
+      control.peaked = peaked;
+      const Report report = report_of(control);
+      EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << rule << shown(report);
+      EXPECT_TRUE(report.findings.empty()) << rule << shown(report);
+    }
+  }
+  const Report shared = report_of(racing(Wrong::race_shared));
+  EXPECT_EQ(shared.verdict(), ReportVerdict::bug_stat) << shown(shared);
+  const Report truncated = report_of(racing(Wrong::race_truncated));
+  EXPECT_EQ(truncated.verdict(), ReportVerdict::bug_stat) << shown(truncated);
+  const Report unbounded = report_of(racing(Wrong::race_unbounded));
+  EXPECT_EQ(unbounded.verdict(), ReportVerdict::bug_proven) << shown(unbounded);
+  EXPECT_THAT(shown(unbounded), HasSubstr("a token that is not in the row"));
+}
+
 TEST(Foreign, ThreeHundredCopiesOfOneLineAreNotEvidenceOfRandomness) {
   for (const bool reals : {true, false}) {
     Foreign how;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Every mutant is caught by the checks that must catch it, no control by any; the whole matrix is in
 // fixtures/snapshots/mutants.txt. DRAFTPROOF_ACCEPT=1 in the environment of ZooSlow rewrites that file. The fast tests
-// examine the controls and two mutants of each check.
+// examine a mutant of each check and a control of each stage.
 #include "zoo/zoo.h"
 
 #include <fmt/format.h>
@@ -63,7 +63,7 @@ std::string changed_lines(const std::string& before, const std::string& after) {
   return changes;
 }
 
-TEST(Zoo, OneMutantOfEachCheckIsCaughtByItAndNoControlIsFlagged) {
+TEST(Zoo, OneMutantOfEachCheckIsCaughtByItAndOneControlOfEachStageIsNotFlagged) {
   std::map<const Check*, int> listed;
   std::vector<const Mutant*> decoders;
   for (const Mutant& mutant : all_mutants()) {
@@ -72,7 +72,10 @@ TEST(Zoo, OneMutantOfEachCheckIsCaughtByItAndNoControlIsFlagged) {
     for (const Check* const check : checks) ++listed[check];
     decoders.push_back(&mutant);
   }
-  for (const Mutant& control : all_controls()) decoders.push_back(&control);
+  std::set<std::string_view> stages;
+  for (const Mutant& control : all_controls()) {
+    if (stages.insert(control.stage).second) decoders.push_back(&control);
+  }
   EXPECT_LT(decoders.size(), all_mutants().size() / 2);
   expect_as_expected(rows_of(decoders));
 }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "zoo/parts.h"
+
+namespace draftproof::zoo {
+namespace {
+
+constexpr float lowest = std::numeric_limits<float>::lowest();
+
+}  // namespace
+
+/// Replaces NaN by 0 and infinities by the largest numbers there are.
+Distribution nan_is_zero(std::span<const float> logits, const Sampling& sampling, const History& history) {
+  std::vector<float> finite(logits.begin(), logits.end());
+  for (float& logit : finite) logit = std::isnan(logit) ? 0 : std::clamp(logit, lowest, -lowest);
+  return distribution_of(finite, sampling, history);
+}
+
+/// A row in which nothing can be compared has its first token as the best.
+Distribution nan_row_is_a_token(std::span<const float> logits, const Sampling& sampling, const History& history) {
+  const bool any = std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); });
+  return any ? Distribution::point(0) : distribution_of(logits, sampling, history);
+}
+
+/// Masks with the lowest number in place of -infinity.
+Distribution infinity_is_lowest(std::span<const float> logits, const Sampling& sampling, const History& history) {
+  std::vector<float> masked(logits.begin(), logits.end());
+  if (std::ranges::any_of(masked, [](float logit) { return logit > lowest; })) {
+    std::ranges::replace(masked, -std::numeric_limits<float>::infinity(), lowest);
+  }
+  return distribution_of(masked, sampling, history);
+}
+
+}  // namespace draftproof::zoo
