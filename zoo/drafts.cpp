@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
-#include <random>
 
+#include "ref/acceptance/draw.h"
+#include "ref/acceptance/sampling.h"
 #include "ref/drafts/chain.h"
 #include "ref/drafts/model_draft.h"
 #include "zoo/parts.h"
@@ -82,20 +82,15 @@ class BreaksTiesOtherwise final : public ModelDraft {
   }
 };
 
-/// Rounds its probabilities to eight bits, and draws from what it has rounded.
+/// Has logits of eight bits, and draws from what they give.
 class RoundsBeforeDrawing final : public ModelDraft {
  public:
   using ModelDraft::ModelDraft;
 
  protected:
   Token next_draft_token(std::span<const float> logits, ProposalBuilder& builder) override {
-    std::vector<float> own(logits.begin(), logits.end());
-    const float best = own[static_cast<std::size_t>(best_of(logits))];
-    for (float& logit : own) {
-      int exponent = 0;
-      const float fraction = std::frexp(std::exp(logit - best), &exponent);
-      logit = std::log(std::ldexp(std::nearbyint(fraction * 256) / 256, exponent));
-    }
+    std::vector<float> own;
+    for (const float logit : logits) own.push_back(std::nearbyint(logit * 1.1F * 128) / 128);
     return builder.draw(own);
   }
 };
@@ -169,8 +164,8 @@ class TextDraft : public Draft {
   Outputs outputs_;
 };
 
-/// Draws from its rows with a generator of its own and states that nothing was drawn: q is a point. The generator begins
-/// anew for every draft token, from the text or only from the token's depth in its round.
+/// Draws from its rows with a generator of its own and states that nothing was drawn: q is a point. The generator
+/// begins anew for every draft token, from the text or only from the token's depth in its round.
 template <bool of_text>
 class DrawsByItsOwnGenerator final : public TextDraft {
  public:
@@ -180,17 +175,14 @@ class DrawsByItsOwnGenerator final : public TextDraft {
     anchor_ = static_cast<int>(text.size());
     text.push_back(anchor);
     for (int i = 0; i < limit; ++i) {
-      std::vector<double> weights;
-      for (const float logit : row_after(text)) weights.push_back(std::exp(logit));
-      std::seed_seq seed(text.begin(), of_text ? text.end() : text.begin());
-      std::mt19937 generator(seed);
-      if (!of_text) generator.discard(static_cast<unsigned long long>(i));
-      const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-      double left = static_cast<double>(generator()) * 0x1p-32 * sum;
-      std::size_t token = 0;
-      while (token + 1 < weights.size() && left >= weights[token]) left -= weights[token++];
-      builder.add_token(static_cast<Token>(token));
-      text.push_back(static_cast<Token>(token));
+      std::uint64_t seed = 1;
+      const std::vector<Token> seeds = of_text ? text : std::vector<Token>();
+      for (const Token token : seeds) seed = seed * 31 + static_cast<std::uint64_t>(token);
+      PhiloxSource own(seed);
+      const Key key = {0, i, Purpose::draft};
+      const Token token = draftproof::draw(distribution_of(row_after(text), {.temperature = 1}, {}), key, own);
+      builder.add_token(token);
+      text.push_back(token);
     }
   }
 };

@@ -87,7 +87,7 @@ Distribution ranked(const Distribution& p) {
 
 /// Makes the larger of equal logits the best: those of the hash models, and what penalties make of them, are further
 /// apart than what is added.
-void add_less_than_any_difference(std::vector<float>& logits) {
+void prefer_larger(std::vector<float>& logits) {
   for (std::size_t token = 0; token < logits.size(); ++token) logits[token] += 0x1p-12F * static_cast<float>(token);
 }
 
@@ -100,32 +100,28 @@ int as_large_as_best(std::vector<float> logits, int count) {
 
 /// Applies min-p at temperature 1.
 void drop_unlikely(std::vector<float>& logits, float min_p) {
-  const float best = *std::ranges::max_element(logits);
-  for (float& logit : logits) {
-    if (std::exp(logit - best) < min_p) logit = -std::numeric_limits<float>::infinity();
+  const Distribution p = distribution_of(logits, {.temperature = 1, .min_p = min_p}, {});
+  for (std::size_t token = 0; token < logits.size(); ++token) {
+    if (p.weight(static_cast<Token>(token)) == 0) logits[token] = -std::numeric_limits<float>::infinity();
   }
-}
-
-float in_eight_bits(float value) {
-  int exponent = 0;
-  const float fraction = std::frexp(value, &exponent);
-  return std::ldexp(std::nearbyint(fraction * 256) / 256, exponent);
 }
 
 /// Applies top-p with sums of eight bits, as bfloat16 has them.
 void drop_tail_in_eight_bits(std::vector<float>& logits, const Sampling& sampling) {
+  const auto in_eight_bits = [](double value) {
+    int exponent = 0;
+    const double fraction = std::frexp(value, &exponent);
+    return std::ldexp(std::nearbyint(fraction * 256) / 256, exponent);
+  };
+  const Distribution p = distribution_of(logits, {.temperature = sampling.temperature}, {});
   std::vector<std::size_t> order(logits.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
-  const float best = logits[order[0]];
-  const auto share = [&](std::size_t token) { return std::exp((logits[token] - best) / sampling.temperature); };
-  float sum = 0;
-  for (const std::size_t token : order) sum += share(token);
-  float before = 0;
+  double before = 0;
   for (const std::size_t token : order) {
-    const float probability = in_eight_bits(share(token) / sum);
     if (before >= sampling.top_p) logits[token] = -std::numeric_limits<float>::infinity();
-    before = in_eight_bits(before + probability);
+    const auto weight = static_cast<double>(p.weight(static_cast<Token>(token)));
+    before = in_eight_bits(before + in_eight_bits(weight / static_cast<double>(Distribution::total)));
   }
 }
 
@@ -211,7 +207,7 @@ class Rows final : public TargetRows {
     if (fault_ == Fault::biases_twice_on_draft_rows && !bonus) {
       for (LogitBias& bias : sampling.logit_bias) bias.bias *= 2;
     }
-    if (fault_ == Fault::larger_wins_ties && draft_tokens > 0 && sampling.greedy()) add_less_than_any_difference(logits);
+    if (fault_ == Fault::larger_wins_ties && draft_tokens > 0 && sampling.greedy()) prefer_larger(logits);
     if (fault_ == Fault::top_k_keeps_ties && !bonus && sampling.top_k > 0) {
       sampling.top_k = as_large_as_best(logits, sampling.top_k);
     }

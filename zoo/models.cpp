@@ -105,14 +105,14 @@ class EvenPassesDiffer final : public Wrapper {
   }
 };
 
-/// Caps logits softly, by the hyperbolic tangent: in passes of more than `rows_without` rows.
+/// Caps logits softly in passes of more than `rows_without` rows.
 class SoftlyCapped final : public Wrapper {
  public:
   SoftlyCapped(Model& sound, std::size_t rows_without) : Wrapper(sound), rows_without_(rows_without) {}
   void forward_one(const Segment& segment, Outputs& outputs) override {
     forward_alone(sound_, segment, outputs);
     if (static_cast<std::size_t>(segment.rows_wanted()) <= rows_without_) return;
-    for (float& logit : outputs.logits) logit = 2 * std::tanh(logit / 2);
+    for (float& logit : outputs.logits) logit /= 1 + std::abs(logit) / 4;
   }
 
  private:

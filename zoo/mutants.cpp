@@ -512,7 +512,7 @@ const Mutant controls[] = {
     {"N32", "ties of the draft", "D1", "", Harm::none, "the draft breaks ties in another way than the target", {},
      {.draft = breaks_ties_otherwise}},
     {"N33", "draft in eight bits", "D1", "deepseek-ai/DeepSpec #31", Harm::none,
-     "the draft rounds its probabilities to eight bits before it draws", {}, {.draft = rounds_before_drawing}},
+     "the draft has logits of eight bits, and draws from what they give", {}, {.draft = rounds_before_drawing}},
     {"N34", "read behind the end", "T1", "LostRuins/koboldcpp #1276", Harm::none,
      "draft tokens behind a stop token are verified, then dropped from text, KV cache and counts", {},
      {.loop = Fault::read_behind_the_end}},

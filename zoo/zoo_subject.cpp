@@ -86,7 +86,8 @@ std::optional<JointRun> ZooSubject::run_together(std::span<const Companion> comp
     if (parts_.joint == JointFault::keys_by_place) {
       randoms.back() = keyed_by_place(*one.random, static_cast<int>(i));
     }
-    const bool shares_q = parts_.joint == JointFault::q_of_neighbor && same_name(&q_of_another_sequence, *variation.rule);
+    const bool shares_q =
+        parts_.joint == JointFault::q_of_neighbor && same_name(&q_of_another_sequence, *variation.rule);
     if (shares_q) randoms.back() = std::make_unique<SharedQ>(*one.random, q);
     const bool drafts_jointly = variation.draft == "perturbed" && parts_.draft == nullptr && variation.draft_max > 0;
     const Rule& rule = shares_q                                 ? q_of_another_sequence

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Siblings that were drawn from q without replacement, as trees of other engines have them. A proposal of ours holds one
-// drawn draft token at each place (ProposalBuilder), so these rules are no mutants of the loop: they are enumerated by
-// themselves. After each rejected sibling both p and q change, and forgetting either is wrong (SafeAILab/EAGLE #20).
+// Siblings that were drawn from q without replacement, as trees of other engines have them. A proposal of ours holds
+// one drawn draft token at each place (ProposalBuilder), so these rules are no mutants of the loop: they are enumerated
+// by themselves. After each rejected sibling both p and q change, and forgetting either is wrong (SafeAILab/EAGLE #20).
 #include <gtest/gtest.h>
 
 #include <algorithm>
