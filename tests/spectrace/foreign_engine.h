@@ -30,7 +30,6 @@ enum class Wrong {
   row_of_another_context,  // tokens are drawn from rows that are not those stated
   residual_is_p,           // q is not taken away
   // of draws by race; the noise of engines has 24 or 32 bits, here 8, so that it shows in few rounds
-  race_truncated,          // noise of few bits is never small enough for an unlikely token
   race_unbounded,          // noise that is 0 now and then: any token wins, whatever its weight
 };
 
@@ -177,7 +176,6 @@ class ForeignEngine {
     for (std::size_t i = 0; i < row.size(); ++i) {
       const std::uint64_t bits = numbers_.next();
       double u = static_cast<double>((bits >> 11) + 1) * 0x1p-53;
-      if (how_.wrong == Wrong::race_truncated) u = (static_cast<double>(bits >> 56) + 0.5) * 0x1p-8;
       if (how_.wrong == Wrong::race_unbounded) u = static_cast<double>((bits >> 56) + 1) * 0x1p-8;
       const double score = u == 1 ? 0 : -std::log(u) / row[i];
       if (score >= least) continue;
