@@ -12,9 +12,10 @@ namespace {
 constexpr std::size_t line_max = 8192;  // bytes; cpp-httplib reads no longer ones
 
 constexpr HeadFault not_http = {400, "the request is not HTTP that this server understands"};
-constexpr HeadFault odd_line = {400, "a line of the head is not \"Name: value\": a name has letters, digits and hyphens "
-                                     "with the colon right behind them, a line ends in CR LF and is not continued in "
-                                     "the next, and there are no control characters"};
+constexpr HeadFault odd_line = {400,
+                                "a line of the head is not \"Name: value\": a name has letters, digits and hyphens "
+                                "with the colon right behind them, a line ends in CR LF and is not continued in "
+                                "the next, and there are no control characters"};
 constexpr HeadFault odd_length = {400, "the length of the request is not certain; send one Content-Length, or "
                                        "Transfer-Encoding: chunked"};
 constexpr HeadFault odd_host = {400, "a request of HTTP/1.1 has one Host"};
@@ -24,7 +25,9 @@ constexpr HeadFault long_line = {431, "a line of the head is longer than 8 KiB"}
 bool is_alphanumeric(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 /// A character of a token, but no underscore: what stands behind CGI cannot tell it from a hyphen.
-bool is_of_name(char c) { return is_alphanumeric(c) || std::string_view("!#$%&'*+-.^`|~").find(c) != std::string::npos; }
+bool is_of_name(char c) {
+  return is_alphanumeric(c) || std::string_view("!#$%&'*+-.^`|~").find(c) != std::string::npos;
+}
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < ' ' || c == 127; }
 

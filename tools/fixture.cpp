@@ -14,6 +14,7 @@
 #include "kernels/threads.h"
 #include "oracle/fixtures/fixture_file.h"
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/decoding/engine.h"
 #include "ref/models/read_text.h"
 #include "tools/commands.h"
@@ -48,7 +49,6 @@ class Results {
   }
   void write() {
     if (file_) file_->write(dumped(json_));
-    if (!std::cout) throw Error("standard output cannot be written to");
   }
 
  private:
@@ -201,7 +201,7 @@ Exit record(const RecordOptions& options) {
   if (!std::filesystem::is_directory(folder_of(file), failure)) {
     throw Error(folder_of(file).string() + ": no such folder, for " + file.string());
   }
-  if (std::filesystem::exists(file, failure)) read_fixture(file);  // refuses to overwrite anything but a fixture
+  if (is_present(file)) read_fixture(file);  // refuses to overwrite anything but a fixture
   std::vector<std::string> sources = draft.paths();
   sources.insert(sources.end(), {common.target, common.prompt_file, options.file});
   Results results("fixture record", {common.json_file, common.quiet}, sources);
@@ -363,9 +363,8 @@ std::vector<Path> received_in(const std::vector<std::string>& paths) {
     if (known.insert(folder / path.filename()).second) files.push_back(path);
   };
   for (const std::string& path : paths) {
-    std::error_code failure;
-    if (!std::filesystem::exists(path, failure)) throw Error(path + ": no such file or folder");
-    if (!std::filesystem::is_directory(path, failure)) {
+    if (!is_present(path)) throw Error(path + ": no such file or folder");
+    if (!std::filesystem::is_directory(path)) {
       if (Path(path).extension() != received_extension) throw Error(path + ": is not a .received file");
       add(path);
       continue;
@@ -388,8 +387,7 @@ struct Pending {
 Pending read_pending(const Path& received) {
   const Path file = Path(received).replace_extension();
   const Fixture found = read_fixture(received);
-  std::error_code failure;
-  const bool fresh = !std::filesystem::exists(file, failure);
+  const bool fresh = !is_present(file);
   return {received, file, fresh, fresh ? FixtureDifference() : difference(read_fixture(file), found)};
 }
 

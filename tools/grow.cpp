@@ -5,6 +5,7 @@
 
 #include "kernels/threads.h"
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/formats/whole_file.h"
 #include "tools/commands.h"
 #include "tools/grown_model.h"
@@ -48,7 +49,7 @@ Exit grow(const GrowOptions& options) {
       if (!file.flush()) throw Error(options.folder + ": config.json cannot be written; check the space on the disk");
     });
     for (const char* file : {"tokenizer.json", "tokenizer_config.json", "generation_config.json"}) {
-      if (exists(from.path() / file)) copy_file(from.path() / file, folder / file);
+      if (is_present(from.path() / file)) copy_file(from.path() / file, folder / file);
     }
   } catch (...) {
     remove_all(folder, error);

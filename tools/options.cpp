@@ -79,8 +79,8 @@ void add_prompt_options(Command& command, CommonOptions& options) {
   command.group("Prompt");
   Option& text = command.option("--prompt,-p", options.prompt, "text to continue");
   Option& file = command.option("--prompt-file,-f,--file FILE", options.prompt_file,
-                                "file with the text to continue; - is standard input, where every command but verify "
-                                "also reads a prompt that is piped to it");
+                                "file with the text to continue, without one newline at its end; - is standard input, "
+                                "where every command but verify also reads a prompt that is piped to it");
   Option& ids = command.option("--prompt-tokens IDS", options.prompt_tokens, "token ids to continue: 12,7,99");
   text.excludes(file).excludes(ids);
   file.excludes(ids);
@@ -100,7 +100,7 @@ void add_sampling_options(Command& command, CommonOptions& options) {
   command.option("--min-p P", s.min_p, "drop tokens below P times the highest probability; 0 drops none")
       .range(0.0, 1.0)
       .show_default();
-  command.option("--repeat-penalty", s.repeat_penalty, "1 is off").range(0.0, 100.0).show_default();
+  command.option("--repeat-penalty", s.repeat_penalty, "1 is off").range(0.0, 100.0).not_zero().show_default();
   command.option("--presence-penalty", s.presence_penalty, "0 is off").range(-100.0, 100.0).show_default();
   command.option("--frequency-penalty", s.frequency_penalty, "0 is off").range(-100.0, 100.0).show_default();
   command.option("--repeat-last-n", s.repeat_last_n, "how many tokens the penalties count; -1 is all, 0 is none")
@@ -263,7 +263,8 @@ Request make_request(const CommonOptions& options, const Checkpoint& files, cons
     request.prompt = parse_tokens(options.prompt_tokens);
   } else {
     const std::string file = prompt_is_piped(options) ? "-" : options.prompt_file;
-    const std::string text = file.empty() ? options.prompt : read_prompt(file);
+    std::string text = file.empty() ? options.prompt : read_prompt(file);
+    if (!file.empty() && text.ends_with('\n')) text.pop_back();  // as llama.cpp does: editors and echo end lines
     if (text.empty()) throw Error("there is no prompt; give --prompt, --prompt-file or --prompt-tokens");
     if (tokenizer == nullptr) {
       throw Error(options.target +
@@ -300,18 +301,54 @@ bool is_standard_output(const std::string& path) {
                          there.st_dev == output.st_dev && there.st_ino == output.st_ino);
 }
 
-void require_replaceable(const std::filesystem::path& path) {
+namespace {
+
+std::filesystem::file_status status_of(const std::filesystem::path& path) {
   std::error_code failure;
-  const auto status = std::filesystem::status(path, failure);
-  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
-  throw Error("cannot write " + in_quotes(path.string()) + ": it is not a regular file; choose another path");
+  return std::filesystem::status(path, failure);
+}
+
+/// Of what is there.
+bool is_anything_but_a_file(std::filesystem::file_status status) {
+  const bool nothing = !std::filesystem::status_known(status) || status.type() == std::filesystem::file_type::not_found;
+  return !nothing && !std::filesystem::is_regular_file(status);
+}
+
+/// Returns `path` with links resolved. Throws Error when that is one of the inputs or lies inside one.
+std::filesystem::path place_outside(const std::vector<std::string>& inputs, const std::filesystem::path& path) {
+  std::error_code failure;
+  const auto place = std::filesystem::weakly_canonical(path, failure);
+  if (failure) throw Error(printable(path.string()) + ": cannot be written: " + failure.message());
+  for (const std::string& input : inputs) {
+    if (input.empty()) continue;
+    const auto guarded = std::filesystem::weakly_canonical(input, failure);
+    const auto [end, rest] = std::mismatch(guarded.begin(), guarded.end(), place.begin(), place.end());
+    if (failure || end != guarded.end()) continue;
+    throw Error(in_quotes(path.string()) + " would overwrite an input of this command or add to it: " +
+                in_quotes(input) + "; choose another path");
+  }
+  return place;
+}
+
+}  // namespace
+
+void require_replaceable(const std::filesystem::path& path, const std::vector<std::string>& protected_paths) {
+  if (is_anything_but_a_file(status_of(path))) {
+    throw Error("cannot write " + in_quotes(path.string()) + ": it is not a regular file; choose another path");
+  }
+  place_outside(protected_paths, path);
+}
+
+void require_replaceable_gguf(const std::filesystem::path& path, const std::vector<std::string>& protected_paths) {
+  require_replaceable(path, protected_paths);
+  if (path.extension() != ".gguf") {
+    throw Error("cannot write " + in_quotes(path.string()) + ": the name of a GGUF ends in .gguf; choose another path");
+  }
 }
 
 OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& protected_paths) : path_(path) {
   if (is_standard_output(path_)) return;
-  std::error_code failure;
-  const auto status = std::filesystem::status(path_, failure);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+  if (const auto status = status_of(path_); is_anything_but_a_file(status)) {
     const int file = open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);  // does not wait for a reader
     if (file < 0 && errno == ENXIO && std::filesystem::is_fifo(status)) {
       throw Error("cannot write " + in_quotes(path_) + ": nobody reads this pipe; start its reader first");
@@ -320,19 +357,8 @@ OutputFile::OutputFile(const std::string& path, const std::vector<std::string>& 
     write_to(file);
     return;
   }
-  place_ = std::filesystem::weakly_canonical(path_, failure);
-  if (failure) throw Error("cannot write " + in_quotes(path_) + ": " + failure.message());
-  for (const std::string& source : protected_paths) {
-    if (source.empty()) continue;
-    const auto guarded = std::filesystem::weakly_canonical(source, failure);
-    const auto [end, rest] = std::mismatch(guarded.begin(), guarded.end(), place_.begin(), place_.end());
-    if (!failure && end == guarded.end())
-      throw Error(in_quotes(path_) + " would overwrite an input of this command, " + in_quotes(source));
-  }
-  partial_ = place_;
-  partial_ += ".partial";
-  unlink(partial_.c_str());  // left by a process that was killed; whatever it is, it must not be written into
-  write_to(open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  partial_.emplace(place_outside(protected_paths, path_));
+  write_to(open(partial_->path().c_str(), O_WRONLY | O_CLOEXEC));
 }
 
 void OutputFile::write_to(int file) {
@@ -341,13 +367,11 @@ void OutputFile::write_to(int file) {
 }
 
 OutputFile::~OutputFile() {
-  std::error_code ignored;
   if (stream_ != nullptr && stream_ != stdout) std::fclose(stream_);
-  if (!partial_.empty()) std::filesystem::remove(partial_, ignored);
 }
 
 void OutputFile::fail() const {
-  throw Error("cannot write " + in_quotes(path_) + ": " + std::generic_category().message(errno));
+  throw Error(printable(path_) + ": cannot be written: " + std::generic_category().message(errno));
 }
 
 void OutputFile::append(std::string_view text) {
@@ -362,8 +386,7 @@ void OutputFile::finish() {
   flush();
   if (stream_ == stdout) return;
   if (std::fclose(std::exchange(stream_, nullptr)) != 0) fail();
-  if (!partial_.empty() && std::rename(partial_.c_str(), place_.c_str()) != 0) fail();
-  partial_.clear();
+  if (partial_) partial_->take_place();
 }
 
 void OutputFile::write(const std::string& text) {

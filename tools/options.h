@@ -5,11 +5,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ref/decoding/trace.h"
+#include "ref/formats/whole_file.h"
 #include "ref/models/model.h"
 #include "ref/models/weight_loader.h"
 #include "ref/text/tokenizer.h"
@@ -122,12 +124,14 @@ Execution execution_of(const CommonOptions& options);
 /// True for "-" and for other names of standard output: /dev/stdout, or the file it was redirected to.
 bool is_standard_output(const std::string& path);
 
-/// Throws Error when `path` exists and is not a regular file: a folder, a pipe or a device cannot be replaced.
-void require_replaceable(const std::filesystem::path& path);
+/// Throws Error when `path` exists and is not a regular file: a folder, a pipe or a device cannot be replaced; and when
+/// it is one of the files and folders that the command reads, or lies inside one.
+void require_replaceable(const std::filesystem::path& path, const std::vector<std::string>& protected_paths);
+/// The same of a GGUF to write, whose name also has to end in .gguf.
+void require_replaceable_gguf(const std::filesystem::path& path, const std::vector<std::string>& protected_paths);
 
-/// A result file. It is opened before the work, so that a bad path fails at once, and renamed into place when it is
-/// complete: a full disk or an interruption leaves the old file, never half of the new one. Standard output, pipes and
-/// devices are written to directly.
+/// A result file. It is opened before the work, so that a bad path fails at once, and takes its place when it is
+/// complete (ref/formats/whole_file.h). Standard output, pipes and devices are written to directly.
 class OutputFile {
  public:
   /// `protected_paths`: the files and folders that the command reads. Throws Error when `path` is one of them or lies
@@ -149,8 +153,7 @@ class OutputFile {
   [[noreturn]] void fail() const;
 
   std::string path_;
-  std::filesystem::path place_;    // the final path, with links resolved
-  std::filesystem::path partial_;  // the file being written, beside it; empty when `path_` is written directly
+  std::optional<PartialFile> partial_;  // none when `path_` is written directly
   std::FILE* stream_ = stdout;
 };
 

@@ -14,6 +14,7 @@
 #include "ref/acceptance/rule.h"
 #include "ref/base/by_name.h"
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/formats/json.h"
 #include "ref/formats/printable.h"
 
@@ -214,7 +215,7 @@ std::string quoted(const std::string& path) {
 
 ReproducerFolder::ReproducerFolder(std::string path) : path_(std::move(path)) {
   std::error_code failure;
-  if (!std::filesystem::exists(path_, failure)) {
+  if (!is_present(path_)) {
     const auto parent = std::filesystem::absolute(path_, failure).lexically_normal().parent_path();
     if (!std::filesystem::is_directory(parent, failure)) {
       throw Error("--reproducer " + in_quotes(path_) + ": its parent folder does not exist; create it first");

@@ -2,6 +2,7 @@
 #include "tools/saved_prefixes.h"
 
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "tools/options.h"
 #include "tools/weights_digest.h"
 
@@ -35,14 +36,14 @@ void add_prefix_cache_options(Command& command, PrefixCacheOptions& options) {
 SavedPrefixes::SavedPrefixes(const PrefixCacheOptions& options, const std::vector<std::string>& protected_paths)
     : cache_(options.size.bytes) {
   if (is_standard_output(options.file)) throw Error("--prefix-cache has to name a file, not standard output");
-  require_replaceable(options.file);
+  require_replaceable(options.file, {});
   const OutputFile can_be_written(options.file, protected_paths);
   file_ = std::filesystem::weakly_canonical(options.file);
 }
 
 void SavedPrefixes::load(Engine& engine, const std::filesystem::path& target, const std::string& draft) {
   origin_ = {model_of(target, draft), engine.numerics()};
-  if (std::filesystem::exists(file_)) engine.load_prefixes(cache_, origin_, draft, file_);
+  if (is_present(file_)) engine.load_prefixes(cache_, origin_, draft, file_);
 }
 
 void SavedPrefixes::save() const { save_prefix_cache(cache_, origin_, file_); }

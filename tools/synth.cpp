@@ -105,7 +105,7 @@ Exit synth(const SynthOptions& options) {
   if (options.threads > 0) set_threads(options.threads);
   const SyntheticShape& shape = synthetic_shape(options.shape);
   const Format format = format_named(options.type);
-  require_replaceable(options.file);
+  require_replaceable_gguf(options.file, {});
   GgufFields fields;
   describe(shape, format, options.seed, fields);
   add_tokenizer(shape, fields);

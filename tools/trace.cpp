@@ -11,6 +11,7 @@
 #include "oracle/spectrace/rows_file.h"
 #include "oracle/spectrace/show.h"
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/decoding/engine.h"
 #include "ref/formats/printable.h"
 #include "tools/commands.h"
@@ -133,8 +134,7 @@ Exit check(const TraceOptions& options) {
   ReportFiles files(options.files, {question.file, question.target});
   std::optional<ReproducerFolder> folder;
   if (!options.reproducer.empty()) {
-    if (std::error_code none; std::filesystem::exists(question.file, none) &&
-                              !std::filesystem::is_regular_file(question.file, none)) {
+    if (is_present(question.file) && !std::filesystem::is_regular_file(question.file)) {
       throw Error("--reproducer reads the trace again, but " + in_quotes(question.file) +
                   " can be read only once; write the trace to a file");
     }
@@ -161,7 +161,6 @@ struct ShowOptions {
 Exit show(const ShowOptions& options) {
   const long rounds = spectrace::show(options.file, options.wanted, [](const std::string& text) { std::cout << text; });
   std::cout << std::flush;
-  if (!std::cout) throw Error("standard output cannot be written to");
   if (rounds == 0) throw Error(options.file + ": there is no such round");
   return Exit::pass;
 }
@@ -169,7 +168,6 @@ Exit show(const ShowOptions& options) {
 Exit diff(const std::string& a, const std::string& b) {
   const spectrace::Comparison comparison = spectrace::compare(a, b);
   std::cout << comparison.text() << std::flush;
-  if (!std::cout) throw Error("standard output cannot be written to");
   if (!comparison.same()) return Exit::divergence;
   return comparison.drafts.slower() ? Exit::perf_regression : Exit::pass;
 }

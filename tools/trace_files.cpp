@@ -16,7 +16,8 @@ namespace {
 bool is_a_file(const std::string& trace) {
   std::error_code failure;
   const auto status = std::filesystem::status(trace, failure);
-  return !is_standard_output(trace) && (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status));
+  return !is_standard_output(trace) && (status.type() == std::filesystem::file_type::not_found ||
+                                        std::filesystem::is_regular_file(status));
 }
 
 std::filesystem::path rows_of(const std::string& trace) {
@@ -57,7 +58,7 @@ TraceFiles::TraceFiles(const TraceFileNames& names, const CommonOptions& common,
   if (taken) {
     throw Error("the rows of --trace would overwrite " + in_quotes(rows.string()) + ", which this command uses");
   }
-  require_replaceable(rows);
+  require_replaceable(rows, {});
   rows_file_ = rows;
 }
 

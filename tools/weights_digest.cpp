@@ -8,13 +8,15 @@
 #include "ref/base/digest.h"
 #include "ref/base/incoming.h"
 #include "ref/base/sha256.h"
+#include "ref/formats/checkpoint.h"
 
 namespace draftproof {
 namespace {
 
 /// Calls `take` with the bytes of the weights, piece by piece.
 template <class Take>
-void read_weights(const std::filesystem::path& target, const Take& take) {
+void read_weights(const std::filesystem::path& path, const Take& take) {
+  const std::filesystem::path target = checkpoint_file(path);
   std::vector<std::filesystem::path> files;
   if (std::filesystem::is_directory(target)) {
     for (const auto& entry : std::filesystem::directory_iterator(target)) {

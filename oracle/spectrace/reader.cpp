@@ -6,16 +6,15 @@
 
 #include "oracle/spectrace/header_reader.h"
 #include "oracle/spectrace/step_reader.h"
+#include "ref/base/presence.h"
 #include "ref/formats/printable.h"
 
 namespace draftproof::spectrace {
 
 Reader::Reader(const std::string& file) : file_(file) {
-  std::error_code failure;
-  const auto status = std::filesystem::status(file_, failure);
-  if (!std::filesystem::exists(status)) throw InvalidTrace(file_ + ": no such file");
-  if (std::filesystem::is_directory(status)) throw InvalidTrace(file_ + ": a folder, not a file");
   try {
+    if (!is_present(file_)) throw InvalidTrace(file_ + ": no such file");
+    if (std::filesystem::is_directory(file_)) throw InvalidTrace(file_ + ": a folder, not a file");
     bytes_.emplace(file_);
   } catch (const Error& wrong) {
     throw InvalidTrace(wrong.what());

@@ -15,7 +15,6 @@
 #include "ref/base/utf8.h"
 #include "ref/formats/hdf5_seal.h"
 #include "ref/formats/printable.h"
-#include "ref/formats/whole_file.h"
 
 namespace draftproof::spectrace {
 namespace {
@@ -202,20 +201,15 @@ std::vector<RealRow> RowsReader::reals(const RowsPlace& place) {
   return rows;
 }
 
-RowsWriter::RowsWriter(const std::filesystem::path& file) : path_(file), partial_(file.string() + ".partial") {
+RowsWriter::RowsWriter(const std::filesystem::path& file) : path_(file), partial_(file) {
   if (!utf8::is_valid(name())) throw Error(in_quotes(name()) + ": the name must be UTF-8, since the trace states it");
-  file_.emplace(Hdf5::create(partial_));
+  file_.emplace(Hdf5::create(partial_.path()));
   prepare_seal(*file_);
   file_->write_string_attribute("/", "schema", rows_schema);
   offsets_.emplace(*file_, "offsets");
   tokens_.emplace(*file_, "tokens");
   weights_.emplace(*file_, "weights");
   offsets_->append(std::span(&end_, 1));
-}
-
-RowsWriter::~RowsWriter() {
-  std::error_code ignored;
-  std::filesystem::remove(partial_, ignored);
 }
 
 RowsPlace RowsWriter::append(const std::vector<Distribution>& rows) {
@@ -240,8 +234,8 @@ void RowsWriter::finish() {
   tokens_->finish();
   weights_->finish();
   file_.reset();
-  seal(partial_);
-  put_in_place(partial_, path_);
+  seal(partial_.path());
+  partial_.take_place();
 }
 
 }  // namespace draftproof::spectrace

@@ -15,6 +15,7 @@
 #include "oracle/spectrace/events.h"
 #include "ref/base/subprocess.h"
 #include "ref/formats/hdf5.h"
+#include "ref/formats/whole_file.h"
 
 namespace draftproof::spectrace {
 
@@ -59,12 +60,11 @@ class RowsReader {
   std::uint64_t tokens_ = 0;  // of all rows
 };
 
-/// Writes rows while a run goes on, and holds one chunk of them. The complete file exists when finish() returns; until
-/// then FILE.partial grows beside it, which cannot be read.
+/// Writes rows while a run goes on, and holds one chunk of them. The complete file exists when finish() returns; the
+/// partial file that grows until then cannot be read.
 class RowsWriter {
  public:
   explicit RowsWriter(const std::filesystem::path& file);
-  ~RowsWriter();
   RowsWriter(const RowsWriter&) = delete;
   RowsWriter& operator=(const RowsWriter&) = delete;
 
@@ -78,7 +78,7 @@ class RowsWriter {
 
  private:
   std::filesystem::path path_;
-  std::filesystem::path partial_;
+  PartialFile partial_;
   std::optional<Hdf5> file_;
   std::optional<Hdf5ListWriter<std::uint64_t>> offsets_;
   std::optional<Hdf5ListWriter<Token>> tokens_;

@@ -9,6 +9,7 @@
 
 #include "kernels/formats.h"
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/base/require.h"
 #include "ref/formats/gguf_names.h"
 #include "ref/formats/printable.h"
@@ -130,33 +131,51 @@ std::vector<std::int64_t> without_leading_ones(std::vector<std::int64_t> shape) 
 
 }  // namespace
 
-Checkpoint::Checkpoint(const std::filesystem::path& path) : path_(path) {
-  std::error_code error;
-  if (std::filesystem::is_regular_file(path, error)) {
-    open_gguf();
-  } else if (std::filesystem::is_directory(path, error)) {
+std::filesystem::path checkpoint_file(const std::filesystem::path& path) {
+  if (!is_present(path)) {
+    const std::string name = path.generic_string();
+    const bool of_hub = std::ranges::count(name, '/') == 1 && name.front() != '/' && name.front() != '.' &&
+                        name.back() != '/' && path.extension() != ".gguf" && !is_present(path.parent_path());
+    throw Error(name + ": no such folder or file" +
+                (!of_hub ? ""
+                         : "; to fetch it from Hugging Face: hf download " + name +
+                               " --local-dir FOLDER; then name FOLDER"));
+  }
+  if (!std::filesystem::is_directory(path)) return path;
+  std::vector<std::filesystem::path> found;
+  std::error_code error;  // what cannot be listed can still be opened by name
+  std::filesystem::directory_iterator entry(path, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (entry->path().extension() == ".safetensors") return path;
+    if (entry->path().extension() == ".gguf") found.push_back(entry->path());
+  }
+  return found.size() == 1 ? found[0] : path;
+}
+
+Checkpoint::Checkpoint(const std::filesystem::path& path) : path_(checkpoint_file(path)) {
+  if (std::filesystem::is_directory(path_)) {
     open_folder();
+  } else if (std::filesystem::is_regular_file(path_)) {
+    open_gguf();
   } else {
-    const bool missing = !error || error == std::errc::no_such_file_or_directory;
-    throw Error(path.string() + ": " + (missing ? "no such folder or file" : error.message()));
+    throw Error(path_.string() + ": is neither a folder nor a file");
   }
 }
 
 void Checkpoint::open_folder() {
-  std::error_code error;
   const std::filesystem::path single = path_ / "model.safetensors";
   const std::filesystem::path index = path_ / "model.safetensors.index.json";
   std::map<std::string, std::vector<std::string>> promised;
-  if (std::filesystem::exists(single, error)) {
+  if (is_present(single)) {
     promised[single.filename().string()] = {};
-  } else if (std::filesystem::exists(index, error)) {
+  } else if (is_present(index)) {
     promised = tensors_by_shard(index);
   } else {
     fail_without_weights(path_);
   }
 
   for (const auto& [shard, names] : promised) {
-    if (!std::filesystem::exists(path_ / shard, error)) {
+    if (!is_present(path_ / shard)) {
       throw Error(index.string() + ": shard " + in_quotes(shard) + " is not in the folder; fetch it");
     }
     const SafeTensors file(path_ / shard);

@@ -23,13 +23,18 @@ namespace draftproof {
 struct GgufNames;
 struct NestedText;
 
+/// Returns `path`, or the only .gguf file of a folder without .safetensors files. Throws Error when there is nothing at
+/// `path`.
+std::filesystem::path checkpoint_file(const std::filesystem::path& path);
+
 /// The files of one model. They are opened once, and whoever needs something from them is given the checkpoint.
 /// Tensors are read by any number of threads at a time; the other calls are for one thread.
 class Checkpoint {
  public:
   /// Opens a folder with `model.safetensors`, or else with the shards named by `model.safetensors.index.json`; every
   /// tensor that the index lists must be in its shard (tensors of a shard that the index does not list count as well).
-  /// Or opens a .gguf file; of a split GGUF, the first part. Reads only headers.
+  /// Or opens a .gguf file, or the only one in a folder (checkpoint_file); of a split GGUF, the first part. Reads only
+  /// headers.
   explicit Checkpoint(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const noexcept { return path_; }

@@ -12,6 +12,7 @@
 
 #include "kernels/formats.h"
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/formats/gguf_types.h"
 #include "ref/formats/printable.h"
 
@@ -405,8 +406,7 @@ Gguf::Gguf(const std::filesystem::path& file) : file_(file), bytes_(std::make_sh
   }
   for (std::uint64_t number = 1; number < split.count; ++number) {
     const std::filesystem::path part = file.parent_path() / (stem + part_ending(number + 1, split.count));
-    std::error_code error;
-    if (!std::filesystem::exists(part, error)) {
+    if (!is_present(part)) {
       throw Error(part.string() + ": is missing, part " + std::to_string(number + 1) + " of " +
                   std::to_string(split.count) + " of a split; fetch it");
     }

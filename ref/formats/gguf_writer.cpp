@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ref/formats/gguf_writer.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -12,6 +10,7 @@
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/formats/gguf_types.h"
+#include "ref/formats/whole_file.h"
 
 namespace draftproof {
 namespace {
@@ -57,44 +56,6 @@ std::string header(const GgufFields& fields, std::span<const GgufTensor> tensors
   }
   return bytes + std::string(padding(bytes.size()), '\0');
 }
-
-/// A temporary file, removed by the destructor unless it was renamed to its final name.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::filesystem::path& file)
-      : file_(file), path_(file.string() + "." + std::to_string(::getpid()) + ".partial") {
-    stream_.open(path_, std::ios::binary | std::ios::trunc);
-    check();
-  }
-  ~TemporaryFile() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove(path_, error);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  void write(const char* bytes, std::size_t count) {
-    stream_.write(bytes, static_cast<std::streamsize>(count));
-    check();
-  }
-  void take_place() {
-    stream_.close();
-    check();
-    std::error_code error;
-    std::filesystem::rename(path_, file_, error);
-    if (error) throw Error(file_.string() + ": cannot be written: " + error.message());
-    path_.clear();
-  }
-
- private:
-  void check() const {
-    if (!stream_) throw Error(file_.string() + ": cannot be written: " + std::generic_category().message(errno));
-  }
-
-  std::filesystem::path file_;
-  std::filesystem::path path_;
-  std::ofstream stream_;
-};
 
 }  // namespace
 
@@ -158,15 +119,25 @@ void GgufFields::numbers(const std::string& key, const std::vector<float>& value
 void GgufFields::copy(const Gguf& from, const std::string& key) { put(key, from.stored_value(key)); }
 
 void write_gguf(const std::filesystem::path& file, const GgufFields& fields, std::span<const GgufTensor> tensors) {
-  TemporaryFile out(file);
-  const std::string head = header(fields, tensors);
-  out.write(head.data(), head.size());
-  for (const GgufTensor& tensor : tensors) {
-    for_bytes_of_rows(tensor.rows, [&](const char* bytes, std::size_t count) { out.write(bytes, count); });
-    const std::string zeros(padding(tensor_bytes(tensor)), '\0');
-    out.write(zeros.data(), zeros.size());
-  }
-  out.take_place();
+  replace_whole(file, [&](const std::filesystem::path& partial) {
+    std::ofstream out(partial, std::ios::binary);
+    const auto check = [&] {
+      if (!out) throw Error(file.string() + ": cannot be written: " + std::generic_category().message(errno));
+    };
+    const auto write = [&](const char* bytes, std::size_t count) {
+      out.write(bytes, static_cast<std::streamsize>(count));
+      check();
+    };
+    const std::string head = header(fields, tensors);
+    write(head.data(), head.size());
+    for (const GgufTensor& tensor : tensors) {
+      for_bytes_of_rows(tensor.rows, write);
+      const std::string zeros(padding(tensor_bytes(tensor)), '\0');
+      write(zeros.data(), zeros.size());
+    }
+    out.close();
+    check();
+  });
 }
 
 }  // namespace draftproof

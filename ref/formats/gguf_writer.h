@@ -48,8 +48,8 @@ struct GgufTensor {
   int matrices = 1;  // more: rows of as many matrices, one after the other
 };
 
-/// Writes a temporary file in the folder of `file`, reading the tensors a few rows at a time, and then renames it to
-/// `file`, so `file` is never half written. Throws Error when the file cannot be written or a tensor cannot be read.
+/// Replaces the file completely or not at all, reading the tensors a few rows at a time. Throws Error when the file
+/// cannot be written or a tensor cannot be read.
 void write_gguf(const std::filesystem::path& file, const GgufFields& fields, std::span<const GgufTensor> tensors);
 
 }  // namespace draftproof

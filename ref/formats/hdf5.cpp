@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/base/require.h"
 #include "ref/formats/printable.h"
 
@@ -112,10 +113,8 @@ void refuse_links(const std::filesystem::path& file, hid_t handle, const std::st
 
 Hdf5 Hdf5::open(const std::filesystem::path& file) {
   prepare_library();
-  std::error_code error;
-  const auto status = std::filesystem::status(file, error);
-  if (!std::filesystem::exists(status)) throw Error(file.string() + ": no such file");
-  if (!std::filesystem::is_regular_file(status)) throw Error(file.string() + ": not a file");
+  if (!is_present(file)) throw Error(file.string() + ": no such file");
+  if (!std::filesystem::is_regular_file(file)) throw Error(file.string() + ": not a file");
   Hdf5 result;
   result.file_ = file;
   result.handle_ = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/base/require.h"
 #include "ref/base/sha256.h"
 #include "ref/formats/file_bytes.h"
@@ -76,8 +77,7 @@ void seal(const std::filesystem::path& path) {
 }
 
 void expect_seal(const std::filesystem::path& file) {
-  std::error_code failure;
-  if (!std::filesystem::exists(file, failure)) throw Error(file.string() + ": no such file");
+  if (!is_present(file)) throw Error(file.string() + ": no such file");
   const FileBytes bytes(file);
   const std::string head = head_of(bytes);
   if (!head.starts_with("\x89HDF\r\n\x1a\n")) throw Error(file.string() + ": not an HDF5 file");

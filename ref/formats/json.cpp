@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/formats/printable.h"
 
 namespace draftproof {
@@ -155,10 +156,9 @@ Json::Json(std::shared_ptr<const Document> document, const Node& node, std::stri
     : document_(std::move(document)), node_(&node), path_(std::move(path)) {}
 
 Json Json::read(const std::filesystem::path& file, std::size_t bytes_max) {
+  if (!is_present(file)) throw Error(file.string() + ": no such file");
   std::error_code error;
-  const auto status = std::filesystem::status(file, error);
-  if (!std::filesystem::exists(status)) throw Error(file.string() + ": no such file");
-  if (!std::filesystem::is_regular_file(status)) throw Error(file.string() + ": not a file");
+  if (!std::filesystem::is_regular_file(file, error)) throw Error(file.string() + ": not a file");
   const std::uintmax_t bytes = std::filesystem::file_size(file, error);
   if (!error && bytes > bytes_max) {
     throw Error(file.string() + ": " + std::to_string(bytes) + " bytes, but at most " + std::to_string(bytes_max) +

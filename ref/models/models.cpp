@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/models/dflash.h"
 #include "ref/models/eagle3.h"
 #include "ref/models/gemma2.h"
@@ -59,7 +60,9 @@ const Architecture& architecture_of(const Json& config) {
     known += (known.empty() ? "" : ", ") + std::string(row.architecture);
   }
   config.fail("architecture '" + (architecture.empty() ? type : architecture) +
-              "' is not a target draftproof knows; it knows " + known);
+              "' is neither a target nor a draft that draftproof knows; it knows the targets " + known +
+              ", and as drafts DFlashDraftModel, DFlash2DraftModel, LlamaForCausalLMEagle3, Eagle3LlamaForCausalLM and "
+              "the assistants of Gemma 4");
 }
 
 TransformerConfig describe(const Json& config) {
@@ -100,7 +103,7 @@ namespace {
 /// The field that holds the ids of the stop tokens, if there is one.
 std::optional<Json> find_stop_field(const Checkpoint& files) {
   const std::filesystem::path generation = files.path() / "generation_config.json";
-  if (files.metadata() == nullptr && std::filesystem::exists(generation)) {
+  if (files.metadata() == nullptr && is_present(generation)) {
     if (auto field = Json::read(generation).find("eos_token_id")) return field;
   }
   const auto outer = files.config().find("eos_token_id");

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/base/utf8.h"
 #include "ref/text/tokenizer_parts.h"
 
@@ -14,10 +15,8 @@ constexpr std::size_t text_bytes_max = std::size_t{1} << 30;  // positions in a 
 
 /// The tokenizer file of a folder; tokenizer.json, which more programs read, if there is none.
 std::filesystem::path file_in(const std::filesystem::path& folder) {
-  std::error_code failure;
   const std::filesystem::path model = folder / "tokenizer.model";
-  const bool only_model = !std::filesystem::exists(folder / "tokenizer.json", failure) &&
-                          std::filesystem::exists(model, failure);
+  const bool only_model = !is_present(folder / "tokenizer.json") && is_present(model);
   return only_model ? model : folder / "tokenizer.json";
 }
 
@@ -123,8 +122,7 @@ Tokenizer Tokenizer::load(const Checkpoint& files) {
 
 bool Tokenizer::is_in(const Checkpoint& files) {
   if (const GgufMetadata* const metadata = files.metadata()) return metadata->contains("tokenizer.ggml.tokens");
-  std::error_code failure;
-  return std::filesystem::exists(file_in(files.path()), failure);
+  return is_present(file_in(files.path()));
 }
 
 std::vector<Token> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/formats/file_bytes.h"
 #include "ref/formats/json.h"
 #include "ref/formats/printable.h"
@@ -134,8 +135,7 @@ std::size_t spaces_at_start(const NormalizerSpec& spec) {
 /// Returns the flag of the tokenizer_config.json beside the model; `otherwise` when there is none.
 bool configured(const std::filesystem::path& file, std::string_view flag, bool otherwise) {
   const std::filesystem::path config = file.parent_path() / "tokenizer_config.json";
-  std::error_code failure;
-  if (!std::filesystem::exists(config, failure)) return otherwise;
+  if (!is_present(config)) return otherwise;
   const auto value = Json::read(config).find(flag);
   return value ? value->boolean() : otherwise;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/formats.h"
+#include "ref/formats/gguf_writer.h"
 #include "tests/formats/files.h"
 #include "tests/formats/gguf_bytes.h"
 
@@ -210,13 +211,30 @@ TEST(Checkpoint, NamesTheExpectedFilesForAFolderWithoutWeights) {
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path()); }), folder.path().string() + looked_for);
   folder.write("pytorch_model.bin", "");
   folder.write("model-q4.gguf", "");
+  folder.write("model-q8.gguf", "");
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path()); }),
             folder.path().string() + looked_for +
-                "; it has 'model-q4.gguf', 'pytorch_model.bin', "
+                "; it has 'model-q4.gguf', 'model-q8.gguf', 'pytorch_model.bin', "
                 "but of a folder only those two are read; open a .gguf file by its own path");
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path() / "no"); }),
             (folder.path() / "no").string() + ": no such folder or file");
+  EXPECT_EQ(error_of([&] { Checkpoint checkpoint("Owner/Name-0.6B"); }),
+            "Owner/Name-0.6B: no such folder or file; to fetch it from Hugging Face: hf download Owner/Name-0.6B "
+            "--local-dir FOLDER; then name FOLDER");
   EXPECT_THROW(Checkpoint(folder.path() / "config.json"), Error);
+  EXPECT_EQ(error_of([&] { Checkpoint checkpoint("/dev/null"); }), "/dev/null: is neither a folder nor a file");
+}
+
+TEST(Checkpoint, IsTheOnlyGgufOfAFolder) {
+  const TemporaryFolder folder;
+  folder.write("README.md", "");
+  write_gguf(folder.path() / "model.gguf", GgufFields(), {});
+  EXPECT_EQ(checkpoint_file(folder.path()), folder.path() / "model.gguf");
+  folder.write("model.safetensors", "");
+  EXPECT_EQ(checkpoint_file(folder.path()), folder.path());
+  std::filesystem::remove(folder.path() / "model.safetensors");
+  folder.write("other.gguf", "");
+  EXPECT_EQ(checkpoint_file(folder.path()), folder.path());
 }
 
 TEST(Checkpoint, RejectsReadsFromAFileThatWasTruncatedAfterOpening) {

@@ -2,7 +2,8 @@
 #include "ref/formats/whole_file.h"
 
 #include <sys/wait.h>
-#include <unistd.h>
+
+#include <csignal>
 
 #include "tests/formats/files.h"
 
@@ -44,26 +45,10 @@ TEST(WholeFile, IsUnchangedWhenWritingFails) {
   };
   EXPECT_EQ(error_of([&] { replace_whole(file, fails); }), "the disk is full");
   EXPECT_EQ(bytes_of_file(file), "old");
-  EXPECT_THAT(error_of([&] { replace_whole(file, [](const auto&) {}); }), HasSubstr(file.string() + ": cannot"));
+  const auto removes = [](const std::filesystem::path& partial) { std::filesystem::remove(partial); };
+  EXPECT_THAT(error_of([&] { replace_whole(file, removes); }), HasSubstr(file.string() + ": cannot"));
   EXPECT_EQ(bytes_of_file(file), "old");
   EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("x"));
-}
-
-TEST(WholeFile, LeftoversOfProcessesThatHaveEndedAreRemovedAndNothingElse) {
-  const TemporaryFolder folder;
-  const pid_t child = fork();
-  if (child == 0) _exit(0);
-  waitpid(child, nullptr, 0);
-  const std::string ended = ".partial-" + std::to_string(child);
-  const std::vector<std::string> kept = {"x",         "x.partial-",   "x.partial-" + std::to_string(getppid()),
-                                         "x.partial", "x.partial-1z", "x.partial--1"};
-  for (const std::string& name : kept) folder.write(name, "");
-  for (const std::string& name : {"x" + ended, "y" + ended}) folder.write(name, "half");
-  replace_whole(folder.path() / "x", [](const std::filesystem::path& partial) { put(partial, "new"); });
-  EXPECT_FALSE(std::filesystem::exists(folder.path() / ("x" + ended)));
-  EXPECT_TRUE(std::filesystem::exists(folder.path() / ("y" + ended))) << "another file's";
-  remove_leftovers(folder.path());
-  EXPECT_THAT(names_in(folder.path()), testing::UnorderedElementsAreArray(kept));
 }
 
 TEST(WholeFile, NamesAPlaceThatCannotBeWritten) {
@@ -72,6 +57,45 @@ TEST(WholeFile, NamesAPlaceThatCannotBeWritten) {
   const auto writes = [](const std::filesystem::path& partial) { put(partial, "x"); };
   EXPECT_THAT(error_of([&] { replace_whole(folder.path() / "full", writes); }), HasSubstr("full: cannot be written"));
   EXPECT_THAT(error_of([&] { replace_whole(folder.path() / "no" / "x", writes); }), HasSubstr("x: cannot be written"));
+}
+
+TEST(WholeFile, OfTwoWritersIsTheLastToFinishAndEachHasItsOwn) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "x";
+  PartialFile first(file);
+  PartialFile second(file);
+  put(first.path(), "first");
+  put(second.path(), "second");
+  second.take_place();
+  EXPECT_EQ(bytes_of_file(file), "second");
+  first.take_place();
+  EXPECT_EQ(bytes_of_file(file), "first");
+  EXPECT_THAT(names_in(folder.path()), testing::ElementsAre("x"));
+}
+
+TEST(WholeFile, TakesAwayWhatAKilledWriterLeftAndNothingElse) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "x";
+  const pid_t child = fork();
+  if (child == 0) {
+    const PartialFile killed(file);
+    put(killed.path(), "half");
+    raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(names_in(folder.path()).size(), 1U) << "what was killed left its file";
+  const std::vector<std::string> never = {"x.partial-notes", "x.partial", "x.partial-", "x.partial--1", "x.partial-1z"};
+  for (const std::string& name : never) folder.write(name, "");
+  for (const char* of_another : {"y.partial-1-1", "xx.partial-1"}) folder.write(of_another, "half");
+  const PartialFile living(file);
+  replace_whole(file, [](const std::filesystem::path& partial) { put(partial, "new"); });
+  EXPECT_EQ(names_in(folder.path()).size(), never.size() + 4) << "two others, the file, and the one being written";
+  EXPECT_TRUE(std::filesystem::exists(living.path()));
+  remove_leftovers(folder.path());
+  std::vector<std::string> kept = never;
+  kept.insert(kept.end(), {"x", living.path().filename().string()});
+  EXPECT_THAT(names_in(folder.path()), testing::UnorderedElementsAreArray(kept));
 }
 
 }  // namespace

@@ -26,53 +26,41 @@ inline std::string folder_of(const std::string& path) {
   return path.substr(0, second == std::string::npos ? first : second);
 }
 
-/// The architecture: which files a folder may include besides its own. "x/" is a folder, "x/y.h" one file.
+/// The architecture: which files a folder may include besides its own. "x/" is all below a folder, "x/y.h" one file.
 struct Layer {
-  const char* folder;
+  std::string folder;  // "ref/base"
   std::vector<std::string> may_include;
 };
 
+/// The names in backticks.
+inline std::vector<std::string> quoted_names(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t open = text.find('`'); open != std::string::npos; open = text.find('`', open)) {
+    const std::size_t close = text.find('`', open + 1);
+    if (close == std::string::npos) break;
+    names.push_back(text.substr(open + 1, close - open - 1));
+    open = close + 1;
+  }
+  return names;
+}
+
+/// Reads the table of docs/architecture.md whose columns are: folder, what it holds, what it may include.
+inline std::vector<Layer> layers_in(const std::string& document) {
+  std::vector<Layer> layers;
+  bool inside = false;
+  for (const std::string& line : lines_of(document)) {
+    if (line == "| folder | holds | may include |") inside = true;
+    if (inside && !line.starts_with("|")) break;
+    const std::vector<std::string> folder = quoted_names(line.substr(0, std::min(line.size(), line.find(" | "))));
+    if (!inside || folder.size() != 1) continue;
+    layers.push_back({folder[0].substr(0, folder[0].size() - 1), quoted_names(line.substr(line.rfind(" | ") + 3))});
+  }
+  return layers;
+}
+
 inline const std::vector<Layer>& layers() {
-  static const std::vector<Layer> list = {
-      {"kernels", {}},
-      {"ref/base", {}},
-      {"ref/formats", {"ref/base/", "kernels/formats.h"}},
-      {"ref/text", {"ref/base/", "ref/formats/"}},
-      {"ref/chat", {"ref/base/", "ref/formats/", "ref/text/"}},
-      {"ref/caches", {"ref/base/", "kernels/key_values.h", "kernels/delta_state.h", "kernels/aligned.h"}},
-      {"ref/acceptance", {"ref/base/", "kernels/exp.h", "kernels/threads.h", "kernels/widths.h"}},
-      {"ref/grammar", {"ref/base/", "ref/acceptance/", "ref/formats/", "ref/text/"}},
-      {"ref/models", {"ref/base/", "ref/caches/", "ref/formats/", "kernels/"}},
-      {"ref/drafts", {"ref/base/", "ref/acceptance/", "ref/caches/", "ref/models/", "ref/text/", "kernels/kernels.h"}},
-      {"ref/decoding", {"ref/", "kernels/"}},
-      {"oracle/plain", {"ref/base/", "ref/acceptance/", "ref/caches/cache.h", "ref/models/", "ref/decoding/trace.h",
-                        "ref/decoding/request.h", "kernels/math64.h"}},
-      {"oracle/checks", {"oracle/plain/", "ref/base/", "ref/acceptance/", "ref/caches/cache.h", "ref/models/model.h",
-                         "ref/models/read_text.h", "ref/decoding/trace.h"}},
-      {"oracle/exact", {"oracle/plain/", "oracle/checks/", "ref/base/", "ref/acceptance/", "ref/models/model.h",
-                        "ref/decoding/trace.h"}},
-      {"oracle/sequential", {"ref/base/", "ref/acceptance/", "kernels/math64.h"}},
-      {"oracle/fixtures", {"oracle/sequential/", "ref/base/", "ref/acceptance/", "ref/decoding/trace.h",
-                           "ref/formats/hdf5.h", "ref/formats/hdf5_seal.h", "ref/formats/printable.h",
-                           "ref/formats/whole_file.h"}},
-      {"oracle/shrink", {"oracle/plain/", "oracle/checks/", "ref/base/"}},
-      {"oracle", {"oracle/checks/", "oracle/exact/", "oracle/plain/", "ref/base/", "ref/acceptance/",
-                  "ref/models/model.h", "ref/models/read_text.h", "ref/decoding/trace.h"}},
-      {"oracle/report", {"oracle/checks/", "oracle/plain/", "ref/base/", "ref/acceptance/", "ref/decoding/trace.h",
-                         "ref/formats/printable.h", "kernels/math64.h"}},
-      {"oracle/spectrace", {"oracle/plain/", "oracle/checks/", "oracle/sequential/", "oracle/report/", "ref/base/",
-                            "ref/acceptance/", "ref/caches/cache.h", "ref/models/model.h", "ref/decoding/trace.h",
-                            "ref/drafts/tuner.h", "ref/formats/hdf5.h", "ref/formats/hdf5_seal.h",
-                            "ref/formats/json.h", "ref/formats/printable.h", "ref/formats/whole_file.h",
-                            "kernels/math64.h"}},
-      {"zoo", {"oracle/", "ref/"}},
-      {"serve", {"ref/", "kernels/threads.h"}},
-      {"tools", {"kernels/", "ref/", "oracle/", "zoo/", "serve/", "tools/bench/", "tools/convert/", "bench/roofline/"}},
-      {"tools/convert", {"kernels/", "ref/"}},
-      {"tools/bench", {"kernels/", "ref/", "oracle/", "tools/", "bench/roofline/"}},
-      {"bench/roofline", {"kernels/"}},
-      {"bench", {"kernels/", "ref/", "oracle/"}},
-  };
+  static const std::vector<Layer> list =
+      layers_in(text_of(std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "docs/architecture.md"));
   return list;
 }
 
@@ -81,7 +69,9 @@ inline Faults layering(const Source& source) {
   if (source.path.starts_with("tests/")) return {};
   const std::string folder = folder_of(source.path);
   const auto layer = std::find_if(layers().begin(), layers().end(), [&](const Layer& l) { return folder == l.folder; });
-  if (layer == layers().end()) return {at(source, 1, "a folder without a row in layers(); say what it may include")};
+  if (layer == layers().end()) {
+    return {at(source, 1, "a folder without a row in the table of docs/architecture.md; say what it may include")};
+  }
   Faults faults;
   for (const Include& include : source.includes) {
     if (include.angled) continue;
@@ -108,7 +98,7 @@ inline const std::vector<Library>& libraries() {
       {"unicode/", {"ref/text/"}},
       {"xxhash", {"ref/base/"}},
       {"cblas", {"kernels/openblas.cpp"}},
-      {"dlfcn", {"kernels/openblas.cpp"}},
+      {"dlfcn", {"kernels/openblas.cpp", "tools/line_reader.cpp"}},
       {"omp.h", {"kernels/threads.cpp"}},
       {"immintrin", {"kernels/lanes_"}},
       {"arm_neon", {"kernels/lanes_"}},
@@ -166,6 +156,10 @@ inline const std::vector<Ban>& bans() {
        false,
        {"ref/text/", "tests/"},
        "its order is the library's; use std::map, or a sorted vector"},
+      {{"exists"},
+       true,
+       {"ref/base/presence.", "tests/"},
+       "a link to nothing or a failing look would count as absence; use ref/base/presence.h"},
       {{"thread_local"},
        false,
        {"tests/", "kernels/threads.cpp"},

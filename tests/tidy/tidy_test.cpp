@@ -21,7 +21,7 @@ const fs::path root = DRAFTPROOF_SOURCE_DIR;
 const std::vector<Source>& tree() {
   static const std::vector<Source> files = [] {
     std::map<std::string, fs::path> paths;
-    for (const char* folder : {"kernels", "ref", "oracle", "zoo", "tools", "bench", "tests"}) {
+    for (const char* folder : {"kernels", "ref", "oracle", "zoo", "serve", "tools", "bench", "tests"}) {
       for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
         const std::string extension = entry.path().extension().string();
         if (extension != ".cpp" && extension != ".h" && extension != ".inc") continue;
@@ -124,6 +124,18 @@ TEST(Layering, SeesEveryForbiddenEdge) {
   });
 }
 
+TEST(Layering, IsTheTableOfTheDocument) {
+  const std::vector<Layer> read = layers_in("| `other/` | `a.h` |\n\n| folder | holds | may include |\n|---|---|---|\n"
+                                            "| `a/` | `b` | nothing |\n| `a/b/` | the `c` | `a/` `d/e.h` |\n\n"
+                                            "| `f/` | g | `h/` |\n");
+  ASSERT_EQ(read.size(), 2U);
+  EXPECT_EQ(read[0].folder, "a");
+  EXPECT_THAT(read[0].may_include, IsEmpty());
+  EXPECT_EQ(read[1].folder, "a/b");
+  EXPECT_THAT(read[1].may_include, ElementsAre("a/", "d/e.h"));
+  EXPECT_GT(layers().size(), 20U);
+}
+
 TEST(Layering, IsKept) { expect_kept(layering); }
 
 TEST(ThirdParty, SeesALibraryOutsideItsHome) {
@@ -181,6 +193,7 @@ TEST(Determinism, SeesEveryBan) {
       {"ref/models/models.cpp", "std::unordered_map<int, int> m;\n", "unordered_map: its order is the library's"},
       {"oracle/checks/check.cpp", "std::unordered_set<int> m;\n", "unordered_set: its order"},
       {"ref/text/bpe.cpp", "std::unordered_map<int, int> m;\n", nullptr},
+      {"tools/grow.cpp", "if (std::filesystem::exists(file)) copy(file);\n", "exists: a link to nothing"},
       {"kernels/operations.cpp", "thread_local int x;\n", "thread_local: results would depend"},
       {"ref/drafts/model_draft.cpp", "auto t = std::chrono::steady_clock::now();\n", "clocks are for statistics"},
       {"ref/base/stopwatch.h", "auto t = std::chrono::steady_clock::now();\n", nullptr},
