@@ -62,7 +62,7 @@ Exit convert(const ConvertOptions& options) {
   if (from.metadata() != nullptr) {
     throw Error(options.from + ": is a GGUF already; convert the Hugging Face folder that it was made of");
   }
-  require_replaceable(options.to);
+  require_replaceable_gguf(options.to, {options.from, options.tokenizer});
   const GgufReader reader = options.reader == "llama.cpp" ? GgufReader::llama_cpp : GgufReader::ik_llama_cpp;
   const std::string architecture = gguf_architecture(from.config(), reader);
   const std::filesystem::path folder = options.tokenizer.empty() ? options.from : options.tokenizer;

@@ -58,13 +58,20 @@ std::vector<MtpNames> names_of_deepseek(const Checkpoint& files, int layers, int
               "; name a checkpoint that has them (mtp:PATH), or choose another draft");
 }
 
-std::vector<MtpNames> names_of_heads(const Checkpoint& files, const TransformerConfig& model) {
-  if (model.mtp_heads == 0) fail_without(files, "has no MTP heads");
+/// The names of the heads; none where their tensors are missing.
+std::vector<MtpNames> find_heads(const Checkpoint& files, const TransformerConfig& model) {
   for (const std::string prefix : {"mtp.", "model.mtp."}) {
     if (files.has(prefix + "fc.weight")) return names_of_qwen(prefix, model.mtp_heads);
   }
   std::vector<MtpNames> names = names_of_deepseek(files, model.depth(), model.mtp_heads);
-  if (files.has(names[0].projection)) return names;
+  if (!names.empty() && !files.has(names[0].projection)) names.clear();
+  return names;
+}
+
+std::vector<MtpNames> names_of_heads(const Checkpoint& files, const TransformerConfig& model) {
+  if (model.mtp_heads == 0) fail_without(files, "has no MTP heads");
+  std::vector<MtpNames> names = find_heads(files, model);
+  if (!names.empty()) return names;
   fail_without(files, "has no tensors of the " +
                           (model.mtp_heads == 1 ? "MTP head" : std::to_string(model.mtp_heads) + " MTP heads") +
                           " that its config names; whoever wrote the file left them out");
@@ -87,6 +94,8 @@ bool MtpConfig::owns(const std::string& tensor) const {
            tensor == head.hidden_norm || tensor == head.norm;
   });
 }
+
+bool has_mtp_heads(const Checkpoint& files) { return !find_heads(files, describe(files.config())).empty(); }
 
 MtpConfig read_mtp_config(const Checkpoint& files) {
   const Architecture& architecture = architecture_of(files.config());

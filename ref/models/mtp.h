@@ -48,6 +48,9 @@ struct MtpConfig {
   bool owns(const std::string& tensor) const;
 };
 
+/// Whether the config of a checkpoint names heads, and their tensors are there.
+bool has_mtp_heads(const Checkpoint& files);
+
 /// Describes the heads of a checkpoint. Throws Error, saying what to do, when it has none or they are not implemented.
 MtpConfig read_mtp_config(const Checkpoint& files);
 

@@ -12,10 +12,12 @@
 #include "ref/chat/chat_template.h"
 #include "ref/models/dflash.h"
 #include "ref/models/models.h"
+#include "ref/models/mtp.h"
 #include "ref/models/transformer_config.h"
 #include "tests/models/draft_with_sinks.h"
 #include "tests/tools/command.h"
 #include "tools/convert/gguf_model.h"
+#include "tools/weights_digest.h"
 
 namespace draftproof::test::convert_test {
 namespace {
@@ -249,6 +251,53 @@ TEST(Convert, ATargetWithItsTokenizerAndItsDraftTellTheTaleOfTheFolders) {
   }
 }
 
+/// What a target generates from tokens with its own MTP heads.
+json drafted_by_heads(const std::string& model) {
+  const Outcome outcome = run_command({"generate", model, "--prompt-tokens", "1,2,3", "-n", "40", "--draft", "mtp",
+                                       "--quantize", "f32", "--quiet", "--json", "-"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const json told = json::parse(outcome.out, nullptr, false);
+  EXPECT_GT(told["statistics"]["drafted"], 0) << model;
+  return {told["tokens"], told["statistics"]["drafted"], told["statistics"]["accepted"]};
+}
+
+TEST(Convert, KeepsTheMtpHeadsOfATarget) {
+  for (const auto& [name, heads] : {std::pair("mtp-qwen3-two", 2U), {"mtp-qwen35", 1U}, {"mtp-qwen35-moe", 1U}}) {
+    const Folder folder;
+    const Checkpoint from(external(name));
+    const std::string file = converted(from, Format::f32, folder);
+    EXPECT_EQ(read_mtp_config(Checkpoint(file)).heads.size(), heads) << name;
+    const json got = drafted_by_heads(file);
+    const json want = drafted_by_heads(external(name));
+    // Of Qwen3.5 a GGUF has some values in another form, rounded once more, so that texts may part.
+    const std::size_t equal = name == std::string("mtp-qwen3-two") ? 3 : 0;
+    for (std::size_t i = 0; i < equal; ++i) EXPECT_EQ(got[i], want[i]) << name;
+  }
+}
+
+/// In their own folder there is nothing but the heads; an assistant is quantized apart from its target.
+TEST(Convert, MtpHeadsAndAssistantsApartDraftAsTheirFoldersDo) {
+  for (const auto& [target, draft] : {std::pair("tale-target", "tale-mtp"), {"tale-hybrid", "tale-hybrid-mtp"},
+                                      {"tale-gemma", "tale-gemma-assistant"}}) {
+    const std::string model = fixture("models/") + target;
+    const std::string folder_of_draft = fixture("models/") + draft;
+    const json want = told(model, {"--draft", "mtp:" + folder_of_draft});
+    const json small = told(model, {"--draft", "mtp:" + folder_of_draft + "?q4=1"});
+    for (const std::string type : {"bf16", "q4_0"}) {
+      const Folder folder;
+      const std::string file = (folder.path() / "draft.gguf").string();
+      const Outcome outcome = run_command({"convert", folder_of_draft, file, "--type", type, "--tokenizer", model});
+      ASSERT_EQ(outcome.status, 0) << outcome.err;
+      const json got = told(model, {"--draft", "mtp:" + file});
+      EXPECT_EQ(got["tokens"], want["tokens"]) << draft << " " << type;
+      EXPECT_GT(got["statistics"]["accepted"], 0) << draft << " " << type;
+      EXPECT_TRUE(type != "bf16" || got["statistics"]["accepted"] == want["statistics"]["accepted"]) << draft;
+      EXPECT_EQ(run_command({"inspect", file}).status, 0) << draft;
+    }
+    EXPECT_EQ(small["tokens"], want["tokens"]) << draft;
+  }
+}
+
 TEST(Convert, ADraftForIkLlamaCppHasItsNamesAndKeys) {
   const Checkpoint from(fixture("models/tale-dflash"));
   const std::string architecture = gguf_architecture(from.config(), GgufReader::ik_llama_cpp);
@@ -321,6 +370,9 @@ TEST(Convert, LosesNothingInTheTypeOfTheFolderAndLittleInOthers) {
   ASSERT_EQ(run_command({"convert", tale, close, "--type", "q4_0"}).status, 0);
   const Outcome outcome = run_command({"bench", "quantization", tale, exact, close, "--json", "-"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const Folder alone;
+  files::copy(exact, alone.path() / "model.gguf");
+  EXPECT_EQ(weights_digest(alone.path()), weights_digest(exact)) << "a folder with one GGUF is that file";
   std::map<std::string, double> errors;
   const json result = json::parse(outcome.out);
   for (const json& row : result["files"]) errors[row["type"]] = row["relative_error"];
@@ -348,6 +400,52 @@ TEST(Convert, RefusesBadInputInOneSentenceAndWritesNothing) {
     EXPECT_EQ(outcome.status, 3) << bad.message;
     EXPECT_THAT(outcome.err, testing::HasSubstr(bad.message));
     EXPECT_FALSE(std::filesystem::exists(file));
+  }
+}
+
+TEST(Convert, WritesOverNothingButAGguf) {
+  const Folder folder;
+  const files::path model = folder.path() / "model";
+  files::copy(fixture("models/tale-small"), model);
+  const std::string notes = (folder.path() / "notes.txt").string();
+  put(notes, "precious");
+  files::create_symlink(model / "model.safetensors", folder.path() / "link.gguf");
+  std::vector<std::string> outputs = {notes, (folder.path() / "link.gguf").string(), (model / "new.gguf").string()};
+  std::map<files::path, std::string> before;
+  for (const auto& entry : files::directory_iterator(model)) {
+    before[entry.path()] = text_of(entry.path());
+    outputs.push_back(entry.path().string());
+  }
+  for (const std::string& output : outputs) {
+    const Outcome outcome = run_command({"convert", model.string(), output});
+    EXPECT_EQ(outcome.status, 3) << output;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(output + "'")) << output;
+  }
+  EXPECT_EQ(run_command({"synth", "--shape", "tiny", "--type", "f32", notes}).status, 3);
+  EXPECT_EQ(text_of(notes), "precious");
+  for (const auto& [file, bytes] : before) EXPECT_EQ(text_of(file), bytes) << file;
+  EXPECT_FALSE(files::exists(model / "new.gguf"));
+}
+
+/// A cache that was fetched in part has such links. Without the file, the model would have other stop tokens or no
+/// chat template.
+TEST(Convert, RefusesALinkToNothingInPlaceOfAFile) {
+  for (const char* name : {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+                           "tokenizer_config.json", "chat_template.jinja"}) {
+    const Folder folder;
+    const files::path model = folder.path() / "model";
+    const std::string file = (folder.path() / "model.gguf").string();
+    files::copy(fixture("models/tale-small"), model);
+    files::remove(model / name);
+    files::create_symlink("nothing", model / name);
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"convert", model.string(), file},
+          {"chat", model.string(), "-n", "1"}}) {
+      const Outcome outcome = run_command(words);
+      EXPECT_EQ(outcome.status, 3) << name;
+      EXPECT_THAT(outcome.err, testing::HasSubstr(std::string(name) + ": is a link to something")) << words[0];
+    }
+    EXPECT_FALSE(files::exists(file)) << name;
   }
 }
 

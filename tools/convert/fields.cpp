@@ -11,7 +11,9 @@
 #include "ref/formats/printable.h"
 #include "ref/models/dflash.h"
 #include "ref/models/eagle3.h"
+#include "ref/models/gemma4_assistant.h"
 #include "ref/models/models.h"
+#include "ref/models/mtp.h"
 #include "ref/models/rope.h"
 #include "ref/models/transformer_config.h"
 #include "tools/convert/gguf_model.h"
@@ -24,6 +26,8 @@ struct Name {
   const char* gguf;
 };
 
+constexpr const char* assistant = "gemma4-assistant";
+
 constexpr Name names[] = {
     {"qwen3", "qwen3"},           {"qwen2", "qwen2"},          {"qwen3_moe", "qwen3moe"},
     {"llama", "llama"},           {"mistral", "llama"},        {"ministral3", "mistral3"},
@@ -31,6 +35,7 @@ constexpr Name names[] = {
     {"qwen3_5_moe", "qwen35moe"}, {"qwen3_5_moe_text", "qwen35moe"}, {"gemma2", "gemma2"},
     {"gemma3", "gemma3"},         {"gemma3_text", "gemma3"},  {"gemma4", "gemma4"},
     {"gemma4_text", "gemma4"},    {"gemma4_unified", "gemma4"}, {"gemma4_unified_text", "gemma4"},
+    {"gemma4_assistant", assistant}, {"gemma4_unified_assistant", assistant},
 };
 
 constexpr const char* ik_dflash = "dflash-draft";
@@ -102,7 +107,7 @@ void add_experts(const Experts& experts, Keys& keys) {
   if (experts.shared > 0) keys.size("expert_shared_feed_forward_length", experts.shared);
 }
 
-void add_recurrence(const TransformerConfig& config, const RecurrentShape& shape, Keys& keys) {
+void add_recurrence(const TransformerConfig& config, const RecurrentShape& shape, int heads, Keys& keys) {
   keys.size("ssm.conv_kernel", shape.conv_width);
   keys.size("ssm.state_size", shape.delta.key_dim);
   keys.size("ssm.group_count", shape.delta.key_heads);
@@ -118,6 +123,7 @@ void add_recurrence(const TransformerConfig& config, const RecurrentShape& shape
   for (std::size_t i = 0; i < recurrent.size(); ++i) {
     regular = regular && recurrent[i] == ((static_cast<std::int64_t>(i) + 1) % interval != 0);
   }
+  recurrent.resize(recurrent.size() + static_cast<std::size_t>(heads), false);
   if (regular) keys.size("full_attention_interval", interval);
   else keys.truths("attention.recurrent_layers", recurrent);
 }
@@ -159,34 +165,34 @@ void add_gemma(const Json& json, const TransformerConfig& config, const std::str
   if (!two) keys.number("rope.freq_base_swa", config.ropes[1].theta);
 }
 
-/// Layers of full attention and those with a window have heads, RoPE and numbers of KV heads of their own. The last
-/// layer has full attention.
+/// Layers of full attention and those with a window have heads, RoPE and numbers of KV heads of their own.
 void add_gemma4(const TransformerConfig& config, Keys& keys) {
   std::vector<std::int32_t> kv_heads;
   std::vector<std::int32_t> intermediates;
   std::vector<bool> sliding;
-  const AttentionLayer& full = config.attention(config.depth() - 1);
+  const AttentionLayer* full = nullptr;
   const AttentionLayer* windowed = nullptr;
   for (int i = 0; i < config.depth(); ++i) {
     const AttentionLayer& attention = config.attention(i);
     kv_heads.push_back(attention.shape.kv_heads);
     intermediates.push_back(config.layers[static_cast<std::size_t>(i)].intermediate);
     sliding.push_back(slides(config.layers[static_cast<std::size_t>(i)]));
-    if (sliding.back()) windowed = &attention;
+    (sliding.back() ? windowed : full) = &attention;
   }
+  if (full == nullptr) full = windowed;
   keys.size("block_count", config.depth());
   keys.size("context_length", config.context);
   keys.size("embedding_length", config.hidden);
   keys.size("vocab_size", config.vocabulary);
   keys.number("attention.layer_norm_rms_epsilon", config.epsilon);
-  keys.size("attention.head_count", full.shape.heads);
+  keys.size("attention.head_count", full->shape.heads);
   keys.one_or_all("attention.head_count_kv", kv_heads);
   keys.one_or_all("feed_forward_length", intermediates);
   keys.truths("attention.sliding_window_pattern", sliding);
   keys.size("attention.shared_kv_layers", config.depth() - config.cached_layers());
   keys.size("embedding_length_per_layer_input", config.layer_embedding);
   for (const char* name : {"attention.key_length", "attention.value_length", "rope.dimension_count"}) {
-    keys.size(name, full.shape.head_dim);
+    keys.size(name, full->shape.head_dim);
     if (windowed != nullptr) keys.size((std::string(name) + "_swa").c_str(), windowed->shape.head_dim);
   }
   keys.number("rope.freq_base", config.ropes[0].theta);
@@ -222,8 +228,10 @@ void add_attention(const AttentionLayer& layer, const Rope& rope, Keys& keys) {
   keys.size("rope.dimension_count", 2 * rope.half());
 }
 
-void add_transformer(const Json& json, const TransformerConfig& config, Keys& keys) {
-  keys.size("block_count", config.depth());
+/// `heads`: MTP heads, which are blocks too.
+void add_transformer(const Json& json, const TransformerConfig& config, int heads, Keys& keys) {
+  keys.size("block_count", config.depth() + heads);
+  if (heads > 0) keys.size("nextn_predict_layers", heads);
   keys.size("context_length", config.context);
   keys.size("embedding_length", config.hidden);
   keys.size("vocab_size", config.vocabulary);
@@ -242,16 +250,21 @@ void add_transformer(const Json& json, const TransformerConfig& config, Keys& ke
   add_rope(json, config.ropes[0], keys);
 }
 
-void add_target(const Json& whole, const std::string& architecture, Keys& keys) {
+void add_target(const Checkpoint& from, const std::string& architecture, Keys& keys) {
+  const Json& whole = from.config();
   const TransformerConfig config = describe(whole);
-  if (architecture == "gemma4") {
+  if (architecture == "gemma4" || architecture == assistant) {
     add_gemma4(config, keys);
+    if (architecture == "gemma4") return;
+    keys.size("nextn_predict_layers", config.depth());
+    keys.size("embedding_length_out", read_backbone_width(whole));
     return;
   }
+  const int heads = has_mtp_heads(from) ? static_cast<int>(read_mtp_config(from).heads.size()) : 0;
   const Json json = text_config(whole);
   const bool gemma = architecture.starts_with("gemma");
   if (!gemma) refuse_what_has_no_key(json, config, architecture);
-  add_transformer(json, config, keys);
+  add_transformer(json, config, heads, keys);
   if (gemma) add_gemma(json, config, architecture, keys);
   if (architecture == "mistral3") {
     const auto beta = rope_block(json).find("llama_4_scaling_beta");
@@ -263,7 +276,7 @@ void add_target(const Json& whole, const std::string& architecture, Keys& keys) 
       // three are one.
       const int half = config.ropes[0].half();
       keys.integers("rope.dimension_sections", {(half + 2) / 3, (half + 1) / 3, half / 3, 0});
-      add_recurrence(config, *shape, keys);
+      add_recurrence(config, *shape, heads, keys);
       break;
     }
   }
@@ -289,7 +302,7 @@ void add_draft(const Json& json, Keys& keys, GgufFields& fields, std::optional<s
     if (const auto found = json.find(name)) found->fail("cannot be converted yet");
   }
   const TransformerConfig config = read_transformer_config(json);
-  add_transformer(json, config, keys);
+  add_transformer(json, config, 0, keys);
   const auto size = find_dflash_field(json, "block_size");
   const auto taps = find_dflash_field(json, "target_layer_ids");
   const auto mask = find_dflash_field(json, "mask_token_id");
@@ -346,7 +359,7 @@ void add_model_fields(const Checkpoint& from, const std::string& architecture, F
   Keys keys(architecture, fields);
   if (architecture == "dflash") add_draft(from.config(), keys, fields, std::nullopt);
   else if (architecture == ik_dflash) add_draft(from.config(), keys, fields, fused_inputs(from));
-  else add_target(from.config(), architecture, keys);
+  else add_target(from, architecture, keys);
 }
 
 }  // namespace draftproof

@@ -15,6 +15,7 @@
 #include "ref/formats/printable.h"
 #include "ref/models/dflash.h"
 #include "ref/models/models.h"
+#include "ref/models/mtp.h"
 #include "ref/models/rope.h"
 #include "ref/models/transformer_config.h"
 #include "tools/convert/gguf_model.h"
@@ -124,6 +125,8 @@ class Tensors {
       const std::string number = std::to_string(i) + ".";
       add_all(names.layer, names.layers + number, "blk." + number);
     }
+    if (has_mtp_heads(from)) add_heads(read_mtp_config(from));
+    if (result_.empty()) throw Error(from.path().string() + ": has no tensor of the model that its config describes");
     refuse_others();
   }
 
@@ -132,23 +135,54 @@ class Tensors {
  private:
   /// Adds the tensors of these names that the checkpoint has; of several spellings in a GGUF the first.
   void add_all(std::span<const GgufName> rows, const std::string& before, const std::string& gguf_before) {
+    const auto wanted = [&](const std::string& name) {
+      return from_.has(name) && !(before.empty() && is_unused(name));
+    };
     for (const GgufName& row : rows) {
       const std::string name = prefix_ + before + row.hugging_face;
       if (is_of_experts(row)) {
         add_experts(row, before, gguf_before);
       } else if (row.whole) {
-        if (from_.has(name)) add(row, name, gguf_before + row.gguf);
+        if (wanted(name)) add(row, name, gguf_before + row.gguf);
       } else {
         for (const char* ending : {".weight", ".bias"}) {
-          if (from_.has(name + ending)) add(row, name + ending, gguf_before + row.gguf + ending);
+          if (wanted(name + ending)) add(row, name + ending, gguf_before + row.gguf + ending);
         }
       }
     }
   }
 
+  /// The blocks behind the layers. Heads with the names of Qwen3.5 share some tensors, of which each block gets one.
+  void add_heads(const MtpConfig& heads) {
+    for (std::size_t i = 0; i < heads.heads.size(); ++i) {
+      const MtpNames& head = heads.heads[i];
+      const std::string block = "blk." + std::to_string(config_.depth() + static_cast<int>(i)) + ".";
+      layer_ = &heads.transformer.layers[i];
+      for (const auto& [gguf, name] : {std::pair("nextn.eh_proj", head.projection),
+                                       {"nextn.enorm", head.embedding_norm},
+                                       {"nextn.hnorm", head.hidden_norm},
+                                       {"nextn.shared_head_norm", head.norm},
+                                       {"nextn.embed_tokens", head.embedding},
+                                       {"nextn.shared_head_head", head.lm_head}}) {
+        if (name.empty()) continue;
+        used_.insert(name);
+        FloatRows rows = rows_of(from_, name);
+        const bool norm = rows.outputs == 1;
+        if (norm) rows = with_norm_offset(std::move(rows));
+        const bool table = name == head.embedding || name == head.lm_head;
+        put(block + gguf + ".weight", norm ? Format::f32 : format_of(rows.inputs, table), std::move(rows), 1, name);
+      }
+      for (const char* table : {"embed_tokens.weight", "shared_head.head.weight"}) {
+        used_.insert(head.block + table);  // else it is the model's
+      }
+      add_all(names_.layer, head.block, block);
+    }
+    layer_ = nullptr;
+  }
+
   void add(const GgufName& row, const std::string& name, const std::string& gguf) {
     if (!used_.insert(name).second) return;
-    if (name == "lm_head.weight" && from_.same(name, "model.embed_tokens.weight")) return;  // tied
+    if (is_tied_head(name)) return;
     const std::vector<std::int64_t>& shape = from_.tensors().at(name).shape;
     const bool convolution = name.ends_with("conv1d.weight");
     const bool kernel = name.ends_with("_conv.base_kernel");
@@ -161,6 +195,14 @@ class Tensors {
   void put(const std::string& gguf, Format format, FloatRows rows, int matrices, const std::string& name) {
     const std::string where = from_.path().string() + ": tensor " + in_quotes(from_.name_in_file(name));
     result_.push_back({gguf, written_as(format, std::move(rows), where), matrices});
+  }
+
+  bool is_tied_head(const std::string& name) const {
+    return name == "lm_head.weight" && from_.same(name, "model.embed_tokens.weight");
+  }
+
+  bool is_unused(const std::string& name) const {
+    return std::ranges::any_of(config_.unused, [&](const std::string& part) { return name.starts_with(part); });
   }
 
   static bool is_router(const std::string& name) {
@@ -187,7 +229,11 @@ class Tensors {
     if (recurrent != nullptr && name.find(".linear_attn.") != std::string::npos) {
       return stored_recurrent(*recurrent, name, std::move(rows));
     }
-    if (config_.norm_offset == 0 || !name.ends_with("norm.weight")) return rows;
+    return name.ends_with("norm.weight") ? with_norm_offset(std::move(rows)) : rows;
+  }
+
+  FloatRows with_norm_offset(FloatRows rows) const {
+    if (config_.norm_offset == 0) return rows;
     return computed(std::move(rows), [offset = config_.norm_offset](float weight) { return weight + offset; });
   }
 
@@ -273,9 +319,8 @@ class Tensors {
 
   void refuse_others() const {
     for (const auto& [name, tensor] : from_.tensors()) {
-      if (used_.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;
-      const auto is_of = [&](const std::string& part) { return name.starts_with(part); };
-      if (std::ranges::any_of(config_.unused, is_of)) continue;
+      if (used_.contains(name) || name.ends_with("rotary_emb.inv_freq") || is_tied_head(name)) continue;
+      if (is_unused(name)) continue;
       throw Error(from_.path().string() + ": tensor " + in_quotes(tensor.name) + " has no name in a GGUF of " +
                   names_.architecture);
     }

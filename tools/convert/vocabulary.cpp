@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/chat/chat_template.h"
 #include "ref/formats/printable.h"
 #include "ref/text/gguf_pre_tokenizers.h"
@@ -194,8 +195,7 @@ void add_gemma4(const Json& root, int vocabulary, GgufFields& fields) {
 /// tokenizer_config.json; an empty object when there is none.
 Json tokenizer_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "tokenizer_config.json";
-  std::error_code error;
-  return std::filesystem::exists(file, error) ? Json::read(file) : Json::parse("{}", file.string());
+  return is_present(file) ? Json::read(file) : Json::parse("{}", file.string());
 }
 
 /// Special tokens by role: what the tokenizer_config says, and what stands before and after every text.
@@ -256,8 +256,7 @@ void add_chat_templates(const std::filesystem::path& folder, GgufFields& fields)
 
 std::filesystem::path tokenizer_file(const std::filesystem::path& folder) {
   for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
-    std::error_code error;
-    if (std::filesystem::exists(folder / name, error)) return folder / name;
+    if (is_present(folder / name)) return folder / name;
   }
   throw Error(folder.string() + ": has neither tokenizer.json nor tokenizer.model; give the folder of one with "
                                 "--tokenizer");
@@ -281,7 +280,7 @@ void add_vocabulary(const std::filesystem::path& folder, const std::string& arch
     const auto fallback = model.find("byte_fallback");
     const bool characters = fallback && fallback->boolean();
     if (!characters) add_byte_level(root, vocabulary, fields);
-    else if (architecture == "gemma4") add_gemma4(root, vocabulary, fields);
+    else if (architecture.starts_with("gemma4")) add_gemma4(root, vocabulary, fields);
     else add_sentencepiece(root, vocabulary, fields);
   }
   add_special_tokens(folder, tokenizer, fields);
