@@ -144,7 +144,10 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
   for (const DraftStage& stage : spec.stages) {
     if (stage.kind->recognizes == nullptr) continue;
     loaded.question.draft_needs_target = true;
-    loaded.question.draft_is_of_its_kind = stage.kind->recognizes(files_of(stage, files_)->config());
+    const Checkpoint& files = *files_of(stage, files_);
+    if (stage.kind->recognizes(files.config())) continue;
+    throw Error(files.path().string() + ": is not a draft of the kind " + stage.kind->name + "; name it as " +
+                kind_of_draft(files) + ":PATH");
   }
   if (draftproof::gate(loaded.question) == Gate::open) {
     loaded.need = draft_need(spec, files_, need_, load_options_);

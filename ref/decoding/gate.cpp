@@ -6,7 +6,6 @@ namespace draftproof {
 Gate gate(const GateQuestion& question) noexcept {
   if (!question.draft_given) return Gate::no_draft;
   if (question.draft_needs_target) {
-    if (!question.draft_is_of_its_kind) return Gate::draft_of_another_kind;
     if (!question.target_has_taps) return Gate::target_without_taps;
     if (!question.target_has_embeddings) return Gate::target_embeddings_missing;
   }
@@ -17,7 +16,6 @@ const char* name_of(Gate gate) noexcept {
   switch (gate) {
     case Gate::open: return "open";
     case Gate::no_draft: return "no_draft";
-    case Gate::draft_of_another_kind: return "draft_of_another_kind";
     case Gate::target_without_taps: return "target_without_taps";
     case Gate::target_embeddings_missing: return "target_embeddings_missing";
     case Gate::logprobs_requested: return "logprobs_requested";

@@ -8,7 +8,6 @@ namespace draftproof {
 enum class Gate {
   open,
   no_draft,                   // no draft was requested
-  draft_of_another_kind,      // a kind that reads the target's features was requested, but the checkpoint is of another
   target_without_taps,        // the target does not expose the hidden states of its layers (taps)
   target_embeddings_missing,  // the target provides no embedding table and LM head
   logprobs_requested,         // log-probabilities are served by plain decoding, where the seed's gate is asked for
@@ -17,7 +16,6 @@ enum class Gate {
 struct GateQuestion {
   bool draft_given = false;
   bool draft_needs_target = false;  // a kind that reads the target's features and borrows its embeddings
-  bool draft_is_of_its_kind = false;
   bool target_has_taps = false;
   bool target_has_embeddings = false;
   bool logprobs = false;  // requested, and the seed's gate is asked for

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/base/require.h"
 #include "ref/drafts/drafts.h"
 
@@ -83,12 +84,31 @@ void require_option(const std::string& draft, const DraftKind& kind, const std::
               shown(option->most) + ", not '" + value + "'");
 }
 
+/// The kind that other programs give this name; nullptr when there is none.
+const DraftKind* kind_elsewhere(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  if (name == "draft" || name == "draft-simple") name = "model";
+  if (name.starts_with("draft-")) name.erase(0, std::string_view("draft-").size());
+  return find_kind(name);
+}
+
+/// A stage without a kind: the path of a checkpoint, whose config says what it is.
+std::string with_kind(const std::string& draft, const std::string& text) {
+  const std::size_t mark = text.rfind('?');
+  const bool has_options = mark != std::string::npos && !options_in(text.substr(mark + 1)).empty();
+  const std::string path = has_options ? text.substr(0, mark) : text;
+  if (!path.empty() && is_present(path)) return kind_of_draft(Checkpoint(path)) + ":" + text;
+  const std::string_view name = kind_of(text);
+  const DraftKind* const meant = kind_elsewhere(std::string(name));
+  throw Error("draft '" + draft + "' is not known, neither as a kind nor as a folder or file; " +
+              (meant != nullptr ? "did you mean " + std::string(meant->name) + text.substr(name.size()) + "?"
+                                : "there are " + names_of_drafts()));
+}
+
 DraftStage parse_stage(const std::string& draft, const std::string& text) {
   const std::string_view kind = kind_of(text);
   DraftStage stage = {find_kind(kind), {}, {}};
-  if (stage.kind == nullptr) {
-    throw Error("draft '" + draft + "' is not known; there are " + names_of_drafts());
-  }
+  if (stage.kind == nullptr) return parse_stage(draft, with_kind(draft, text));
   std::string rest = text.substr(kind.size());
   if (const std::size_t mark = rest.rfind('?'); mark != std::string::npos) {
     stage.given = options_in(rest.substr(mark + 1));

@@ -147,12 +147,17 @@ std::unique_ptr<Drafter> load_dflash(const DraftStage& stage, const Checkpoint* 
 constexpr DraftOption tree_option = {"tree", 0, 0, 256,
                                      "draft tokens of a tree of the most likely ones; 0: a chain is drawn"};
 constexpr DraftOption eagle3_options[] = {tree_option, q4_option, head_option, min_prob_option};
-constexpr DraftOption mtp_options[] = {tree_option, min_prob_option};
+constexpr DraftOption mtp_options[] = {tree_option, q4_option_of_a_model, min_prob_option};
 
 std::unique_ptr<Drafter> load_eagle3(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                      const LoadOptions& load_options) {
   auto head = std::make_unique<Eagle3Head>(*files, target.model, draft_options(stage, load_options));
   return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
+}
+
+/// Of heads that borrow the target's tables.
+LoadOptions head_options(const DraftStage& stage, const LoadOptions& load_options) {
+  return stage.whole("q4") == 1 ? in_four_bits(load_options) : load_options;
 }
 
 /// A target with heads, or an assistant.
@@ -162,8 +167,9 @@ std::unique_ptr<Drafter> load_mtp(const DraftStage& stage, const Checkpoint* fil
                                   const LoadOptions& load_options) {
   std::unique_ptr<Head> head;
   const bool assistant = is_gemma4_assistant(files->config());
-  if (assistant) head = std::make_unique<Gemma4Assistant>(*files, target.model, load_options);
-  else head = std::make_unique<MtpHead>(*files, target.model, load_options);
+  const LoadOptions options = head_options(stage, load_options);
+  if (assistant) head = std::make_unique<Gemma4Assistant>(*files, target.model, options);
+  else head = std::make_unique<MtpHead>(*files, target.model, options);
   return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
 }
 
@@ -330,8 +336,9 @@ MemoryNeed need_of_model_draft(const DraftStage& stage, const Checkpoint* files,
 
 MemoryNeed need_of_mtp(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
                        const LoadOptions& load_options) {
-  if (is_gemma4_assistant(files->config())) return need_of_files(stage, files, target, load_options);
-  MemoryNeed need = mtp_need(*files, load_options);
+  const LoadOptions options = head_options(stage, load_options);
+  if (is_gemma4_assistant(files->config())) return need_of_files(stage, files, target, options);
+  MemoryNeed need = mtp_need(*files, options);
   need.cache_per_position += FeatureCache::bytes_per_position(describe(files->config()).hidden);
   need.scratch_per_draft_token = 0;  // the target's has it
   return need;
@@ -566,6 +573,18 @@ std::span<const DraftKind> all_draft_kinds() noexcept {
        load_tree_test},
   };
   return list;
+}
+
+std::string kind_of_draft(const Checkpoint& files) {
+  const Json& config = files.config();
+  for (const DraftKind& kind : all_draft_kinds()) {
+    const bool tells = kind.takes_path == TakesPath::required && kind.recognizes != nullptr;
+    if (tells && kind.recognizes(config)) return kind.name;
+  }
+  if (is_gemma4_assistant(config)) return "mtp";
+  const auto in_layer = [](const auto& tensor) { return tensor.first.starts_with("model.layers.0."); };
+  const bool only_heads = describe(config).mtp_heads > 0 && std::ranges::none_of(files.tensors(), in_layer);
+  return only_heads ? "mtp" : "model";
 }
 
 std::string names_of_drafts() {

@@ -59,6 +59,10 @@ std::span<const DraftKind> all_draft_kinds() noexcept;
 /// "none, dflash:PATH, ..."
 std::string names_of_drafts();
 
+/// Returns the name of the kind that a checkpoint is a draft of, by its config: "dflash", "eagle3", "mtp" of assistants
+/// and of heads without a model, "model" of all others. Throws Error for an architecture that is not known.
+std::string kind_of_draft(const Checkpoint& files);
+
 /// The need of a model and of what reads its rows.
 MemoryNeed decoding_need(const Checkpoint& files, const LoadOptions& load_options);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/base/require.h"
 #include "ref/caches/attention_cache.h"
 
@@ -89,6 +90,12 @@ void refuse_variants(const Json& config) {
       if (std::ranges::find(known, name) != std::end(known) || !block->find(name)) continue;
       block->at(name).fail("is not known; ignoring it could compute something else");
     }
+  }
+  for (const std::string& name : config.fields()) {  // the Markov head and the confidence head of DSpark
+    if (!name.starts_with("markov_") && name.find("confidence_head") == std::string::npos) continue;
+    const auto value = config.find(name);
+    const bool off = value && (value->is_boolean() ? !value->boolean() : value->is_number() && value->number() == 0);
+    if (value && !off) value->fail("is of DSpark, which is not implemented; use a DFlash draft");
   }
   for (const char* name : {"sample_from_anchor", "rope_interleave", "use_aux_hidden_norms"}) {
     const auto switched = find_dflash_field(config, name);
@@ -267,7 +274,7 @@ DFlashNetwork::DFlashNetwork(const WeightLoader& from, const Model& target, int 
   const TransformerConfig& t = config_.transformer;
   const Checkpoint& weights = from.weights;
   const std::string prefix = weights.has("model.fc.weight") ? "model." : "";
-  if (std::filesystem::exists(weights.path() / "mask_embedding.pt")) {
+  if (is_present(weights.path() / "mask_embedding.pt")) {
     throw Error(weights.path().string() + ": mask_embedding.pt, a mask of the draft's own, is not implemented");
   }
   const auto tied = layer_config(weights.config()).find("tie_word_embeddings");

@@ -80,8 +80,46 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndReportsTheReasonWhenItIsClosed) {
     EXPECT_EQ(engine.gate(draft), Gate::open) << "an earlier question leaves nothing behind";
   }
   const std::string plain_checkpoint = "dflash:" + (models / "tale-small").string();
-  EXPECT_EQ(engine.gate(plain_checkpoint), Gate::draft_of_another_kind);
-  EXPECT_EQ(engine.gate(plain_checkpoint, true), Gate::draft_of_another_kind);
+  for (const bool logprobs : {false, true}) {
+    EXPECT_THAT(error_of([&] { engine.gate(plain_checkpoint, logprobs); }),
+                HasSubstr("is not a draft of the kind dflash; name it as model:PATH"));
+  }
+}
+
+TEST(Engine, TakesTheKindOfADraftFromItsConfig) {
+  for (const auto& [target, draft, kind] : {std::tuple("tale-target", "tale-dflash", "dflash"),
+                                            {"tale-target", "tale-eagle3", "eagle3"},
+                                            {"tale-target", "tale-mtp", "mtp"},
+                                            {"tale-target", "tale-small", "model"},
+                                            {"tale-gemma", "tale-gemma-assistant", "mtp"}}) {
+    const std::string path = (models / draft).string();
+    const DraftSpec spec = parse_draft_spec(path + "?min_prob=0.5+ngram-simple");
+    ASSERT_EQ(spec.stages.size(), 2U);
+    EXPECT_EQ(spec.stages[0].name_with(spec.stages[0].path), std::string(kind) + ":" + path + "?min_prob=0.5");
+    ModelFiles files(models / target);
+    EXPECT_EQ(Engine(files, best_kernels()).gate(path), Gate::open) << draft;
+  }
+}
+
+TEST(Engine, DecodesThePlainTextWithMtpHeadsAndAnAssistantInFourBits) {
+  const Threads one(1);
+  for (const auto& [target, draft] : {std::pair("tale-target", "tale-mtp"), {"tale-gemma", "tale-gemma-assistant"}}) {
+    const std::string named = "mtp:" + (models / draft).string();
+    ModelFiles files(models / target);
+    Engine engine(files, best_kernels());
+    PhiloxSource random(1);
+    const Asked request = tale_request(60);
+    const Trace plain = engine.decode(request, {}, "none", matching, random);
+    const Trace small = engine.decode(request, {}, named + "?q4=1", matching, random);
+    EXPECT_EQ(small.output, plain.output) << draft;
+    EXPECT_GT(small.statistics.accepted, 0) << draft;
+    const auto bytes = [&](const std::string& spec) {
+      std::uint64_t sum = 0;
+      for (const auto& [format, size] : memory_need(files, std::span(&spec, 1), best_kernels()).weights) sum += size;
+      return sum;
+    };
+    EXPECT_LT(bytes(named + "?q4=1"), bytes(named)) << draft;
+  }
 }
 
 TEST(Engine, DecodesThePlainTextWithTheTargetInFourBitsAsItsDraft) {

@@ -14,8 +14,6 @@ TEST(Gate, ReturnsTheFirstReasonThatAppliesInTheDocumentedOrder) {
   question.draft_needs_target = true;
   EXPECT_EQ(gate(question), Gate::no_draft);
   question.draft_given = true;
-  EXPECT_EQ(gate(question), Gate::draft_of_another_kind);
-  question.draft_is_of_its_kind = true;
   EXPECT_EQ(gate(question), Gate::target_without_taps);
   question.target_has_taps = true;
   EXPECT_EQ(gate(question), Gate::target_embeddings_missing);
@@ -34,15 +32,14 @@ TEST(Gate, IgnoresTheTargetForADraftThatDoesNotNeedIt) {
 }
 
 TEST(Gate, ReturnsTheFirstMissingRequirementForEveryQuestion) {
-  for (int bits = 0; bits < 64; ++bits) {
+  for (int bits = 0; bits < 32; ++bits) {
     const auto bit = [&](int i) { return (bits >> i & 1) != 0; };
-    const GateQuestion question{.draft_given = bit(0), .draft_needs_target = bit(1), .draft_is_of_its_kind = bit(2),
-                                .target_has_taps = bit(3), .target_has_embeddings = bit(4), .logprobs = bit(5)};
+    const GateQuestion question{.draft_given = bit(0), .draft_needs_target = bit(1), .target_has_taps = bit(2),
+                                .target_has_embeddings = bit(3), .logprobs = bit(4)};
     const Gate expected = !bit(0)              ? Gate::no_draft
-                          : bit(1) && !bit(2) ? Gate::draft_of_another_kind
-                          : bit(1) && !bit(3) ? Gate::target_without_taps
-                          : bit(1) && !bit(4) ? Gate::target_embeddings_missing
-                          : bit(5)             ? Gate::logprobs_requested
+                          : bit(1) && !bit(2) ? Gate::target_without_taps
+                          : bit(1) && !bit(3) ? Gate::target_embeddings_missing
+                          : bit(4)             ? Gate::logprobs_requested
                                                : Gate::open;
     EXPECT_EQ(gate(question), expected) << bits;
   }
@@ -51,7 +48,6 @@ TEST(Gate, ReturnsTheFirstMissingRequirementForEveryQuestion) {
 TEST(Gate, HasTheNamesUsedInReports) {
   EXPECT_STREQ(name_of(Gate::open), "open");
   EXPECT_STREQ(name_of(Gate::no_draft), "no_draft");
-  EXPECT_STREQ(name_of(Gate::draft_of_another_kind), "draft_of_another_kind");
   EXPECT_STREQ(name_of(Gate::target_without_taps), "target_without_taps");
   EXPECT_STREQ(name_of(Gate::target_embeddings_missing), "target_embeddings_missing");
   EXPECT_STREQ(name_of(Gate::logprobs_requested), "logprobs_requested");

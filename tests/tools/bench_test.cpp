@@ -289,7 +289,7 @@ TEST(Bench, RefusesBadOptionsWithOneMessage) {
            {{"bench", "decode", "/nonexistent"}, "/nonexistent"},
            {{"bench", "batch", target, "--sequences", "0"}, "--sequences"},
            {{"bench", "batch", target, "--prompt-length", "1000"}, "1064"},
-           {{"bench", "batch", target, "--draft", "dflash:" + target}, "draft_of_another_kind"},
+           {{"bench", "batch", target, "--draft", "dflash:" + target}, "name it as model:PATH"},
            {{"bench", "prefill", target, "--prompt-lengths", "1000000"}, "1000001"},
            {{"bench", "kernels", "--types", "q3_k"}, "q3_k"},
            {{"bench", "kernels", "--ops", "matmul", "--types", "q4_k", "--inputs", "128"}, "multiple of 256"},
@@ -298,7 +298,7 @@ TEST(Bench, RefusesBadOptionsWithOneMessage) {
            {{"bench", "drafters", target, "--prompt", "a"}, "--draft"},
            {{"bench", "drafters", target, "--prompts", "/dev/null", "--draft", "suffix"}, "holds no prompt"},
            {{"bench", "drafters", target, "--prompt", "a", "--draft", "suffix", "-n", "0"}, "--max-new-tokens"},
-           {{"bench", "drafters", target, "--prompt", "a", "--draft", "dflash:" + target}, "draft_of_another_kind"}}) {
+           {{"bench", "drafters", target, "--prompt", "a", "--draft", "dflash:" + target}, "name it as model:PATH"}}) {
     const Outcome outcome = run_command(bad.words);
     EXPECT_EQ(outcome.status, 3) << testing::PrintToString(bad.words);
     EXPECT_THAT(outcome.err, testing::HasSubstr(bad.said)) << testing::PrintToString(bad.words);
