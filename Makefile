@@ -11,6 +11,7 @@ demo: configure
 	@tools/demo.sh $(BUILD)/draftproof
 
 serve-demo: configure
+	@tools/install_packages.sh curl
 	@echo "== building draftproof"
 	@cmake --build $(BUILD) --parallel $(JOBS) --target draftproof
 	@tools/serve_demo.sh $(BUILD)/draftproof
@@ -22,7 +23,7 @@ test: configure
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L fast
 
 test-slow: configure
-	@tools/install_packages.sh chromium dpkg-dev g++-aarch64-linux-gnu python3-venv qemu-user-static
+	@tools/install_packages.sh chromium dpkg-dev file g++-aarch64-linux-gnu python3-venv qemu-user-static
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "== running the exhaustive tests"
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L slow
@@ -33,7 +34,7 @@ bench: configure
 	@$(BUILD)/draftproof bench decode $(BUILD)/qwen3-0.6b-q8_0.gguf
 
 package: configure
-	@tools/install_packages.sh dpkg-dev
+	@tools/install_packages.sh dpkg-dev file
 	@cmake --build $(BUILD) --parallel $(JOBS) --target draftproof
 	@cd $(BUILD) && cpack
 

@@ -18,7 +18,7 @@ set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME draftproof)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS libopenblas0)  # is opened by name, for the kernel table openblas
+set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "libopenblas0, libedit2")  # are opened by name: a kernel table, and chat
 set(CPACK_DEBIAN_COMMAND_PACKAGE_CONTROL_EXTRA
     "${CMAKE_SOURCE_DIR}/packaging/postinst;${CMAKE_SOURCE_DIR}/packaging/prerm;${CMAKE_SOURCE_DIR}/packaging/postrm;${CMAKE_SOURCE_DIR}/packaging/conffiles")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)

@@ -71,6 +71,7 @@ Sampling read_sampling(const Json& json, const ServedModel& model) {
   read_number(json, "presence_penalty", -100, 100, sampling.presence_penalty);
   read_number(json, "frequency_penalty", -100, 100, sampling.frequency_penalty);
   read_number(json, "repetition_penalty", 0, 100, sampling.repeat_penalty);
+  if (sampling.repeat_penalty == 0) json.at("repetition_penalty").fail("must be above 0; 1 is off");
   read_integer(json, "repeat_last_n", -1, int_max, sampling.repeat_last_n);
   if (const auto biases = json.find("logit_bias")) {
     if (!biases->is_object()) biases->fail("is not an object of token ids and biases");

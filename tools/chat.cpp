@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <iostream>
@@ -10,12 +9,14 @@
 #include "ref/base/utf8.h"
 #include "ref/caches/prefix_cache.h"
 #include "ref/decoding/engine.h"
+#include "ref/formats/json.h"
 #include "ref/formats/printable.h"
 #include "ref/models/models.h"
 #include "tools/commands.h"
 #include "tools/complaint.h"
 #include "tools/conversation.h"
 #include "tools/interrupt.h"
+#include "tools/line_reader.h"
 #include "tools/progress.h"
 #include "tools/statistics.h"
 
@@ -35,6 +36,7 @@ struct ChatOptions {
   std::string draft = "none";
   std::string system;
   std::string template_file;  // empty: the model's own
+  std::string variables = "{}";
   ByteCount prefix_cache_size = {std::uint64_t{4} << 30};
 };
 
@@ -78,6 +80,14 @@ Tokenizer tokenizer_of(const ChatOptions& options, const Checkpoint& files) {
   throw Error(options.common.target + " has no tokenizer (tokenizer.json or tokenizer.model), which a chat needs");
 }
 
+jinja::Dict variables_of(const ChatOptions& options) {
+  const Json json = Json::parse(options.variables, "--chat-template-kwargs");
+  if (!json.is_object()) json.fail("is not an object like {\"enable_thinking\": false}");
+  jinja::Dict variables;
+  for (const std::string& name : json.fields()) variables.set(name, jinja::Value::from_json(json.at(name), true));
+  return variables;
+}
+
 class ChatLoop {
  public:
   /// Everything outlives the loop.
@@ -87,23 +97,22 @@ class ChatLoop {
         engine_(engine),
         tokenizer_(tokenizer),
         stops_(std::move(stops)),
-        conversation_(text, tokenizer, options.system),
+        conversation_(text, tokenizer, options.system, variables_of(options)),
         prefixes_(options.prefix_cache_size.bytes) {}
 
   void run() {
-    const bool terminal = isatty(STDIN_FILENO) != 0;
-    std::string line;
+    LineReader lines;
     while (!ended_) {
-      if (terminal) std::cout << "> " << std::flush;
-      if (!std::getline(std::cin, line)) break;
+      const auto line = lines.next();
+      if (!line) break;
       try {
-        read(line);
+        read(*line);
       } catch (const Error& wrong) {
-        if (!terminal) throw;
+        if (!lines.on_terminal()) throw;
         complain(wrong.what());
       }
     }
-    if (terminal && !ended_) std::cout << std::endl;
+    if (lines.on_terminal() && !ended_) std::cout << std::endl;
   }
 
  private:
@@ -216,6 +225,7 @@ Exit chat(const ChatOptions& options) {
   ModelFiles files(common.target);
   const Tokenizer tokenizer = tokenizer_of(options, files.target());
   const ChatTemplate text = template_for(options, files.target());
+  variables_of(options);  // refuses what is none before the target is loaded
   Progress progress(common.quiet);
   LoadOptions load_options = layout_of(common.load_options);
   load_options.observer = progress.observer();
@@ -246,6 +256,8 @@ void add_chat(Command& app) {
   command.group("Conversation");
   command.option("--system", options->system, "the system message");
   command.option("--template FILE", options->template_file, "chat template (Jinja); left out: the model's own");
+  command.option("--chat-template-kwargs JSON", options->variables,
+                 "variables of the chat template, as {\"enable_thinking\": false}");
   add_max_new_tokens_option(command, options->common.max_new_tokens);
   command
       .option("--prefix-cache-size", options->prefix_cache_size,

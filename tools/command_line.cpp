@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <type_traits>
@@ -100,6 +101,14 @@ template Option& Option::range(int, int);
 template Option& Option::range(std::int64_t, std::int64_t);
 template Option& Option::range(std::uint64_t, std::uint64_t);
 template Option& Option::range(double, double);
+
+Option& Option::not_zero() {
+  parser_->check([](const std::string& text) {
+    double value = 1;
+    return std::string(read_real(text, value) && value == 0 ? in_quotes(text) + " is not above 0" : "");
+  });
+  return *this;
+}
 
 Option& Option::choices(std::vector<std::string> texts) {
   text_.choices = std::move(texts);
@@ -270,13 +279,33 @@ CommandLine::~CommandLine() = default;
 
 namespace {
 
+/// What options of llama.cpp are here.
+constexpr std::pair<std::string_view, const char*> instead_of[] = {
+    {"-hf", "fetch a model first: hf download OWNER/NAME --local-dir FOLDER; then name FOLDER"},
+    {"-hfr", "fetch a model first: hf download OWNER/NAME --local-dir FOLDER; then name FOLDER"},
+    {"--hf-repo", "fetch a model first: hf download OWNER/NAME --local-dir FOLDER; then name FOLDER"},
+    {"-md", "name the draft as --draft model:PATH"},
+    {"--model-draft", "name the draft as --draft model:PATH"},
+    {"--draft-model", "name the draft as --draft model:PATH"},
+    {"--spec-type", "name the kind in --draft, as --draft suffix"},
+    {"-ngl", "draftproof computes on the CPU; leave it out"},
+    {"--n-gpu-layers", "draftproof computes on the CPU; leave it out"},
+    {"-np", "how many texts at a time is --parallel of draftproof serve"},
+    {"-c", "a text may be as long as the model's context; leave it out"},
+    {"--ctx-size", "a text may be as long as the model's context; leave it out"},
+    {"--n-predict", "write --max-new-tokens or -n"},
+    {"-s", "write --seed"},
+};
+
 std::string misspelled(const Command& command, const std::string& word) {
   std::vector<std::string> known{"--help"};
   for (const Option& option : command.options()) {
     for (const std::string& flag : option.text().flags) known.push_back(flag);
   }
   const std::string name = word.substr(0, word.find('='));
-  const std::string suggestion = nearest(name, known);
+  const auto* const elsewhere = std::ranges::find(instead_of, name, &std::pair<std::string_view, const char*>::first);
+  if (elsewhere != std::end(instead_of)) return "unknown option " + name + "; " + elsewhere->second;
+  const std::string suggestion = name.starts_with("--") ? nearest(name, known) : "";
   return "unknown option " + name + (suggestion.empty() ? "" : "; did you mean " + suggestion + "?");
 }
 
@@ -289,6 +318,38 @@ std::vector<std::string> names_of_subcommands(const Command& command) {
 std::string unknown_subcommand(const Command& command, const std::string& word) {
   const std::string suggestion = nearest(word, names_of_subcommands(command));
   return "unknown command " + in_quotes(word) + (suggestion.empty() ? "" : "; did you mean " + suggestion + "?");
+}
+
+std::string with_help_hint(const Command& command, const std::string& what) {
+  return what.ends_with("?") ? what : what + "; see " + command.path() + " --help";
+}
+
+/// "-n5" is "-n 5", but no other word after one dash is more than one letter: CLI11 would take "-ngl" for "-n gl".
+bool is_joined(const Command& command, const std::string& word) {
+  const auto is = [&](std::size_t at, int (*kind)(int)) { return kind(static_cast<unsigned char>(word[at])) != 0; };
+  if (word.size() < 3 || word[0] != '-' || !is(1, std::isalpha)) return false;
+  const auto has_flag = [&](const Option& option) {
+    return std::ranges::count(option.text().flags, word.substr(0, 2)) > 0;
+  };
+  return !(is(2, std::isdigit) && std::ranges::any_of(command.options(), has_flag));
+}
+
+/// Throws Error for the first word that joins short options.
+void refuse_joined(const Command& root, const std::vector<std::string>& words) {
+  const Command* command = &root;
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    const std::string& word = words[i];
+    if (is_joined(*command, word)) throw Error(with_help_hint(*command, misspelled(*command, word)));
+    for (const auto& subcommand : command->subcommands()) {
+      if (subcommand->name() != word) continue;
+      command = subcommand.get();
+      break;
+    }
+    const auto takes_next = [&](const Option& option) {
+      return !option.text().value.empty() && std::ranges::count(option.text().flags, word) > 0;
+    };
+    if (std::ranges::any_of(command->options(), takes_next)) ++i;  // whatever the value is
+  }
 }
 
 /// `left`: the words that no definition took.
@@ -316,6 +377,16 @@ std::string explained(const Command& command, const std::vector<std::string>& le
 }  // namespace
 
 Exit CommandLine::run(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty()) {
+    fmt::print(stderr, "{}\n", help_text(*root_));
+    throw Error(root_->path() + " needs a command, one of those above");
+  }
+  if (words[0] == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  refuse_joined(*root_, words);
   const auto chosen = [this] {
     Command* command = root_.get();
     for (bool deeper = true; deeper;) {
@@ -330,7 +401,8 @@ Exit CommandLine::run(int argc, const char* const* argv) {
     return command;
   };
   try {
-    parser_->parse(argc, argv);
+    std::ranges::reverse(words);  // CLI11 takes them from the end
+    parser_->parse(std::move(words));
   } catch (const CLI::CallForVersion&) {
     fmt::print("{}", version_());
     return Exit::pass;
@@ -339,8 +411,7 @@ Exit CommandLine::run(int argc, const char* const* argv) {
     return Exit::pass;
   } catch (const CLI::ParseError& wrong) {
     const Command& command = *chosen();
-    const std::string what = explained(command, command.parser_->remaining(), wrong);
-    throw Error(what.ends_with("?") ? what : what + "; see " + command.path() + " --help");
+    throw Error(with_help_hint(command, explained(command, command.parser_->remaining(), wrong)));
   }
   return chosen()->action_();
 }

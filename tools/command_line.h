@@ -55,6 +55,8 @@ class Option {
   /// Number: int, std::int64_t, std::uint64_t, double.
   template <class Number>
   Option& range(Number least, Number most);
+  /// Of a number whose range begins at 0: refuses 0 itself.
+  Option& not_zero();
   Option& choices(std::vector<std::string> texts);
   /// A list takes one value each time the option is given: --stop A --stop B.
   Option& one_each_time();
@@ -76,7 +78,7 @@ class Option {
   OptionText text_;
 };
 
-/// A command or a subcommand. Names of options are given as "--prompt-file,-f,--file FILE": the first long name is the
+/// A command or a subcommand. Short options have one letter and are not joined: "-hf" is not "-h -f". Names of options are given as "--prompt-file,-f,--file FILE": the first long name is the
 /// one that messages use, the word after the space is the placeholder of the value. A name without dashes makes the
 /// option an argument with a position. Variables must outlive the call of CommandLine::run.
 class Command {
@@ -133,8 +135,9 @@ class CommandLine {
 
   Command& root() { return *root_; }
 
-  /// Runs the action of the chosen command, or prints help or the version. Throws Error when the words are not a
-  /// command; the message names the option, suggests the nearest name for a misspelled one, and ends with what to do.
+  /// Runs the action of the chosen command, or prints help or the version; `help COMMAND` is `COMMAND --help`, and
+  /// without any word it lists the commands on standard error. Throws Error when the words are not a command; the
+  /// message names the option, suggests the nearest name for a misspelled one, and ends with what to do.
   Exit run(int argc, const char* const* argv);
 
  private:

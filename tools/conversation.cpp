@@ -17,6 +17,7 @@ std::vector<Piece> Conversation::rendered() const {
   for (const Message& message : messages()) list.push_back(chat_message(message.role, message.content));
   Chat chat;
   chat.messages = jinja::Value::list(std::move(list));
+  chat.more = variables_;
   const std::time_t now = std::time(nullptr);
   localtime_r(&now, &chat.now);
   return template_.render(chat);

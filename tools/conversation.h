@@ -17,9 +17,9 @@ struct Message {
 
 class Conversation {
  public:
-  /// Both outlive the conversation. `system`: the first message; empty: none.
-  Conversation(const ChatTemplate& text, const Tokenizer& tokenizer, std::string system)
-      : template_(text), tokenizer_(tokenizer), system_(std::move(system)) {}
+  /// Both outlive the conversation. `system`: the first message; empty: none. `variables`: more of the template's.
+  Conversation(const ChatTemplate& text, const Tokenizer& tokenizer, std::string system, jinja::Dict variables)
+      : template_(text), tokenizer_(tokenizer), system_(std::move(system)), variables_(std::move(variables)) {}
 
   void set_system(std::string system) { system_ = std::move(system); }
   void clear() { turns_.clear(); }
@@ -36,6 +36,7 @@ class Conversation {
   const ChatTemplate& template_;
   const Tokenizer& tokenizer_;
   std::string system_;
+  jinja::Dict variables_;
   std::vector<Message> turns_;
 };
 

@@ -54,8 +54,9 @@ OutputText text_of(std::span<const Token> output, const Tokenizer& tokenizer, co
   return {text, stream.match()};
 }
 
-/// Prints tokens as they are decoded: as text up to the first stop string, or as ids between commas when there is no
-/// tokenizer.
+/// Prints the prompt and the tokens as they are decoded: as text up to the first stop string, or, when there is no
+/// tokenizer, the tokens alone as ids between commas. Nothing is printed before the first round is decoded, and a line
+/// that an error interrupts is ended.
 class Printer {
  public:
   /// Everything outlives the printer.
@@ -64,25 +65,34 @@ class Printer {
     if (tokenizer == nullptr) return;
     stream_ = std::make_unique<TextStream>(*tokenizer, stops, true, TextPlace::continuation);
   }
-  void prompt(const std::vector<Token>& tokens) {
-    if (stream_ && !silent_) std::cout << tokenizer_->decode(tokens) << std::flush;
+  ~Printer() {
+    if (begun_) std::cout << std::endl;
   }
-  void output(std::span<const Token> tokens) {
+  Printer(const Printer&) = delete;
+  Printer& operator=(const Printer&) = delete;
+
+  void output(const std::vector<Token>& prompt, std::span<const Token> tokens) {
     if (silent_) return;
+    if (!begun_ && stream_) std::cout << tokenizer_->decode(prompt);
     for (const Token token : tokens) {
-      std::cout << (stream_ ? stream_->push(token) : (first_ ? "" : ",") + std::to_string(token));
-      first_ = false;
+      std::cout << (stream_ ? stream_->push(token) : (begun_ ? "," : "") + std::to_string(token));
+      begun_ = true;
     }
+    begun_ = true;
     std::cout << std::flush;
   }
-  void finish() {
-    if (!silent_) std::cout << (stream_ ? stream_->finish() : "") << std::endl;
+  /// `prompt`: of a text without a round.
+  void finish(const std::vector<Token>& prompt) {
+    if (silent_) return;
+    output(prompt, {});
+    std::cout << (stream_ ? stream_->finish() : "") << std::endl;
+    begun_ = false;
   }
 
  private:
   const Tokenizer* tokenizer_;
   bool silent_;
-  bool first_ = true;
+  bool begun_ = false;  // a line that is not ended
   std::unique_ptr<TextStream> stream_;
 };
 
@@ -152,13 +162,20 @@ std::shared_ptr<const Constraint> constraint_of(const GenerateOptions& options, 
       std::make_shared<const TokenTrie>(*tokenizer, describe(files.config()).vocabulary), stops);
 }
 
-/// Prints each token with its logprob, and the most likely tokens with theirs.
-void print_logprobs(const Trace& trace) {
+/// Prints each token, with its text as a string of JSON, and its logprob, and the most likely tokens with theirs.
+void print_logprobs(const Trace& trace, const Tokenizer* tokenizer) {
+  const auto named = [&](Token token) {
+    std::string name = std::to_string(token);
+    if (tokenizer == nullptr) return name;
+    std::string text;
+    tokenizer->append_bytes(token, true, text);
+    return name + " " + nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
   for (const Round& round : trace.rounds) {
     for (std::size_t i = 0; i < round.emitted.size(); ++i) {
-      fmt::print("{}\t{:.6f}", round.emitted[i], round.logprobs[i]);
+      fmt::print("{}\t{:.6f}", named(round.emitted[i]), round.logprobs[i]);
       if (!round.top_logprobs.empty()) {
-        for (const TokenLogprob& one : round.top_logprobs[i]) fmt::print("\t{}:{:.6f}", one.token, one.logprob);
+        for (const TokenLogprob& one : round.top_logprobs[i]) fmt::print("\t{}:{:.6f}", named(one.token), one.logprob);
       }
       fmt::print("\n");
     }
@@ -211,7 +228,6 @@ Exit generate(const GenerateOptions& options) {
   if (saved) saved->load(engine, common.target, draft);
 
   Printer printer(tokenizer.get(), stops, silent);
-  printer.prompt(request.prompt);
   spectrace::Writer* writer = nullptr;
   if (traced.asked()) {
     writer = &traced.begin(common.target, engine.target().vocabulary(), rule, common.seed);
@@ -219,16 +235,16 @@ Exit generate(const GenerateOptions& options) {
   }
   const auto on_round = [&](const Trace& so_far) {
     if (writer != nullptr) writer->add_round(so_far);
-    printer.output(so_far.rounds.back().emitted);
+    printer.output(so_far.request.prompt, so_far.rounds.back().emitted);
     return Next::go_on;
   };
   PhiloxSource random(common.seed);
   const Trace trace = engine.decode(std::move(request), execution_of(common), draft, rule, random, Recording::counts,
                                     {on_round, traced.asked()}, watch_for_interrupt(), stop.get(),
                                     saved ? &saved->cache() : nullptr);
-  printer.finish();
+  printer.finish(trace.request.prompt);
 
-  if (options.logprobs && !silent) print_logprobs(trace);
+  if (options.logprobs && !silent) print_logprobs(trace, tokenizer.get());
   if (options.statistics) {
     fmt::print(stderr, "{}", statistics_text(trace, gate, options.draft));
     if (saved) {
@@ -240,7 +256,6 @@ Exit generate(const GenerateOptions& options) {
   if (writer != nullptr) writer->end(trace);
   traced.finish();
   if (saved) saved->save();
-  if (!std::cout) throw Error("standard output cannot be written to");
   return Exit::pass;
 }
 

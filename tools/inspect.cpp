@@ -83,10 +83,10 @@ struct Layers {
   int shared_full = 0;  // that read the keys and values of others
   int shared_sliding = 0;
   int experts = 0;  // of the layer that has the most
-  std::uint64_t bytes_per_position = 0;  // of keys and values in f32, in layers that keep every position
+  std::uint64_t bytes_per_position = 0;  // of keys and values in layers that keep every position
   std::uint64_t state_bytes = 0;         // of the states of a text, in recurrent layers
 
-  explicit Layers(const TransformerConfig& config) {
+  Layers(const TransformerConfig& config, KvFormat kv) {
     for (const LayerConfig& layer : config.layers) {
       experts = std::max(experts, layer.experts.count);
       const auto* const found = std::get_if<AttentionLayer>(&layer.mixer);
@@ -102,7 +102,7 @@ struct Layers {
       if (found->donor != AttentionLayer::own) {
         ++(full ? shared_full : shared_sliding);
       } else if (full) {
-        bytes_per_position += AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, KvFormat::f32);
+        bytes_per_position += AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, kv);
       }
     }
   }
@@ -213,10 +213,11 @@ ordered_json mtp_heads_of(const Checkpoint& files, const TransformerConfig& mode
   }
 }
 
-ordered_json checkpoint_json(const Checkpoint& files) {
+/// `kv`: the format of keys and values.
+ordered_json checkpoint_json(const Checkpoint& files, KvFormat kv) {
   const Json& config = files.config();
   const TransformerConfig t = describe(config);
-  const Layers layers(t);
+  const Layers layers(t, kv);
   std::uint64_t parameters = 0;
   for (const auto& [name, tensor] : files.tensors()) {
     std::uint64_t count = 1;
@@ -254,11 +255,39 @@ ordered_json checkpoint_json(const Checkpoint& files) {
   };
 }
 
+/// "864 bytes", "1.2 MiB".
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr std::pair<const char*, int> units[] = {{"GiB", 30}, {"MiB", 20}, {"KiB", 10}};
+  for (const auto& [unit, shift] : units) {
+    const std::uint64_t size = std::uint64_t{1} << shift;
+    if (bytes >= 10 * size || (bytes >= size && shift > 10)) {
+      return fmt::format("{:.1f} {}", static_cast<double>(bytes) / static_cast<double>(size), unit);
+    }
+  }
+  return fmt::format("{} bytes", bytes);
+}
+
+/// A value in words: "yes", "2044, 2046", "keys and values: 6". `bytes`: numbers are of bytes.
+std::string shown(const ordered_json& value, bool bytes) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (value.is_null()) return "that of the target";
+  if (value.is_number_unsigned() && bytes) return bytes_text(value.get<std::uint64_t>());
+  if (!value.is_structured()) return value.dump();
+  std::string text;
+  for (const auto& [key, part] : value.items()) {
+    const std::string name = value.is_object() ? key + ": " : "";
+    const std::string inside = shown(part, bytes && key != "positions");
+    text += (text.empty() ? "" : ", ") + name + (part.is_structured() ? "(" + inside + ")" : inside);
+  }
+  return text.empty() ? "none" : text;
+}
+
 Exit inspect(const InspectOptions& options) {
   ordered_json json = {{"command", "inspect"}};
   if (!options.path.empty()) {
     ModelFiles files(options.path);
-    json["checkpoint"] = checkpoint_json(files.target());
+    json["checkpoint"] = checkpoint_json(files.target(), layout_of(options.load_options).kv);
     json["memory_bytes"] = memory_json(files, options);
     if (!options.target.empty()) {
       const auto target = load_model(Checkpoint(options.target), best_kernels());
@@ -272,12 +301,16 @@ Exit inspect(const InspectOptions& options) {
     return Exit::pass;
   }
   if (json.contains("checkpoint")) {
-    for (const auto& [key, value] : json["checkpoint"].items()) {
-      if (value == "") continue;
-      fmt::print("{:<26} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
-    }
+    const auto print = [](const std::string& name, const ordered_json& value) {
+      if (value != "") fmt::print("{:<26} {}\n", name, shown(value, name.find("bytes") != std::string::npos));
+    };
+    for (const auto& [key, value] : json["checkpoint"].items()) print(key, value);
     for (const auto& [key, value] : json.items()) {
-      if (key != "command" && key != "checkpoint" && key != "kernels") fmt::print("{:<26} {}\n", key, value.dump());
+      if (key == "memory_bytes") {
+        for (const auto& [part, need] : value.items()) print(part == "positions" ? part : "bytes of " + part, need);
+      } else if (key != "command" && key != "checkpoint" && key != "kernels") {
+        print(key, value);
+      }
     }
     fmt::print("\n");
   }

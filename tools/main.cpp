@@ -2,8 +2,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <new>
 #include <system_error>
 
@@ -43,7 +45,10 @@ Exit run(int argc, char** argv) {
   add_zoo(app);
   add_completion(app);
   add_man(app);
-  return line.run(argc, argv);
+  const Exit status = line.run(argc, argv);
+  const bool printed = std::cout.flush() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!printed) throw Error("standard output cannot be written to");
+  return status;
 }
 
 }  // namespace

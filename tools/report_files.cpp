@@ -31,7 +31,6 @@ ReportFiles::ReportFiles(const ReportFileNames& names, std::vector<std::string> 
 void ReportFiles::write(const Report& report, bool quiet) {
   if (!quiet && !output_taken_) std::cout << report_text(report) << std::flush;
   for (const Form& form : forms_) form.file->write(form.make(report));
-  if (!std::cout) throw Error("standard output cannot be written to");
 }
 
 Exit exit_of(ReportVerdict verdict) noexcept { return static_cast<Exit>(exit_status(verdict)); }

@@ -6,15 +6,11 @@
 
 #include "ref/base/error.h"
 #include "ref/base/incoming.h"
+#include "ref/base/presence.h"
 #include "ref/formats/printable.h"
 
 namespace draftproof {
 namespace {
-
-bool is_file(const std::filesystem::path& path) {
-  std::error_code failure;
-  return std::filesystem::is_regular_file(path, failure);
-}
 
 std::string source_in(const std::filesystem::path& file) {
   Incoming bytes(file);
@@ -63,7 +59,7 @@ std::optional<std::string> content_of(const Json& token) {
 jinja::Dict special_tokens_in(const std::filesystem::path& folder) {
   jinja::Dict tokens;
   for (const char* file : {"special_tokens_map.json", "tokenizer_config.json"}) {
-    if (!is_file(folder / file)) continue;
+    if (!is_present(folder / file)) continue;
     const Json config = Json::read(folder / file);
     for (const char* name : token_names) {
       const auto token = config.find(name);
@@ -154,7 +150,7 @@ jinja::Value chat_message(const std::string& role, std::string content) {
 
 TemplateSources template_sources(const std::filesystem::path& folder) {
   TemplateSources sources;
-  if (const auto file = folder / "chat_template.jinja"; is_file(file)) {
+  if (const auto file = folder / "chat_template.jinja"; is_present(file)) {
     sources.insert_or_assign("default", TemplateSource{source_in(file), file.string()});
     std::error_code none;
     std::set<std::filesystem::path> others;
@@ -167,7 +163,7 @@ TemplateSources template_sources(const std::filesystem::path& folder) {
     return sources;
   }
   for (const char* name : {"chat_template.json", "tokenizer_config.json"}) {
-    if (!sources.empty() || !is_file(folder / name)) continue;
+    if (!sources.empty() || !is_present(folder / name)) continue;
     if (const auto field = Json::read(folder / name).find("chat_template")) add_field(*field, sources);
   }
   return sources;
@@ -230,12 +226,7 @@ std::vector<Token> encode(const Tokenizer& tokenizer, std::span<const Piece> pie
     if (piece.from_template) special.push_back({text.size(), text.size() + piece.text.size()});
     text += piece.text;
   }
-  std::vector<Token> tokens = tokenizer.encode(text, false, special);
-  const std::vector<Token>& before = tokenizer.tokens_before();
-  const bool begins_with_them = tokens.size() >= before.size() &&
-                                std::equal(before.begin(), before.end(), tokens.begin());
-  if (!begins_with_them) tokens.insert(tokens.begin(), before.begin(), before.end());
-  return tokens;
+  return tokenizer.encode(text, false, special);
 }
 
 }  // namespace draftproof

@@ -86,8 +86,8 @@ class ChatTemplate {
 /// Returns the whole text.
 std::string text_of(std::span<const Piece> pieces);
 
-/// Encodes the whole text. The tokens that the tokenizer puts before a text come first, unless the text begins with
-/// them.
+/// Encodes the whole text. As in transformers, the tokens that the tokenizer puts around a text are not added: a
+/// template writes its BOS itself.
 std::vector<Token> encode(const Tokenizer& tokenizer, std::span<const Piece> pieces);
 
 }  // namespace draftproof

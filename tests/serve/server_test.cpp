@@ -204,6 +204,7 @@ TEST(Server, WhatIsWrongIsToldByOpenAisErrorObjectAndUnknownFieldsAreIgnored) {
   const std::vector<std::pair<Json, std::string>> rows = {
       {with("temperature", "hot"), "field temperature: must be a number"},
       {with("temperature", -1), "field temperature: lies outside"},
+      {with("repetition_penalty", 0), "field repetition_penalty: must be above 0; 1 is off"},
       {with("max_tokens", 0), "field max_tokens"},
       {with("max_tokens", 1.5), "field max_tokens"},
       {with("n", 1000), "field n"},

@@ -141,7 +141,7 @@ const std::vector<BadCase>& bad_cases() {
       {"json_a_long_path",
        leave,
        {"--prompt-tokens", "1", "--json", std::string(5000, 'x')},
-       {"cannot write 'xxx", "...", "File name too long"}},
+       {"xxx...xxx", "cannot be written: File name too long"}},
       {"flags_that_exclude_each_other", leave, {"--prompt", "a", "--prompt-tokens", "1"}, {"--prompt", "excludes"}},
       {"flag_without_its_value", leave, {"--prompt-tokens"}, {"--prompt-tokens"}},
       {"new_tokens_too_many",
@@ -564,7 +564,7 @@ TEST(BadOutput, IsAPipeAtThePathOfTraceRowsOrOfThePartialFile) {
   EXPECT_TRUE(files::is_fifo(trace + ".rows.h5"));
 
   files::remove(trace + ".rows.h5");
-  ASSERT_EQ(mkfifo((trace + ".partial").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo((trace + ".partial-1-1").c_str(), 0600), 0);
   const Outcome written = run_command(words, limited);
   EXPECT_EQ(written.status, 0) << written.err;
   EXPECT_TRUE(files::is_regular_file(trace));
@@ -601,6 +601,20 @@ TEST(GoodOutput, IsAPipeWithAReaderOrStandardOutputByAnyName) {
     const auto json = ordered_json::parse(text_of(got), nullptr, false);
     EXPECT_EQ(json.value("tokens", ordered_json()).size(), 4U) << line << "\n" << text_of(got);
     put(got, "");
+  }
+}
+
+TEST(BadOutput, IsAFullDeviceWhateverIsPrinted) {
+  const Folder folder;
+  const std::string err = folder.path() / "err";
+  const std::string model = fixture("external/qwen3-tiny-tied");
+  for (const std::string& words : std::vector<std::string>{
+           "--help", "--version", "help", "generate --help", "inspect", "inspect " + quoted(model),
+           "inspect --json " + quoted(model), "man", "completion bash",
+           "generate " + quoted(model) + " --prompt-tokens 1,2 -n 2"}) {
+    const std::string line = quoted(DRAFTPROOF_BINARY) + " " + words + " >/dev/full 2>" + quoted(err);
+    EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 3) << words;
+    EXPECT_EQ(text_of(err), "draftproof: standard output cannot be written to\n") << words;
   }
 }
 

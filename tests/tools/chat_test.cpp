@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // `draftproof chat`: lines in, answers out.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -46,6 +48,21 @@ std::string turn(const std::string& role, const std::string& content) {
   return "<|im_start|>" + role + "\n" + content + "<|im_end|>\n";
 }
 const std::string answer_begins = "<|im_start|>assistant\n";
+
+TEST_F(ChatCommand, GivesTheTemplateItsVariables) {
+  const std::string file = (folder.path() / "template").string();
+  put(file, "{{ messages[0].content }}{% if not think|default(true) %} there{% endif %}{{ n|default('') }}");
+  const Words with = {"--template", file, "--chat-template-kwargs", R"({"think": false, "n": 7})"};
+  EXPECT_EQ(chat("Once upon a time\n", with).out,
+            generated("Once upon a time there7")["text"].get<std::string>() + "\n");
+  EXPECT_EQ(chat("Once upon a time\n", {"--template", file}).out,
+            generated("Once upon a time")["text"].get<std::string>() + "\n");
+  for (const char* bad : {"[1]", "{", "7"}) {
+    const Outcome outcome = chat("Once\n", {"--chat-template-kwargs", bad});
+    EXPECT_EQ(outcome.status, 3) << bad;
+    EXPECT_THAT(outcome.err, HasSubstr("--chat-template-kwargs: ")) << bad;
+  }
+}
 
 TEST_F(ChatCommand, AnswersAsGenerateDoesOnTheRenderedConversation) {
   const Words drafted_and_sampled = {"--draft", dflash, "--temperature", "1", "--seed", "7"};
@@ -194,6 +211,44 @@ TEST(ChatInterrupt, EndsTheAnswerAndNotTheChat) {
   std::smatch count;
   ASSERT_TRUE(std::regex_search(outcome.out, count, std::regex("\n1 answers of ([0-9]+) tokens"))) << outcome.out;
   EXPECT_LT(std::stoi(count[1]), 900);
+}
+
+TEST_F(ChatCommand, OnATerminalEditsLinesAndCallsThemBack) {
+  if (dlopen("libedit.so.2", RTLD_LAZY) == nullptr) GTEST_SKIP() << "libedit is not installed";
+  const std::string saved = folder.path() / "saved";
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) {
+    setenv("TERM", "xterm", 1);
+    execl(DRAFTPROOF_BINARY, DRAFTPROOF_BINARY, "chat", target.c_str(), "-n", "4", "--quiet", nullptr);
+    _exit(127);
+  }
+  const auto type = [&](const std::string& keys) {
+    EXPECT_EQ(write(terminal, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  };
+  const auto await_prompt = [&] {
+    std::string shown;
+    char bytes[4096];
+    while (!shown.ends_with("> ")) {
+      const ssize_t count = read(terminal, bytes, sizeof bytes);
+      if (count <= 0) break;
+      shown.append(bytes, static_cast<std::size_t>(count));
+    }
+  };
+  const std::string to_start = "\x01", deletes = "\x04", up = "\x1b[A", left = "\x1b[D";
+  for (const std::string& keys : {"xOnce upn" + left + "o" + to_start + deletes + "\r", up + " a time\r",
+                                  "/save " + saved + "\r", deletes}) {
+    await_prompt();
+    type(keys);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  close(terminal);
+  const json messages = json::parse(text_of(saved), nullptr, false)["messages"];
+  ASSERT_EQ(messages.size(), 4U);
+  EXPECT_EQ(messages[0]["content"], "Once upon");
+  EXPECT_EQ(messages[2]["content"], "Once upon a time");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace draftproof::test::command_line_test {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using Words = std::vector<std::string>;
@@ -50,6 +51,21 @@ TEST(CommandLine, SuggestsTheNearestOptionOrCommand) {
            {{"generate", "--prompt", "a"}, "TARGET is missing; give it as an argument or as -m or --model"},
            {{"verify", target}, "--draft or --endpoint is required; see draftproof verify --help"},
            {{"verify", target, "--draft"}, "--draft needs a value"},
+           {{"generate", "-hf", "Qwen/Qwen3-0.6B"}, "unknown option -hf; fetch a model first: hf download"},
+           {{"generate", target, "-md", "x"}, "unknown option -md; name the draft as --draft model:PATH; see"},
+           {{"generate", target, "-ngl", "99"}, "unknown option -ngl; draftproof computes on the CPU"},
+           {{"serve", target, "-np", "4"}, "unknown option -np; how many texts at a time is --parallel"},
+           {{"generate", target, "-fa"}, "unknown option -fa; see draftproof generate --help"},
+           {{"generate", target, "-no-cnv"}, "unknown option -no-cnv; see draftproof generate --help"},
+           {{"generate", target, "-c", "2048"}, "unknown option -c; a text may be as long as"},
+           {{"generate", "Qwen/Qwen3-0.6B", "-p", "a"},
+            "Qwen/Qwen3-0.6B: no such folder or file; to fetch it from Hugging Face: hf download Qwen/Qwen3-0.6B"},
+           {{"generate", target, "-p", "a", "--draft", "ngram_simple?n=2"},
+            "draft 'ngram_simple?n=2' is not known, neither as a kind nor as a folder or file; did you mean "
+            "ngram-simple?n=2?"},
+           {{"generate", target, "-p", "a", "--draft", "draft:x/y"},
+            "draft 'draft:x/y' is not known, neither as a kind nor as a folder or file; did you mean model:x/y?"},
+           {{"generate", target, "-p", "a", "--repeat-penalty", "0"}, "--repeat-penalty: '0' is not above 0"},
            {{"generate", target, "--kv", "q5"}, "--kv: 'q5' is none of f32, bf16, q8"}}) {
     const Outcome outcome = run_command(c.words);
     EXPECT_EQ(outcome.status, 3) << c.message;
@@ -65,6 +81,23 @@ TEST(CommandLine, AcceptsShortNamesForOptionsAndForTheTarget) {
   EXPECT_EQ(usual.status, 0) << usual.err;
   EXPECT_EQ(brief.status, 0) << brief.err;
   EXPECT_EQ(brief.out, usual.out);
+  EXPECT_EQ(run_command({"generate", "-p", "Once upon", "-n8", "-t1", "--temp", "0.7", "-m", target}).out, usual.out);
+  const Outcome dashes = run_command({"generate", target, "-p", "-hf is a name", "-n", "1"});
+  EXPECT_THAT(dashes.out, testing::StartsWith("-hf is a name")) << "what follows an option is its value";
+}
+
+TEST(CommandLine, ListsTheCommandsWhenNoneIsNamedAndForHelp) {
+  const Outcome help = run_command({"--help"});
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.out, AllOf(HasSubstr("generate"), HasSubstr("verify"), HasSubstr("serve")));
+  const Outcome asked = run_command({"help"});
+  EXPECT_EQ(asked.status, 0);
+  EXPECT_EQ(asked.out, help.out);
+  EXPECT_EQ(run_command({"help", "bench", "decode"}).out, run_command({"bench", "decode", "--help"}).out);
+  EXPECT_EQ(run_command({"help", "genrate"}).status, 3);
+  const Outcome nothing = run_command({});
+  EXPECT_EQ(nothing.status, 3);
+  EXPECT_EQ(nothing.err, help.out + "\ndraftproof: draftproof needs a command, one of those above\n");
 }
 
 TEST(CommandLine, ChoosesTheNumberOfThreadsForTextsOnly) {
@@ -101,6 +134,12 @@ TEST(CommandLine, ReadsThePromptFromAFileOrStandardInput) {
   EXPECT_EQ(run_command(with({"-f", "-"}), "cat " + quoted(file) + " |", "").out, usual.out);
   EXPECT_EQ(run_command(words, "cat " + quoted(file) + " |", "").out, usual.out);
   EXPECT_EQ(run_command(with({"-p", "Once upon"}), "yes |", "").out, usual.out) << "an option goes before the pipe";
+  const std::string lines = folder.path() / "lines";
+  put(lines, "Once upon\n");
+  EXPECT_EQ(run_command(with({"-f", lines})).out, usual.out) << "one newline at the end is none of the prompt";
+  EXPECT_EQ(run_command(words, "echo Once upon |", "").out, usual.out);
+  put(lines, "Once upon\n\n");
+  EXPECT_THAT(run_command(with({"-f", lines})).out, testing::StartsWith("Once upon\n"));
   const Outcome nothing = run_command(words);
   EXPECT_EQ(nothing.status, 3);
   EXPECT_THAT(nothing.err, HasSubstr("there is no prompt"));

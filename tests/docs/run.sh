@@ -1,0 +1,119 @@
+#!/bin/sh
+# Runs every command that README and the pages of docs show, with the shipped models; one that has no row here fails, and
+# so does a row whose command is no longer shown. SPDX-License-Identifier: MIT
+#
+#     run.sh DRAFTPROOF
+set -eu
+draftproof=$1
+source=$(cd "$(dirname "$0")/../.." && pwd)
+folder=$(mktemp -d)
+server=
+trap '[ -z "$server" ] || kill "$server"; rm -rf "$folder"' EXIT
+
+# Lines of code blocks that begin with the command, without their comments, each blank once.
+for page in "$source"/README.md "$source"/docs/*.md; do
+  sed -nE '/^```/,/^```/s|^(build/)?(draftproof .*)|\2|p; s|^    (build/)?(draftproof .*)|\2|p' "$page"
+done | sed -E 's/ +# .*//; s/ {4,}(draftproof )/\n\1/; s/ +/ /g; s/ $//' | sed -E 's/ +$//' | sort -u >"$folder/shown"
+
+cd "$folder"
+mkdir build
+ln -s "$draftproof" build/draftproof
+ln -s "$source/fixtures" fixtures
+models=fixtures/models
+target=$models/tale-target
+prompt="Once upon a time"
+
+# A row: the line as it is shown, the exit status, and what is run for it.
+failures=0
+touch rows
+row() {
+  line=$1 wanted=$2 status=0
+  shift 2
+  echo "$line" >>rows
+  "$@" >said 2>&1 </dev/null || status=$?
+  if [ "$status" = "$wanted" ]; then
+    echo "ok: $line"
+  else
+    echo "$line: exit status $status, not $wanted: $(tail -n 1 said)"
+    failures=$((failures + 1))
+  fi
+}
+dp() { build/draftproof "$@"; }
+
+served() {
+  build/draftproof serve "$@" --port 0 --log-format none >served &
+  server=$!
+  tries=0
+  until address=$(sed -n 's/^listening on //p' served) && [ -n "$address" ]; do
+    tries=$((tries + 1))
+    [ $tries -le 300 ] && kill -0 "$server" || return 1
+    sleep 0.1
+  done
+  build/draftproof verify $target --endpoint "$address" --requests 6 --clients 2
+  kill "$server"
+  wait "$server"
+  server=
+}
+
+row 'draftproof verify TARGET --draft dflash:DRAFT --prompt "..."' 0 \
+  dp verify $target --draft dflash:$models/tale-dflash --prompt "$prompt" -n 16 --effort quick
+row 'draftproof generate TARGET --draft dflash:DRAFT --prompt "..."' 0 \
+  dp generate $target --draft dflash:$models/tale-dflash --prompt "$prompt" --stats
+row 'draftproof chat TARGET --draft dflash:DRAFT' 0 dp chat $target --draft dflash:$models/tale-dflash
+row 'draftproof serve TARGET --draft dflash:DRAFT' 0 served $target --draft dflash:$models/tale-dflash
+row 'draftproof serve MODEL --draft dflash:DRAFT' 0 served $target --draft dflash:$models/tale-dflash
+row 'draftproof serve TARGET --draft DRAFT --port 8080' 0 served $target --draft $models/tale-dflash
+row 'draftproof verify TARGET --endpoint http://127.0.0.1:8080' 0 served $target
+row 'draftproof verify --endpoint http://127.0.0.1:8080 TARGET' 0 served $target
+row 'draftproof inspect [CHECKPOINT] [--target TARGET]' 0 dp inspect $models/tale-dflash --target $target
+row 'draftproof zoo [--only ID]' 0 dp zoo --only "$(dp zoo --list | awk 'NR == 2 { print $1 }')"
+row 'draftproof signature' 0 dp signature
+row 'draftproof convert FOLDER out.gguf --type q8_0' 0 dp convert $target out.gguf --type q8_0
+row 'draftproof synth --shape qwen3-0.6b --type q8_0 out.gguf' 0 dp synth --shape qwen3-72m --type q8_0 out.gguf
+row 'draftproof grow fixtures/models/tale-target --shape qwen3-0.6b DIR' 0 dp grow $target --shape qwen3-72m grown
+row 'draftproof corpus TARGET FILE... --for suffix --out X' 0 dp corpus $target "$source/README.md" --for suffix --out x
+row 'draftproof bench batch|decode|prefill|prefix|...' 0 dp bench decode $target
+
+row 'draftproof fixture record TARGET x.h5 --reason WHY [--rows] [--draft ...] [--prompt ...] ...' 0 \
+  dp fixture record $target x.h5 --reason first --rows --draft suffix --prompt "$prompt" -n 8
+row 'draftproof fixture record|replay|diff|review ...' 0 dp fixture replay x.h5
+row 'draftproof fixture replay x.h5 ... [--kernels TABLE]' 0 dp fixture replay x.h5 --kernels scalar
+cp x.h5 y.h5
+row 'draftproof fixture diff x.h5 y.h5' 0 dp fixture diff x.h5 y.h5
+row 'draftproof fixture review [FOLDER ...] [--accept WHY]' 0 dp fixture review fixtures
+
+# Of docs/bench.md, with a smaller shape.
+row 'draftproof grow fixtures/models/tale-target --shape qwen3-0.6b tale' 0 dp grow $target --shape qwen3-72m tale
+row 'draftproof grow fixtures/models/tale-dflash --shape qwen3-0.6b tale-dflash' 0 \
+  dp grow $models/tale-dflash --shape qwen3-72m tale-dflash
+row 'draftproof grow fixtures/models/tale-small --shape qwen3-72m tale-small' 0 \
+  dp grow $models/tale-small --shape qwen3-72m tale-small
+row 'draftproof convert tale tale-q8_0.gguf --type q8_0' 0 dp convert tale tale-q8_0.gguf --type q8_0
+row 'draftproof convert tale-small tale-small-q8_0.gguf --type q8_0' 0 \
+  dp convert tale-small tale-small-q8_0.gguf --type q8_0
+row 'draftproof convert tale-dflash tale-dflash-q8_0.gguf --type q8_0 --tokenizer tale' 0 \
+  dp convert tale-dflash tale-dflash-q8_0.gguf --type q8_0 --tokenizer tale
+row 'draftproof convert tale-dflash tale-dflash-q8_0-ik.gguf --type q8_0 --tokenizer tale --for ik_llama.cpp' 0 \
+  dp convert tale-dflash tale-dflash-q8_0-ik.gguf --type q8_0 --tokenizer tale --for ik_llama.cpp
+
+row 'draftproof generate --trace run.jsonl ...' 0 \
+  dp generate --trace run.jsonl $target --draft dflash:$models/tale-dflash --prompt "$prompt"
+row 'draftproof verify --trace run.jsonl ...' 0 \
+  dp verify --trace a.jsonl $target --draft suffix --prompt "$prompt" -n 16 --effort quick
+cp a.jsonl b.jsonl
+row 'draftproof trace check run.jsonl --target MODEL' 0 dp trace check run.jsonl --target $target
+row 'draftproof trace check FILE [--target TARGET] | show | diff' 0 dp trace check run.jsonl --target $target
+row 'draftproof trace show run.jsonl --round 12' 0 dp trace show run.jsonl --round 2
+row 'draftproof trace diff a.jsonl b.jsonl' 0 dp trace diff a.jsonl b.jsonl
+
+# A trace that fails, and its reproducer.
+sed -E '0,/"emitted":\[[0-9]+/s//"emitted":[7/' run.jsonl | grep -v '"end"' >wrong.jsonl
+dp trace check wrong.jsonl --target $target --reproducer case >said 2>&1 || true
+row 'draftproof reproduce DIR' 1 dp reproduce case
+
+sort -u rows >known
+if ! diff shown known >different; then
+  sed -n 's/^< /no row for: /p; s/^> /no longer shown: /p' different
+  failures=$((failures + 1))
+fi
+[ "$failures" = 0 ]
