@@ -78,9 +78,10 @@ class Option {
   OptionText text_;
 };
 
-/// A command or a subcommand. Short options have one letter and are not joined: "-hf" is not "-h -f". Names of options are given as "--prompt-file,-f,--file FILE": the first long name is the
+/// A command or a subcommand. Names of options are given as "--prompt-file,-f,--file FILE": the first long name is the
 /// one that messages use, the word after the space is the placeholder of the value. A name without dashes makes the
-/// option an argument with a position. Variables must outlive the call of CommandLine::run.
+/// option an argument with a position. Short names have one letter and are not joined: "-hf" is not "-h -f". Variables
+/// must outlive the call of CommandLine::run.
 class Command {
  public:
   Command(CLI::App& parser, std::string path, std::string help);

@@ -11,8 +11,8 @@
 namespace draftproof::zoo {
 
 /// Of the tokens 0 to `vocabulary` - 1, those t may follow for which t plus the sum of the output is no multiple of
-/// three. An output of `length` tokens is complete. `stops`: the stop tokens of the request; one may follow an output of
-/// an odd sum, which ends with it, and nowhere else.
+/// three. An output of `length` tokens is complete. `stops`: the stop tokens of the request; one may follow an output
+/// of an odd sum, which ends with it, and nowhere else.
 std::shared_ptr<const Constraint> zoo_constraint(int vocabulary, int length, std::vector<Token> stops = {});
 
 }  // namespace draftproof::zoo
