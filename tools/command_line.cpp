@@ -383,8 +383,15 @@ Exit CommandLine::run(int argc, const char* const* argv) {
     throw Error(root_->path() + " needs a command, one of those above");
   }
   if (words[0] == "help") {
-    words.erase(words.begin());
-    words.emplace_back("--help");
+    const Command* command = root_.get();
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      const auto& below = command->subcommands_;
+      const auto found = std::ranges::find_if(below, [&](const auto& one) { return one->name() == words[i]; });
+      if (found == below.end()) throw Error(with_help_hint(*command, unknown_subcommand(*command, words[i])));
+      command = found->get();
+    }
+    fmt::print("{}", help_text(*command));
+    return Exit::pass;
   }
   refuse_joined(*root_, words);
   const auto chosen = [this] {

@@ -60,11 +60,15 @@ bool is_tuned(const Execution& execution, const Request& request) {
   return execution.draft_max == Execution::draft_max_auto && tuned_draft_max(request) > 0;
 }
 
+/// Throws Error when the checkpoint is a draft of another kind.
 const Checkpoint* files_of(const DraftStage& stage, ModelFiles& files) {
   const TakesPath takes_path = stage.kind->takes_path;
   const bool own = takes_path == TakesPath::required ||
                    (takes_path == TakesPath::optional_checkpoint && !stage.path.empty());
-  return own ? &files.draft(stage.path) : &files.target();
+  const Checkpoint& found = own ? files.draft(stage.path) : files.target();
+  if (stage.kind->recognizes == nullptr || stage.kind->recognizes(found.config())) return &found;
+  throw Error(found.path().string() + ": is not a draft of the kind " + stage.kind->name + "; name it as " +
+              kind_of_draft(found) + ":PATH");
 }
 
 /// What the features take that wait in a chain, or where a tuner leaves rounds out.
@@ -144,10 +148,7 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
   for (const DraftStage& stage : spec.stages) {
     if (stage.kind->recognizes == nullptr) continue;
     loaded.question.draft_needs_target = true;
-    const Checkpoint& files = *files_of(stage, files_);
-    if (stage.kind->recognizes(files.config())) continue;
-    throw Error(files.path().string() + ": is not a draft of the kind " + stage.kind->name + "; name it as " +
-                kind_of_draft(files) + ":PATH");
+    files_of(stage, files_);
   }
   if (draftproof::gate(loaded.question) == Gate::open) {
     loaded.need = draft_need(spec, files_, need_, load_options_);

@@ -95,7 +95,13 @@ bool MtpConfig::owns(const std::string& tensor) const {
   });
 }
 
-bool has_mtp_heads(const Checkpoint& files) { return !find_heads(files, describe(files.config())).empty(); }
+bool has_mtp_heads(const Checkpoint& files) {
+  const std::vector<MtpNames> heads = find_heads(files, describe(files.config()));
+  const auto is_there = [&](const MtpNames& head) {
+    return files.has(head.projection) && files.has(head.embedding_norm) && files.has(head.hidden_norm);
+  };
+  return !heads.empty() && std::ranges::all_of(heads, is_there);
+}
 
 MtpConfig read_mtp_config(const Checkpoint& files) {
   const Architecture& architecture = architecture_of(files.config());
