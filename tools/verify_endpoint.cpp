@@ -351,8 +351,8 @@ void EndpointProof::require_failure_alone(EndpointRequest request, const Receive
   const std::atomic<bool> stopped{false};
   request.cancel_after = 0;
   if (!ask(client_, request, limit(), stopped, retries_).error.empty()) return;
-  throw Error(fmt::format("the server has ended request {} with the error \"{}\", and has answered it when it was asked "
-                          "again, alone; see what its log says", request.number, answer.error));
+  throw Error(fmt::format("the server has ended request {} with the error \"{}\", and has answered it when it was "
+                          "asked again, alone; see what its log says", request.number, answer.error));
 }
 
 void EndpointProof::compare_all() {

@@ -35,7 +35,8 @@ ordered_json answer_of(bool chat) {
     choice["logprobs"] = {{"content", {{{"logprob", -0.5}, {"bytes", {97}}, {"top_logprobs", ordered_json::array()}}}}};
   } else {
     choice["text"] = "a";
-    choice["logprobs"] = {{"token_logprobs", {-0.5}}, {"tokens", {"a"}}, {"text_offset", {0}}, {"top_logprobs", {nullptr}}};
+    choice["logprobs"] = {
+        {"token_logprobs", {-0.5}}, {"tokens", {"a"}}, {"text_offset", {0}}, {"top_logprobs", {nullptr}}};
     choice["logprobs"]["top_logprobs"] = {{{"a", -0.5}}};
   }
   return {{"choices", {choice}}, {"usage", {{"prompt_tokens", 3}, {"completion_tokens", 1}}}};
