@@ -147,16 +147,21 @@ void require_stop_strings(const GenerateOptions& options, const Tokenizer* token
   }
 }
 
-/// What --grammar or --json-schema allow; nullptr without them.
-std::shared_ptr<const Constraint> constraint_of(const GenerateOptions& options, const Tokenizer* tokenizer,
-                                                const Checkpoint& files, const std::vector<Token>& stops) {
+/// What --grammar or --json-schema allow, in GBNF; empty without them.
+std::string grammar_of(const GenerateOptions& options) {
+  if (!options.grammar_file.empty()) return read_text_file(options.grammar_file);
+  return options.schema_file.empty() ? "" : gbnf_of_schema(Json::read(options.schema_file));
+}
+
+/// The same for the tokens of the model; nullptr without them.
+std::shared_ptr<const Constraint> constraint_of(const GenerateOptions& options, const std::string& gbnf,
+                                                const Tokenizer* tokenizer, const Checkpoint& files,
+                                                const std::vector<Token>& stops) {
   const std::string& file = options.grammar_file.empty() ? options.schema_file : options.grammar_file;
   if (file.empty()) return nullptr;
   if (tokenizer == nullptr) {
     throw Error("a grammar needs the text of tokens, and " + options.common.target + " has no tokenizer; leave it out");
   }
-  if (!options.trace.trace.empty()) throw Error("a trace cannot hold a grammar; leave out --trace or the grammar");
-  const std::string gbnf = options.grammar_file.empty() ? gbnf_of_schema(Json::read(file)) : read_text_file(file);
   return std::make_shared<GrammarConstraint>(
       std::make_shared<const Grammar>(Grammar::from_gbnf(gbnf, file)),
       std::make_shared<const TokenTrie>(*tokenizer, describe(files.config()).vocabulary), stops);
@@ -197,7 +202,8 @@ Exit generate(const GenerateOptions& options) {
     require_stop_strings(options, tokenizer.get());
     stop = std::make_unique<StopAtStrings>(*tokenizer, stops);
   }
-  request.constraint = constraint_of(options, tokenizer.get(), files.target(), request.stops);
+  const std::string grammar = grammar_of(options);
+  request.constraint = constraint_of(options, grammar, tokenizer.get(), files.target(), request.stops);
   const Rule& rule = rule_by_name(common.rule);
   std::vector<std::string> used = {common.target, common.prompt_file, options.grammar_file, options.schema_file};
   std::optional<SavedPrefixes> saved;
@@ -231,7 +237,7 @@ Exit generate(const GenerateOptions& options) {
   spectrace::Writer* writer = nullptr;
   if (traced.asked()) {
     writer = &traced.begin(common.target, engine.target().vocabulary(), rule, common.seed);
-    writer->begin({options.draft, engine.kernels().name, engine.numerics(), options.stops});
+    writer->begin({options.draft, engine.kernels().name, engine.numerics(), options.stops, grammar});
   }
   const auto on_round = [&](const Trace& so_far) {
     if (writer != nullptr) writer->add_round(so_far);

@@ -338,6 +338,9 @@ CutTrace cut_trace(const std::string& file, std::int64_t sequence, std::int64_t 
   CutTrace cut{.sequence = first + opening.dump() + "\n" + lines, .round = {}};
   if (!last.is_object() || last["type"] != "round") return cut;
   for (const Token token : before) opening["prompt"].push_back(token);
+  if (opening.contains("grammar")) {
+    opening["constrained_prompt"] = opening.value("constrained_prompt", std::size_t{0}) + before.size();
+  }
   if (opening.contains("max_new_tokens")) {
     opening["max_new_tokens"] =
         opening["max_new_tokens"].get<std::int64_t>() - static_cast<std::int64_t>(before.size());

@@ -14,6 +14,7 @@
 #include "ref/base/presence.h"
 #include "ref/decoding/engine.h"
 #include "ref/formats/printable.h"
+#include "ref/grammar/grammar_constraint.h"
 #include "tools/commands.h"
 #include "tools/progress.h"
 #include "tools/report_files.h"
@@ -47,6 +48,15 @@ class Targets {
 
   int vocabulary() const { return engine_->target().vocabulary(); }
 
+  std::shared_ptr<const Constraint> constraint_of(const std::string& gbnf, const std::vector<Token>& stops) {
+    if (!trie_) {
+      if (!Tokenizer::is_in(files_.target())) throw Error("the target has no tokenizer");
+      trie_ = std::make_shared<const TokenTrie>(Tokenizer::load(files_.target()), vocabulary());
+    }
+    return std::make_shared<GrammarConstraint>(
+        std::make_shared<const Grammar>(Grammar::from_gbnf(gbnf, "the grammar of the trace")), trie_, stops);
+  }
+
   std::shared_ptr<Model> computing_in(const std::string& numerics) {
     for (const LoadOptions& load_options : load_options_) {
       if (numerics_of(load_options) != numerics) continue;
@@ -67,6 +77,7 @@ class Targets {
   ModelFiles files_;
   std::vector<LoadOptions> load_options_;
   std::shared_ptr<Engine> engine_;
+  std::shared_ptr<const TokenTrie> trie_;  // null before the first grammar
   std::map<std::string, std::weak_ptr<Engine>> kept_;  // by numerics, while sequences use them
 };
 
@@ -83,6 +94,9 @@ spectrace::Report replayed(const TraceQuestion& question) {
     targets = std::make_unique<Targets>(question, progress.observer());
     target = {targets->vocabulary(), [&](const std::string& numerics) { return targets->computing_in(numerics); },
               0, 0, [&] { return targets->computing_anyhow(); },
+              [&](const std::string& gbnf, const std::vector<Token>& stops) {
+                return targets->constraint_of(gbnf, stops);
+              },
               [&] { return weights_digest(question.target); }};
   }
   target.slack = question.slack;

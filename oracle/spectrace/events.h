@@ -63,6 +63,9 @@ struct Opening {
   DeclaredRule rule;
   std::vector<Token> prompt;
   Sampling sampling;
+  std::string grammar;                    // that the output follows, in GBNF; empty: none
+  std::int64_t constrained_prompt = 0;    // of the last tokens of the prompt: part of that output
+  std::vector<std::string> adjustments;   // names of what else changes logits or forbids tokens
   /// Names of the samplers in the order in which the engine applied them; empty when the trace does not state it.
   std::optional<std::vector<std::string>> sampler_order;
   std::optional<std::vector<Token>> stop_tokens;
@@ -77,6 +80,11 @@ struct Opening {
   std::string kernels;
   std::string numerics;
   bool logprobs_after_sampling = false;   // of the distribution that tokens are drawn from, else of the raw logits
+
+  /// Whether tokens are drawn by other logits than the model's own, apart from temperature and cuts.
+  bool changes_logits() const noexcept {
+    return sampling.penalizes() || !sampling.logit_bias.empty() || !grammar.empty() || !adjustments.empty();
+  }
 };
 
 /// A weight or a random number as the trace states it: an integer where the header has a total, else a real.
@@ -156,7 +164,8 @@ struct Step {
   std::optional<std::vector<std::int64_t>> draft_unread;
   std::optional<std::int64_t> draft_anchor;
   std::optional<std::vector<int>> draft_asked;  // of each stage, up to the one that proposed; 0: it was not
-  int draft_cut = 0;                            // draft tokens behind a stop token, which were not verified
+  int draft_cut = 0;                            // draft tokens that were not verified: behind the end, or forbidden
+  int draft_forced = 0;                         // of the last draft tokens: a grammar's, which no draft proposed
 
   std::optional<RngPositions> rng_positions;
   std::vector<TopTwo> top_logits;          // of row 0, 1, ...

@@ -18,7 +18,8 @@ const Names opening_names = {
     "kernels",        "numerics",         "temperature",       "top_k",
     "top_p",          "min_p",            "repeat_penalty",    "presence_penalty",
     "repeat_last_n",  "sampler_order",    "frequency_penalty", "logprobs_of",
-    "draft_costs"};
+    "draft_costs",    "logit_bias",       "grammar",           "json_schema",
+    "adjustments",    "constrained_prompt"};
 
 DeclaredRule rule_of(const Json& value) {
   const std::string& name = value.string();
@@ -92,6 +93,41 @@ Sampling sampling_of(const Json& line) {
   real("frequency_penalty", sampling.frequency_penalty);
   integer("repeat_last_n", sampling.repeat_last_n);
   return sampling;
+}
+
+/// Reads {"id": bias, ...}, as OpenAI's API has it. A bias is an integer or a real.
+std::vector<LogitBias> logit_bias_of(const Header& header, const Json& value) {
+  std::vector<LogitBias> biases;
+  for (const std::string& name : value.fields()) {
+    const Json bias = value.at(name);
+    Token token = -1;
+    const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), token);
+    if (failure != std::errc() || end != name.data() + name.size() || token < 0 || token >= header.vocabulary) {
+      bias.fail("is not the bias of a token of the vocabulary");
+    }
+    constexpr double most = std::numeric_limits<float>::max();
+    biases.push_back({token, bias.is_integer() ? static_cast<float>(bias.integer(-exact_max, exact_max))
+                                               : static_cast<float>(real_in(bias, -most, most))});
+  }
+  return biases;
+}
+
+/// Reads what the output may be, and what else changes the logits.
+void read_adjustments(const Header& header, const Json& line, Opening& opening) {
+  if (const auto biases = line.find("logit_bias")) opening.sampling.logit_bias = logit_bias_of(header, *biases);
+  if (const auto grammar = line.find("grammar")) {
+    opening.grammar = grammar->string();
+    if (opening.grammar.empty()) grammar->fail("is empty; leave it out where there is no grammar");
+  }
+  if (const auto prompt = line.find("constrained_prompt")) {
+    if (opening.grammar.empty()) prompt->fail("needs the field grammar");
+    opening.constrained_prompt = prompt->integer(0, static_cast<std::int64_t>(opening.prompt.size()));
+  }
+  if (const auto names = line.find("adjustments")) {
+    opening.adjustments = list_of(*names, [](const Json& name) { return name.string(); });
+  }
+  // Engines differ in the texts that they allow for one schema.
+  if (line.find("json_schema") && opening.grammar.empty()) opening.adjustments.emplace_back("json_schema");
 }
 
 Verification verification_of(const Json& value) {
@@ -203,6 +239,7 @@ Opening read_opening(const Header& header, const Json& line) {
   if (const auto kernels = line.find("kernels")) opening.kernels = kernels->string();
   if (const auto numerics = line.find("numerics")) opening.numerics = numerics->string();
   opening.sampling = sampling_of(line);
+  read_adjustments(header, line, opening);
   return opening;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/spectrace/line_reader.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <string_view>
@@ -47,8 +49,7 @@ double real_of(const Json& value) {
 double real_in(const Json& value, double least, double most) {
   const double real = real_of(value);
   if (!(real >= least && real <= most)) {
-    value.fail("must lie in [" + std::to_string(least) + ", " + std::to_string(most) + "], but is " +
-               std::to_string(real));
+    value.fail(fmt::format("must lie in [{}, {}], but is {}", least, most, real));
   }
   return real;
 }

@@ -2,9 +2,12 @@
 #include "oracle/spectrace/nearby_distribution.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <string_view>
 
 #include "kernels/math64.h"
 #include "oracle/sequential/rounded_distribution.h"
@@ -12,9 +15,17 @@
 namespace draftproof::spectrace {
 namespace {
 
-/// Applies the penalties of ref/acceptance/sampling.h, in doubles.
-std::vector<double> penalized(std::span<const float> logits, const Sampling& s, std::span<const Token> text) {
+/// Samplers of llama.cpp and others that a trace has no field for.
+constexpr std::array<std::string_view, 12> other_samplers = {
+    "dry",   "top_n_sigma", "typ_p",      "typical_p",  "xtc",     "mirostat",
+    "tfs_z", "top_a",       "adaptive_p", "logit_bias", "grammar", "infill"};
+
+/// Applies the biases and the penalties of ref/acceptance/sampling.h, in doubles.
+std::vector<double> adjusted(std::span<const float> logits, const Sampling& s, std::span<const Token> text) {
   std::vector<double> z(logits.begin(), logits.end());
+  for (const LogitBias& one : s.logit_bias) {
+    if (static_cast<std::size_t>(one.token) < z.size()) z[one.token] += one.bias;
+  }
   if (!s.penalizes()) return z;
   const auto all = static_cast<std::ptrdiff_t>(text.size());
   const std::ptrdiff_t seen = s.repeat_last_n < 0 ? all : std::min<std::ptrdiff_t>(all, s.repeat_last_n);
@@ -100,10 +111,11 @@ void cut_min_p(const Ranked& r, double min_p, double slack, Kept& kept) {
   kept.possible = std::min(kept.possible, r.at_least(min_p * (r.u[0] - slack) - slack));
 }
 
-/// Returns the tokens in descending order of z, equal ones ascending.
-std::vector<Token> ranked_tokens(const std::vector<double>& z) {
+/// Returns the allowed tokens in descending order of z, equal ones ascending.
+std::vector<Token> ranked_tokens(const std::vector<double>& z, const TokenSet* allowed) {
   std::vector<Token> rank(z.size());
   std::iota(rank.begin(), rank.end(), Token{0});
+  if (allowed != nullptr) std::erase_if(rank, [&](Token token) { return !allowed->has(token); });
   std::sort(rank.begin(), rank.end(), [&](Token a, Token b) {
     const double of_a = z[a], of_b = z[b];
     return of_a != of_b ? of_a > of_b : a < b;
@@ -111,24 +123,31 @@ std::vector<Token> ranked_tokens(const std::vector<double>& z) {
   return rank;
 }
 
+/// How far two distributions are apart at most, where a mask leaves the ranked tokens of distributions that are `slack`
+/// apart, as those of two cuts that keep the same tokens (nearby_distribution.h).
+double masked(double slack, const std::vector<double>& z, const std::vector<Token>& rank, double temperature) {
+  const double best = *std::max_element(z.begin(), z.end());
+  double left = 1;
+  for (const double at : {1.0, temperature}) {  // a cut may come before the temperature
+    double all = 0, kept = 0;
+    for (const double logit : z) all += exp64((logit - best) / at);
+    for (const Token token : rank) kept += exp64((z[token] - best) / at);
+    left = std::min(left, kept / all);
+  }
+  return 2 * slack < left ? 2 * slack / left : 1;
+}
+
 /// Applies the cuts in `order`. Returns nothing where a sampler is unknown or its effect at its place is.
 std::optional<Kept> cut(const std::vector<double>& z, const std::vector<Token>& rank, const Sampling& sampling,
                         const std::vector<std::string>& order, double slack) {
-  std::vector<std::string> samplers = order;
-  for (const std::string& name : our_order()) {
-    if (std::find(samplers.begin(), samplers.end(), name) == samplers.end()) samplers.push_back(name);
-  }
-  const auto size = z.size();
-  const auto k = static_cast<std::size_t>(std::max(sampling.top_k, 0));
-  const bool by_k = k > 0 && k < size;
-  const bool by_p = sampling.top_p > 0 && sampling.top_p < 1;
-  const bool by_min_p = sampling.min_p > 0 && sampling.min_p <= 1;
+  if (unknown_sampler(order)) return std::nullopt;
+  const auto size = rank.size();
   Kept kept{size, size, size, false};
   double temperature = 1;
   std::optional<Ranked> seen;  // by the next cut
-  for (const std::string& name : samplers) {
+  for (const std::string& name : samplers_in_effect(order, sampling)) {
     if (name == "penalties") {
-      if (kept.any_cut && sampling.penalizes()) return std::nullopt;
+      if (kept.any_cut) return std::nullopt;
       continue;
     }
     if (name == "temperature") {
@@ -136,13 +155,12 @@ std::optional<Kept> cut(const std::vector<double>& z, const std::vector<Token>& 
       seen.reset();
       continue;
     }
-    const bool top_k = name == "top_k", top_p = name == "top_p", min_p = name == "min_p";
-    if (!top_k && !top_p && !min_p) return std::nullopt;
-    if (!(top_k ? by_k : top_p ? by_p : by_min_p)) continue;
+    const auto k = static_cast<std::size_t>(sampling.top_k);
+    if (name == "top_k" && k >= size) continue;
     if (!seen) seen.emplace(z, rank, temperature);
-    if (top_k) cut_top_k(*seen, k, slack, kept);
-    if (top_p) cut_top_p(*seen, sampling.top_p, slack, kept);
-    if (min_p) cut_min_p(*seen, sampling.min_p, slack, kept);
+    if (name == "top_k") cut_top_k(*seen, k, slack, kept);
+    if (name == "top_p") cut_top_p(*seen, sampling.top_p, slack, kept);
+    if (name == "min_p") cut_min_p(*seen, sampling.min_p, slack, kept);
     kept.sure = std::min(kept.sure, kept.own);
     kept.possible = std::max(kept.possible, kept.own);
     kept.any_cut = true;
@@ -157,15 +175,47 @@ const std::vector<std::string>& our_order() {
   return order;
 }
 
+std::optional<std::string> unknown_sampler(const std::vector<std::string>& order) {
+  const auto known = [](const std::string& name) {
+    return std::ranges::find(our_order(), name) != our_order().end() ||
+           std::ranges::find(other_samplers, name) != other_samplers.end();
+  };
+  const auto found = std::ranges::find_if_not(order, known);
+  return found == order.end() ? std::nullopt : std::optional(*found);
+}
+
+std::vector<std::string> samplers_in_effect(const std::vector<std::string>& order, const Sampling& sampling) {
+  const bool cuts_by_p = sampling.top_p > 0 && sampling.top_p < 1;
+  const bool cuts_by_min_p = sampling.min_p > 0 && sampling.min_p <= 1;
+  const bool cuts = sampling.top_k > 0 || cuts_by_p || cuts_by_min_p;
+  const auto in_effect = [&](const std::string& name) {
+    return name == "penalties"     ? sampling.penalizes()
+           : name == "temperature" ? cuts && sampling.temperature != 1  // else its place does not matter
+           : name == "top_k"       ? sampling.top_k > 0
+           : name == "top_p"       ? cuts_by_p
+           : name == "min_p"       ? cuts_by_min_p
+                                   : false;
+  };
+  std::vector<std::string> names;
+  for (const std::vector<std::string>* const list : {&order, &our_order()}) {
+    for (const std::string& name : *list) {
+      if (in_effect(name) && std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
 bool NearbyDistribution::allows(Token token) const {
   return std::binary_search(possible.begin(), possible.end(), token);
 }
 
 std::optional<NearbyDistribution> nearby_distribution(std::span<const float> logits, const Sampling& sampling,
                                                       const std::vector<std::string>& order,
-                                                      std::span<const Token> text, double slack) {
-  const std::vector<double> z = penalized(logits, sampling, text);
-  const std::vector<Token> rank = ranked_tokens(z);
+                                                      std::span<const Token> text, double slack,
+                                                      const TokenSet* allowed) {
+  const std::vector<double> z = adjusted(logits, sampling, text);
+  const std::vector<Token> rank = ranked_tokens(z, allowed);
+  if (allowed != nullptr) slack = masked(slack, z, rank, sampling.temperature);
   const auto kept = cut(z, rank, sampling, order, slack);
   if (!kept) return std::nullopt;
   const Ranked distribution(z, rank, sampling.temperature);
@@ -189,8 +239,12 @@ std::optional<NearbyDistribution> nearby_distribution(std::span<const float> log
   return near;
 }
 
-BestToken::BestToken(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text)
-    : logits_(penalized(logits, sampling, text)) {
+BestToken::BestToken(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text,
+                     const TokenSet* allowed)
+    : logits_(adjusted(logits, sampling, text)) {
+  for (std::size_t token = 0; allowed != nullptr && token < logits_.size(); ++token) {
+    if (!allowed->has(static_cast<Token>(token))) logits_[token] = -std::numeric_limits<double>::infinity();
+  }
   best_ = static_cast<Token>(std::max_element(logits_.begin(), logits_.end()) - logits_.begin());
   const double best = logits_[best_];
   for (const double logit : logits_) sum_ += exp64(logit - best);
@@ -200,6 +254,8 @@ double BestToken::gap(Token other) const {
   return logits_[best_] - logits_[other];
 }
 
-double BestToken::apart(Token other) const { return (1 - exp64(-gap(other))) / sum_; }
+double BestToken::apart(Token other) const {
+  return std::isinf(gap(other)) ? 1 : (1 - exp64(-gap(other))) / sum_;
+}
 
 }  // namespace draftproof::spectrace

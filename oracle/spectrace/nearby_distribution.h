@@ -16,6 +16,7 @@
 
 #include "ref/acceptance/distribution.h"
 #include "ref/acceptance/sampling.h"
+#include "ref/acceptance/token_set.h"
 
 namespace draftproof::spectrace {
 
@@ -27,22 +28,32 @@ struct NearbyDistribution {
 };
 
 /// Returns the distribution for these logits, or nothing where `order` has an unknown name, or a name at a place where
-/// its effect is not known. `order`: names of samplers, the first applied first: penalties (which must be first where
-/// they are on), temperature, top_k, top_p, min_p. Samplers that are missing are applied in our order after those
-/// listed. The temperature must be above 0.
+/// its effect is not known. `order`: names of samplers, the first applied first (samplers_in_effect); penalties must be
+/// first where they are on. The temperature must be above 0. `allowed`: the tokens that a grammar allows, a cut before
+/// all others; nullptr: all.
 std::optional<NearbyDistribution> nearby_distribution(std::span<const float> logits, const Sampling& sampling,
                                                       const std::vector<std::string>& order,
-                                                      std::span<const Token> text, double slack);
+                                                      std::span<const Token> text, double slack,
+                                                      const TokenSet* allowed = nullptr);
 
 /// Returns our order of samplers: docs/architecture.md.
 const std::vector<std::string>& our_order();
 
-/// The best token of the logits after penalties, and how far another token lies below it.
+/// Returns the first name that is no sampler known here; nothing where all are.
+std::optional<std::string> unknown_sampler(const std::vector<std::string>& order);
+
+/// Returns the names of `order` that change anything, with those that it lacks after them, in our order. Samplers of
+/// other engines that a trace has no field for are off.
+std::vector<std::string> samplers_in_effect(const std::vector<std::string>& order, const Sampling& sampling);
+
+/// The best token of the logits after biases and penalties, of those that are `allowed` (nullptr: all), and how far
+/// another token lies below it.
 class BestToken {
  public:
-  BestToken(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text);
+  BestToken(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text,
+            const TokenSet* allowed = nullptr);
   Token token() const noexcept { return best_; }
-  double gap(Token other) const;    // of logits
+  double gap(Token other) const;    // of logits; infinite for one that is not allowed
   double apart(Token other) const;  // of probabilities at temperature 1
 
  private:

@@ -38,6 +38,18 @@ void PlainReader::read(std::span<const Token> text) {
   read_to(text.size());
 }
 
+/// A text that cannot go on masks nothing: that it went on is a finding of its own.
+void PlainReader::mask(std::span<const Token> text) {
+  allowed_.reset();
+  const auto output = text.subspan(constrained_from_);
+  if (!constraint_ || !constraint_->possible(output)) return;
+  TokenSet allowed = constraint_->allowed(output);
+  if (constraint_->complete(output)) {
+    for (const Token stop : stops_) allowed.add(stop);
+  }
+  if (!allowed.empty()) allowed_ = std::move(allowed);
+}
+
 const PlainRow& PlainReader::after(std::span<const Token> text) {
   const auto context = static_cast<std::size_t>(target_.context());
   const auto dropped = static_cast<std::size_t>(dropped_);
@@ -50,7 +62,8 @@ const PlainRow& PlainReader::after(std::span<const Token> text) {
     growing_.emplace(target_, static_cast<int>(capacity_));
   }
   read(text);
-  row_ = row_of(logits_, sampling_, text);
+  mask(text);
+  row_ = row_of(logits_, sampling_, text, allowed());
   return row_;
 }
 

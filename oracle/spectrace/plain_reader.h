@@ -3,19 +3,26 @@
 // when the text does not continue the last one. Shifts the context where it was told to.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oracle/plain/plain.h"
+#include "ref/acceptance/constraint.h"
 
 namespace draftproof::spectrace {
 
 class PlainReader {
  public:
-  /// `target` outlives the reader.
-  PlainReader(Model& target, const Sampling& sampling) : target_(target), sampling_(sampling) {}
+  /// `target` outlives the reader. `constraint`: of the tokens from `constrained_from` on; nullptr: none. Where it lets
+  /// nothing follow, the `stops` may.
+  PlainReader(Model& target, const Sampling& sampling, std::unique_ptr<ConstraintReader> constraint = nullptr,
+              std::size_t constrained_from = 0, std::vector<Token> stops = {})
+      : target_(target), sampling_(sampling), constraint_(std::move(constraint)), constrained_from_(constrained_from),
+        stops_(std::move(stops)) {}
 
   /// Returns the row after `text`, which has at least one token and, without what was dropped, at most the target's
   /// context; valid until the next call. A text that does not continue the last one is read from its start.
@@ -27,8 +34,13 @@ class PlainReader {
   std::string shift(int tokens_read, int keep, int discard);
   /// Returns how many positions were dropped in all.
   int dropped() const noexcept { return dropped_; }
-  /// Returns the logits of the row read last.
+  /// Returns the logits of the row read last, and what masks them; nullptr: nothing does.
   std::span<const float> logits() const noexcept { return logits_; }
+  const TokenSet* allowed() const noexcept { return allowed_ ? &*allowed_ : nullptr; }
+  /// Returns whether nothing may follow this text by the constraint.
+  bool complete(std::span<const Token> text) {
+    return constraint_ && constraint_->complete(text.subspan(constrained_from_));
+  }
 
   /// Returns how many positions the KV cache has room for.
   std::size_t capacity() const noexcept { return capacity_; }
@@ -42,9 +54,13 @@ class PlainReader {
     int discard;
   };
   void read(std::span<const Token> text);
+  void mask(std::span<const Token> text);
 
   Model& target_;
   Sampling sampling_;
+  std::unique_ptr<ConstraintReader> constraint_;
+  std::size_t constrained_from_;
+  std::vector<Token> stops_;
   std::vector<Drop> drops_;
   int dropped_ = 0;
   std::size_t next_drop_ = 0;  // of the text that is being read
@@ -52,6 +68,7 @@ class PlainReader {
   std::size_t capacity_ = 0;
   std::vector<Token> read_;
   std::vector<float> logits_;
+  std::optional<TokenSet> allowed_;
   PlainRow row_;  // after read_
 };
 

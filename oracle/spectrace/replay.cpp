@@ -141,6 +141,7 @@ void Replayer::open(const Opening& opening) {
     report_.unproved.insert("the rule '" + printable(opening.rule.lossy_name) +
                             "' is declared lossy: it does not promise the target's distribution");
   }
+  name_adjustments(opening);
   if (target_.vocabulary > 0) hold_to_target(sequence);
   if (opening.draft_costs) {
     if (opening.max_new_tokens && opening.max_draft_tokens) sequence.tuner.emplace(*opening.draft_costs);
@@ -162,6 +163,7 @@ void Replayer::check_round(const Step& step) {
   expect(
       !sequence.stopped(), "termination",
       [&] { return "the text ended with a stop token"; }, [] { return std::string("another round"); });
+  if (!step.emitted.empty()) expect_open(sequence, {}, step.emitted.front());
   expect_held(sequence, step);
   expect_asked(sequence, step);
   drawn_ = {};
@@ -181,6 +183,7 @@ void Replayer::check_round(const Step& step) {
         !sequence.stops_at(step.emitted[i]), "termination",
         [&] { return "the text ends with stop token " + number(step.emitted[i]); },
         [&] { return "emitted " + listed(step.emitted); });
+    expect_open(sequence, std::span(step.emitted).first(i + 1), step.emitted[i + 1]);
   }
   const bool stated = !step.p_rows.empty() || !step.p_reals.empty();
   if (sequence.plain && sequence.foreign) basis_ = stated ? Basis::rows : Basis::target;
@@ -192,6 +195,14 @@ void Replayer::check_round(const Step& step) {
         sequence.emitted() <= *budget, "budget", [&] { return "at most " + number(*budget) + " tokens"; },
         [&] { return number(sequence.emitted()) + " tokens"; });
   }
+}
+
+void Replayer::expect_open(const Sequence& sequence, std::span<const Token> more, Token next) {
+  if (!sequence.plain || sequence.opening.grammar.empty()) return;
+  expect(
+      !sequence.complete(more) || sequence.stops_at(next), "termination",
+      [] { return std::string("the text ends where the grammar lets nothing follow"); },
+      [] { return std::string("more tokens"); });
 }
 
 void Replayer::shift_context(const Shift& shift) {
@@ -291,7 +302,8 @@ void Replayer::end(const Ending& ending) {
 void Replayer::expect_ended(Sequence& sequence, const Ending& ending) {
   const auto& opening = sequence.opening;
   const bool full = opening.max_new_tokens && sequence.emitted() >= *opening.max_new_tokens;
-  const bool unseen = !opening.stop_tokens || opening.stop_strings || !opening.stop_token_emitted;
+  const bool unread_grammar = !opening.grammar.empty() && !sequence.plain;
+  const bool unseen = !opening.stop_tokens || opening.stop_strings || !opening.stop_token_emitted || unread_grammar;
   const bool cancelled = ending.reason == Finish::cancelled;
   const auto ended_by = [&](bool right, const std::string& why) {
     expect(
@@ -302,10 +314,13 @@ void Replayer::expect_ended(Sequence& sequence, const Ending& ending) {
     unproved = "for reasons of the engine's own ('other:" + printable(ending.other) + "')";
   } else if (sequence.stopped()) {
     ended_by(ending.reason == Finish::stop, "the text ends with a stop token");
+  } else if (sequence.complete()) {
+    ended_by(ending.reason == Finish::stop, "the text ends where the grammar lets nothing follow");
   } else if (ending.reason == Finish::stop && unseen) {
     unproved = !opening.stop_tokens ? "by stop tokens that the trace does not list (field stop_tokens)"
                : !opening.stop_token_emitted
                    ? "by stop tokens that are not part of the text (field stop_token_emitted)"
+               : unread_grammar ? "by a grammar, which only a target can read (--target)"
                    : "by a string, which tokens do not show (field stop_strings)";
   } else if (full) {
     ended_by(ending.reason == Finish::length || cancelled,

@@ -19,6 +19,7 @@
 #include "oracle/report/report.h"
 #include "oracle/spectrace/events.h"
 #include "oracle/spectrace/evidence.h"
+#include "ref/acceptance/constraint.h"
 #include "ref/models/model.h"
 
 namespace draftproof::spectrace {
@@ -120,6 +121,9 @@ struct Target {
   /// within 2 slack of it in probability at temperature 1.
   double tie = 0;
   std::function<std::shared_ptr<Model>()> computing_anyhow = {};
+  /// Compiles a grammar for the target's tokens. Throws Error where it cannot.
+  std::function<std::shared_ptr<const Constraint>(const std::string& gbnf, const std::vector<Token>& stops)>
+      constraint = {};
   /// Returns "sha256:..." of the target's files; called where a trace names its weights so. Empty: not known.
   std::function<std::string()> weights = {};
 };

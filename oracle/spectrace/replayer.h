@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,13 @@ struct Sequence {
   std::int64_t left() const {  // tokens that may be emitted
     return opening.max_new_tokens ? std::max<std::int64_t>(*opening.max_new_tokens - emitted(), 0)
                                   : std::numeric_limits<std::int64_t>::max();
+  }
+  /// Whether nothing may follow the text, with these tokens behind it, by a grammar that is known here.
+  bool complete(std::span<const Token> more = {}) const {
+    if (!plain || opening.grammar.empty()) return false;
+    std::vector<Token> whole = text;
+    whole.insert(whole.end(), more.begin(), more.end());
+    return plain->complete(whole);
   }
   AcceptanceRule rule() const { return opening.rule.kind; }
   bool greedy() const { return rule() == AcceptanceRule::greedy || opening.sampling.greedy(); }
@@ -153,6 +161,9 @@ class Replayer {
 
   void open(const Opening& opening);
   void check_round(const Step& step);
+  /// Checks that `next` may follow the text with these tokens behind it: where a grammar lets nothing follow, some
+  /// engines end the text, and others emit a stop token.
+  void expect_open(const Sequence& sequence, std::span<const Token> more, Token next);
   /// Lets rows of the target be those of a shifted context; without a target that can do so, they are not known.
   void shift_context(const Shift& shift);
 
@@ -307,7 +318,12 @@ class Replayer {
 
   /// The first foreign numerics, so that the report has one message however many there are.
   const std::string& foreign(const std::string& numerics);
-  static bool is_our_order(const std::vector<std::string>& order);
+  static bool is_our_order(const Opening& opening);
+
+  /// Names what changes the logits and is not known here.
+  void name_adjustments(const Opening& opening);
+  /// Returns the reader of the grammar of a sequence; nullptr without one. Throws Error where it cannot be compiled.
+  std::unique_ptr<ConstraintReader> constraint_of(const Opening& opening) const;
 
   /// Returns the target's row after the text. All sequences' KV caches together have no more positions than the longest
   /// text of one could take; the caches read longest ago are released.

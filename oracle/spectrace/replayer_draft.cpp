@@ -39,7 +39,7 @@ void Replayer::expect_asked(Sequence& sequence, const Step& step) {
   if (!sequence.tuner && !step.draft_asked) return;
   static const std::vector<int> nobody;
   const std::vector<int>& asked = step.draft_asked ? *step.draft_asked : nobody;
-  const std::int64_t drafted = static_cast<std::int64_t>(step.draft_tokens.size()) + step.draft_cut;
+  const std::int64_t drafted = static_cast<std::int64_t>(step.draft_tokens.size()) + step.draft_cut - step.draft_forced;
   const std::int64_t most = asked.empty() ? 0 : asked.back();
   const bool enough = expect_asked_as(
       sequence, drafted <= most, [&] { return "at most " + number(most) + " draft tokens, as many as were asked for"; },

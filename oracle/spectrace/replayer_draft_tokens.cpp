@@ -82,11 +82,10 @@ void Replayer::name_unread_fields(const Sequence& sequence, const Step& step) {
     unread("q_digests", "there is no row to compare it with (field q_rows)");
   }
   const bool rows = !step.p_rows.empty() || !step.p_reals.empty();
-  if (!step.top_logits.empty() && rule_ != AcceptanceRule::greedy) {
-    if (!rows) unread("top_logits", "there is no row to compare it with (field p_rows)");
-    if (rows && sequence.opening.sampling.penalizes()) {
-      unread("top_logits", "penalties may change the order of tokens");
-    }
+  if (!step.top_logits.empty() && sequence.opening.changes_logits()) {
+    unread("top_logits", "penalties, biases, a grammar or other adjustments may change the order of tokens");
+  } else if (!step.top_logits.empty() && rule_ != AcceptanceRule::greedy && !rows) {
+    unread("top_logits", "there is no row to compare it with (field p_rows)");
   }
   const bool one_by_one = rule_ == AcceptanceRule::matching || rule_ == AcceptanceRule::rejection;
   const char* const other_rule = "under this rule it is not known what it decides";
@@ -115,7 +114,7 @@ void Replayer::expect_emitted(Sequence& sequence, const Step& step) {
   else if (!cut) tokens.push_back(step.emitted.back());
   if (cut) {
     const std::size_t count = step.emitted.size();
-    const bool stopped = count > 0 && sequence.stops_at(step.emitted.back());
+    const bool stopped = count > 0 && (sequence.stops_at(step.emitted.back()) || sequence.complete(step.emitted));
     const bool full = static_cast<std::int64_t>(count) >= sequence.left();
     sequence.stop_hidden = !stopped && !full && sequence.opening.hides_stop_tokens() && count < tokens.size() &&
                            sequence.stops_at(tokens[count]);

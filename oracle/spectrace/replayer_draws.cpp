@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Single draws: whether a stated random number is that of its key, and whether it selects the stated token.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <utility>
 
@@ -110,7 +112,7 @@ void Replayer::expect_real_draw(const char* check, const RealWeights& row, const
   const CoinPlace place = row.place_of(*coin, token);
   if (stream) evidence_.within_rounding(*stream, row.blurred(header_.unit), place == CoinPlace::within_rounding);
   expect(
-      place != CoinPlace::elsewhere, check, [&] { return "coin " + std::to_string(*coin) + " selects another token"; },
+      place != CoinPlace::elsewhere, check, [&] { return fmt::format("coin {} selects another token", *coin); },
       [&] { return "token " + number(token); });
 }
 
@@ -140,8 +142,8 @@ void Replayer::expect_keys(const RngPositions& stated) {
 void Replayer::expect_stated(const char* check, Token token, double of_row, double stated) {
   expect(
       std::fabs(of_row - stated) <= 4 * header_.unit * std::max(of_row, stated), check,
-      [&] { return "token " + number(token) + " has in the row " + std::to_string(of_row); },
-      [&] { return std::to_string(stated); });
+      [&] { return fmt::format("token {} has in the row {}", token, of_row); },
+      [&] { return fmt::format("{}", stated); });
 }
 
 std::optional<std::uint64_t> Replayer::integer(const std::optional<StatedNumber>& coin) {

@@ -15,7 +15,7 @@ std::optional<RoundedDistribution> Replayer::distribution_of_top(const Sequence&
   if (row >= step.top_logprobs.size() || step.top_logprobs[row].tokens.empty()) return std::nullopt;
   const Sampling& s = sequence.opening.sampling;
   const bool unchanged = s.temperature == 1 && s.top_k <= 0 && !(s.top_p > 0 && s.top_p < 1) && s.min_p <= 0 &&
-                         !s.penalizes();
+                         !sequence.opening.changes_logits();
   if (!sequence.opening.logprobs_after_sampling && !unchanged) return std::nullopt;
   RealRow top;
   double sum = 0;

@@ -36,9 +36,31 @@ std::optional<Distribution> without(const Distribution& p, const std::vector<Tok
 
 }  // namespace
 
+void Replayer::name_adjustments(const Opening& opening) {
+  for (const std::string& name : opening.adjustments) {
+    report_.missing.insert("'" + printable(name) +
+                           "' changes the logits (field adjustments): p is taken as the trace states it");
+  }
+}
+
+std::unique_ptr<ConstraintReader> Replayer::constraint_of(const Opening& opening) const {
+  if (opening.grammar.empty()) return nullptr;
+  if (!target_.constraint) throw Error("the target has no tokenizer");
+  return target_.constraint(opening.grammar, opening.stop_tokens.value_or(std::vector<Token>()))->reader();
+}
+
 void Replayer::hold_to_target(Sequence& sequence) {
   const Opening& opening = sequence.opening;
-  const bool own_order = !opening.sampler_order || is_our_order(*opening.sampler_order);
+  if (!opening.adjustments.empty()) return;
+  std::unique_ptr<ConstraintReader> constraint;
+  try {
+    constraint = constraint_of(opening);
+  } catch (const Error& wrong) {
+    report_.missing.insert("the grammar cannot be read here, so p is taken as the trace states it: " +
+                           printable(wrong.what()));
+    return;
+  }
+  const bool own_order = is_our_order(opening);
   if (header_.total == Distribution::total && own_order) sequence.target = target_.computing_in(opening.numerics);
   Sampling sampling = opening.sampling;
   if (sequence.greedy()) sampling.temperature = 0;
@@ -48,7 +70,10 @@ void Replayer::hold_to_target(Sequence& sequence) {
     if (granted && target_.computing_anyhow) sequence.target = target_.computing_anyhow();
     name_missing_target(sequence, granted, own_order);
   }
-  if (sequence.target) sequence.plain = std::make_unique<PlainReader>(*sequence.target, sampling);
+  if (!sequence.target) return;
+  const std::size_t from = opening.prompt.size() - static_cast<std::size_t>(opening.constrained_prompt);
+  sequence.plain = std::make_unique<PlainReader>(*sequence.target, sampling, std::move(constraint), from,
+                                                 opening.stop_tokens.value_or(std::vector<Token>()));
 }
 
 void Replayer::name_missing_target(Sequence& sequence, bool granted, bool own_order) {
@@ -76,13 +101,11 @@ const std::string& Replayer::foreign(const std::string& numerics) {
   return *foreign_;
 }
 
-bool Replayer::is_our_order(const std::vector<std::string>& order) {
-  auto place = our_order().begin();
-  for (const std::string& name : order) {
-    place = std::find(place, our_order().end(), name);
-    if (place == our_order().end()) return false;
-  }
-  return true;
+bool Replayer::is_our_order(const Opening& opening) {
+  if (!opening.sampler_order) return true;
+  return !unknown_sampler(*opening.sampler_order) &&
+         samplers_in_effect(*opening.sampler_order, opening.sampling) ==
+             samplers_in_effect(our_order(), opening.sampling);
 }
 
 const PlainRow& Replayer::read(Sequence& sequence) {
@@ -106,7 +129,9 @@ KnownRow Replayer::row_after(Sequence& sequence, const Step& step, std::size_t r
     known.reals = rounded_distribution(step.p_reals[row].tokens, step.p_reals[row].weights, header_.unit);
   }
   if (row < std::max(step.p_rows.size(), step.p_reals.size())) expect_declared(sequence, step, row);
-  if (sequence.plain) {
+  // A row behind the end of a text decides nothing, and no grammar says what follows there.
+  const bool behind_end = !sequence.opening.grammar.empty() && row >= step.emitted.size();
+  if (sequence.plain && !behind_end) {
     const std::vector<Token>& text = sequence.text;
     const int context = sequence.target->context();
     const std::int64_t positions = static_cast<std::int64_t>(text.size()) - sequence.plain->dropped();
@@ -151,14 +176,17 @@ void Replayer::expect_near(const std::string& which, Sequence& sequence, KnownRo
   const Sampling& sampling = sequence.opening.sampling;
   const auto logits = sequence.plain->logits();
   if (sequence.greedy()) {
-    known.best.emplace(logits, sampling, sequence.text);
+    known.best.emplace(logits, sampling, sequence.text, sequence.plain->allowed());
     return;
   }
   known.near = nearby_distribution(logits, sampling, sequence.opening.sampler_order.value_or(our_order()),
-                                   sequence.text, target_.slack);
+                                   sequence.text, target_.slack, sequence.plain->allowed());
   if (!known.near) {
-    report_.unproved.insert("sampler_order names a sampler that is not known here, or at a place where its effect is "
-                            "not known: tokens are not held to the target");
+    const auto& order = sequence.opening.sampler_order;
+    const auto unknown = order ? unknown_sampler(*order) : std::nullopt;
+    report_.unproved.insert((unknown ? "sampler_order names '" + printable(*unknown) + "', which is not known here"
+                                     : std::string("penalties come after a cut, where their effect is not known")) +
+                            ": tokens are not held to the target");
     return;
   }
   if (!known.p && !known.reals) return;
@@ -204,7 +232,7 @@ void Replayer::expect_declared(const Sequence& sequence, const Step& step, std::
         [&] { return which + "has at most " + number(s.top_k) + " tokens, and others only as likely as the last"; },
         tokens);
   }
-  if (row >= step.top_logits.size() || s.penalizes()) return;
+  if (row >= step.top_logits.size() || sequence.opening.changes_logits()) return;
   const TopTwo& best = step.top_logits[row];
   const auto is_of_size = [&](Token token, double size) { return stated.weight(token) * fine >= size; };
   expect(

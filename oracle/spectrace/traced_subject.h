@@ -2,6 +2,9 @@
 // A subject that writes the runs of another subject to a trace while they happen.
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "oracle/spectrace/writer.h"
 #include "oracle/plain/subject.h"
 
@@ -10,7 +13,9 @@ namespace draftproof::spectrace {
 class TracedSubject final : public Subject {
  public:
   /// Both outlive it. Rounds of `subject` must be recorded with their rows; kernels are named as `subject` names them.
-  TracedSubject(Subject& subject, Writer& writer) : subject_(subject), writer_(&writer) {}
+  /// `grammar`: that of requests with a constraint, in GBNF.
+  TracedSubject(Subject& subject, Writer& writer, std::string grammar = {})
+      : subject_(subject), writer_(&writer), grammar_(std::move(grammar)) {}
 
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
                           const OnRound& on_round) override;
@@ -27,6 +32,7 @@ class TracedSubject final : public Subject {
  private:
   Subject& subject_;
   Writer* writer_;
+  std::string grammar_;
 };
 
 }  // namespace draftproof::spectrace

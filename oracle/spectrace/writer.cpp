@@ -109,11 +109,27 @@ std::string costs_text(const Trace& trace) {
                      reals(costs.reading));
 }
 
-/// Returns the fields about what each of several drafts, or one with a tuner, was asked for.
+/// Returns the fields about what changes logits and forbids tokens.
+std::string adjustments_text(const Request& request, const std::string& grammar) {
+  std::string text;
+  for (const LogitBias& one : request.sampling.logit_bias) {
+    text += fmt::format("{}\"{}\":{}", text.empty() ? "" : ",", one.token, real(one.bias));
+  }
+  if (!text.empty()) text = ",\"logit_bias\":{" + text + "}";
+  if (!request.constraint) return text;
+  if (grammar.empty()) return text + ",\"adjustments\":[\"constraint\"]";
+  text += ",\"grammar\":" + in_json(grammar);
+  return request.constrained_prompt == 0 ? text
+                                         : text + fmt::format(",\"constrained_prompt\":{}", request.constrained_prompt);
+}
+
+/// Returns the fields about what each of several drafts, or one with a tuner, was asked for, and about what a grammar
+/// forced.
 std::string asked_text(const Proposal& proposal) {
-  if (proposal.asked.empty()) return "";
-  const std::string asked = list("draft_asked", proposal.asked);
-  return proposal.cut == 0 ? asked : asked + fmt::format(",\"draft_cut\":{}", proposal.cut);
+  std::string text = proposal.forced == 0 ? "" : fmt::format(",\"draft_forced\":{}", proposal.forced);
+  if (proposal.asked.empty()) return text;
+  text += list("draft_asked", proposal.asked);
+  return proposal.cut == 0 ? text : text + fmt::format(",\"draft_cut\":{}", proposal.cut);
 }
 
 /// Returns the fields about what target and draft held when the draft had proposed.
@@ -128,7 +144,7 @@ std::string held_text(const Round& round) {
   text += list("draft_held", held);
   if (std::ranges::any_of(unread, [](std::int64_t rows) { return rows > 0; })) text += list("draft_unread", unread);
   const auto stage = static_cast<std::size_t>(round.proposal.stage());
-  if (round.proposal.size() == 0 || stage >= round.draft_positions.size()) return text;
+  if (round.proposal.size() == round.proposal.forced || stage >= round.draft_positions.size()) return text;
   return text + fmt::format(",\"draft_anchor\":{}", round.draft_positions[stage].anchor);
 }
 
@@ -203,12 +219,12 @@ void Writer::open(const Trace& trace) {
       "{{\"type\":\"sequence\",\"sequence\":{},\"rng_key\":{},\"draft\":{},\"kernels\":{},\"numerics\":{},"
       "\"max_draft_tokens\":{},\"verification\":\"{}\",\"max_new_tokens\":{},\"temperature\":{},\"top_k\":{},"
       "\"top_p\":{},\"min_p\":{},\"repeat_penalty\":{},\"presence_penalty\":{},\"frequency_penalty\":{},"
-      "\"repeat_last_n\":{}{}{}{}{}}}",
+      "\"repeat_last_n\":{}{}{}{}{}{}}}",
       sequence_, request.sequence, in_json(setup_.draft), in_json(setup_.kernels), in_json(setup_.numerics),
       trace.execution.draft_max, name_of(trace.execution.verification), request.max_new_tokens, real(s.temperature),
       s.top_k, real(s.top_p), real(s.min_p), real(s.repeat_penalty), real(s.presence_penalty),
       real(s.frequency_penalty),
-      s.repeat_last_n, costs_text(trace), list("stop_tokens", request.stops),
+      s.repeat_last_n, adjustments_text(request, setup_.grammar), costs_text(trace), list("stop_tokens", request.stops),
       setup_.stop_strings.empty() ? "" : list("stop_strings", setup_.stop_strings), list("prompt", request.prompt)));
 }
 

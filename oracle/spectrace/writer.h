@@ -29,12 +29,14 @@ class Writer {
   Writer(Take take, const std::string& engine, const std::string& weights, int vocabulary, const Rule& rule,
          std::uint64_t seed, RowsWriter* rows = nullptr);
 
-  /// Names of what computes a run, and the strings that end its text beside the stop tokens.
+  /// Names of what computes a run, the strings that end its text beside the stop tokens, and the grammar of a request
+  /// that has a constraint, in GBNF; without it the constraint is only named.
   struct Setup {
     std::string draft;
     std::string kernels;
     std::string numerics;
     std::vector<std::string> stop_strings = {};
+    std::string grammar = {};
   };
   /// Begins the next run, which becomes a sequence of its own.
   void begin(Setup setup);

@@ -23,6 +23,33 @@ using testing::HasSubstr;
 
 const std::string target = fixture("external/llama-tiny-plain");
 
+TEST(TraceCommand, ATraceWithAGrammarPassesExactlyAndOneWhoseGrammarWasForgottenDoesNot) {
+  const Folder folder;
+  const std::string trace = folder.path() / "t.jsonl";
+  const std::string tale = fixture("models/tale-target");
+  test::put(folder.path() / "g.gbnf", "root ::= \"no\" \"!\"* | [a-z ]+ \".\"");
+  test::put(folder.path() / "s.json", R"({"type":"object","properties":{"a":{"type":"number"}},"required":["a"]})");
+  for (const auto& [flag, file] : {std::pair("--grammar", "g.gbnf"), std::pair("--json-schema", "s.json")}) {
+    for (const std::string rule : {"matching", "rejection"}) {
+      const auto generated = run_command(
+          {"generate", tale, "--draft", "dflash:" + fixture("models/tale-dflash"), "--rule", rule, "--temperature",
+           "0.8", "--max-new-tokens", "24", "--prompt", "Once upon a time", flag, folder.path() / file, "--trace",
+           trace});
+      ASSERT_EQ(generated.status, 0) << generated.err;
+      const auto held = run_command({"trace", "check", trace, "--target", tale, "--quiet", "--json", "-"});
+      EXPECT_EQ(held.status, 0) << flag << rule << held.out << held.err;
+      EXPECT_EQ(Json::parse(held.out)["verdict"], "PASS_EXACT");
+    }
+  }
+  std::vector<std::string> lines = lines_of(test::text_of(trace));
+  Json opening = Json::parse(lines[1]);
+  EXPECT_THAT(opening["grammar"].get<std::string>(), HasSubstr("root ::="));
+  opening.erase("grammar");
+  lines[1] = opening.dump();
+  test::put(trace, sealed(lines));
+  EXPECT_EQ(run_command({"trace", "check", trace, "--target", tale, "--quiet"}).status, 1);
+}
+
 TEST(TraceCommand, AnUnchangedTraceOfGeneratePassesAndAChangedOneDoesNot) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";

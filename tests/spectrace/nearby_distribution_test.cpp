@@ -172,9 +172,57 @@ TEST(NearbyDistribution, TemperatureAfterTheCutsDoesNotChangeWhichTokensTheyKeep
 TEST(NearbyDistribution, IsUnknownForAnUnknownSampler) {
   const std::vector<float> logits = {1, 2, 3};
   const Sampling s{.temperature = 1, .top_k = 2, .repeat_penalty = 1.5F};
-  EXPECT_FALSE(nearby_distribution(logits, s, {"top_k", "xtc", "temperature"}, {}, 0.1));
+  EXPECT_FALSE(nearby_distribution(logits, s, {"top_k", "of my own", "temperature"}, {}, 0.1));
   EXPECT_FALSE(nearby_distribution(logits, s, {"top_k", "penalties"}, {}, 0.1)) << "penalties after a cut";
   EXPECT_TRUE(nearby_distribution(logits, s, {"penalties", "top_k", "temperature"}, {}, 0.1));
+}
+
+TEST(SamplersInEffect, AreThoseThatChangeAnythingInTheirOrder) {
+  using Names = std::vector<std::string>;
+  const Names llama = {"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"};
+  EXPECT_EQ(samplers_in_effect(llama, {.temperature = 1}), Names());
+  EXPECT_EQ(samplers_in_effect(llama, {.temperature = 0.5F}), Names()) << "without a cut its place does not matter";
+  EXPECT_EQ(samplers_in_effect(llama, {.temperature = 0.5F, .top_p = 0.9F}), (Names{"top_p", "temperature"}));
+  EXPECT_EQ(samplers_in_effect({"top_p"}, {.temperature = 0.5F, .top_k = 3, .top_p = 0.9F}),
+            (Names{"top_p", "temperature", "top_k"})) << "those that are missing come last, in our order";
+  EXPECT_EQ(unknown_sampler(llama), std::nullopt);
+  EXPECT_EQ(unknown_sampler({"top_k", "of my own"}), "of my own");
+}
+
+TEST(NearbyDistribution, OfAGrammarIsWhatTheMaskLeaves) {
+  const std::vector<float> logits = {1, 3, 2, 0};
+  TokenSet allowed(4);
+  allowed.add(0);
+  allowed.add(2);
+  Sampling s{.temperature = 1};
+  s.logit_bias = {{0, 1}};
+  const auto near = nearby_distribution(logits, s, our_order(), {}, 1e-3, &allowed);
+  ASSERT_TRUE(near);
+  EXPECT_EQ(near->p.tokens(), (std::vector<Token>{0, 2}));
+  EXPECT_NEAR(static_cast<double>(near->p.weight(0)) / static_cast<double>(Distribution::total), 0.5, 1e-9)
+      << "1 and a bias of 1 are as much as 2";
+  EXPECT_FALSE(near->allows(1));
+  EXPECT_FALSE(near->allows(3));
+  // exp(2) + exp(2) of exp(2) + exp(3) + exp(2) + 1 is left.
+  EXPECT_NEAR(near->slack, 2e-3 * (2 * std::exp(2.0) + std::exp(3.0) + 1) / (2 * std::exp(2.0)), 1e-9);
+  allowed.remove(0);
+  allowed.remove(2);
+  allowed.add(3);
+  EXPECT_EQ(nearby_distribution(logits, s, our_order(), {}, 0.03, &allowed)->slack, 1) << "hardly anything is left";
+}
+
+TEST(BestToken, IsOneThatIsAllowed) {
+  const std::vector<float> logits = {1, 3, 2, 0};
+  TokenSet allowed(4);
+  allowed.add(0);
+  allowed.add(2);
+  Sampling s;
+  s.logit_bias = {{0, 5}};
+  const BestToken best(logits, s, {}, &allowed);
+  EXPECT_EQ(best.token(), 0);
+  EXPECT_EQ(best.gap(2), 4);
+  EXPECT_TRUE(std::isinf(best.gap(1)));
+  EXPECT_EQ(best.apart(1), 1) << "no slack makes a near tie of it";
 }
 
 TEST(BestToken, ReturnsHowFarAnotherTokenLiesBelowTheBest) {

@@ -63,6 +63,8 @@ struct Case {
   std::vector<Token> stops = {};
   int max_new_tokens = 24;
   std::optional<ContextShift> context_shift = {};
+  std::shared_ptr<const Constraint> constraint = {};
+  std::string grammar = {};  // as the trace states it
 };
 
 inline std::vector<Case> cases() {
@@ -97,9 +99,10 @@ class Recorded {
     request.stops = c.stops;
     request.max_new_tokens = c.max_new_tokens;
     request.context_shift = c.context_shift;
+    request.constraint = c.constraint;
     request.sequence = sequence;
     PhiloxSource random(seed);
-    return TracedSubject(subject_, writer).run(request, variation(c), random);
+    return TracedSubject(subject_, writer, c.grammar).run(request, variation(c), random);
   }
   static Variation variation(const Case& c) {
     Variation variation;

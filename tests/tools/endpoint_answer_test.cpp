@@ -26,29 +26,33 @@ EndpointRequest request_of(bool chat) {
   return request;
 }
 
+ordered_json list(const ordered_json& one) { return ordered_json::array({one}); }
+
 ordered_json answer_of(bool chat) {
-  ordered_json choice = {{"index", 0},
-                         {"finish_reason", "stop"},
-                         {"rounds", {{{"drafted", 2}, {"accepted", 1}, {"tokens", {{{"id", 5}, {"text", "a"}}}}}}}};
+  const ordered_json token = {{"id", 5}, {"text", "a"}};
+  const ordered_json round = {{"drafted", 2}, {"accepted", 1}, {"tokens", list(token)}};
+  ordered_json choice = {{"index", 0}, {"finish_reason", "stop"}, {"rounds", list(round)}};
   if (chat) {
+    const ordered_json other = {{"logprob", -0.75}, {"bytes", list(98)}};
+    const ordered_json logprobs = {{"logprob", -0.5}, {"bytes", list(97)}, {"top_logprobs", list(other)}};
     choice["message"] = {{"content", "a"}};
-    choice["logprobs"] = {{"content", {{{"logprob", -0.5}, {"bytes", {97}}, {"top_logprobs", ordered_json::array()}}}}};
+    choice["logprobs"] = {{"content", list(logprobs)}};
   } else {
     choice["text"] = "a";
-    choice["logprobs"] = {
-        {"token_logprobs", {-0.5}}, {"tokens", {"a"}}, {"text_offset", {0}}, {"top_logprobs", {nullptr}}};
-    choice["logprobs"]["top_logprobs"] = {{{"a", -0.5}}};
+    choice["logprobs"] = {{"token_logprobs", list(-0.5)},
+                          {"tokens", list("a")},
+                          {"text_offset", list(0)},
+                          {"top_logprobs", list({{"a", -0.5}})}};
   }
-  return {{"choices", {choice}}, {"usage", {{"prompt_tokens", 3}, {"completion_tokens", 1}}}};
+  return {{"choices", list(choice)}, {"usage", {{"prompt_tokens", 3}, {"completion_tokens", 1}}}};
 }
 
 ordered_json chunk_of(bool chat) {
-  ordered_json chunk = answer_of(chat);
-  ordered_json& choice = chunk["choices"][0];
-  chunk["round"] = choice["rounds"][0];
+  const ordered_json answer = answer_of(chat);
+  ordered_json choice = answer["choices"][0];
+  if (chat) choice["delta"] = answer["choices"][0]["message"];
   choice.erase("rounds");
-  if (chat) choice["delta"] = choice["message"];
-  return chunk;
+  return {{"choices", list(choice)}, {"round", answer["choices"][0]["rounds"][0]}, {"usage", answer["usage"]}};
 }
 
 /// What is said about an answer; empty: it is read.
@@ -94,7 +98,7 @@ void visit_all(const ordered_json& json, const ordered_json::json_pointer& place
 }
 
 TEST(AnswerReader, NoFieldThatIsMissingOrOfAnotherTypeEndsInALibrarysWords) {
-  const ordered_json others[] = {nullptr, true, -1, 1e300, "x", ordered_json::array(), ordered_json::object(), {{1}}};
+  const ordered_json others[] = {nullptr, true, -1, 1e300, "x", ordered_json::array(), ordered_json::object(), list(1)};
   int refused = 0;
   for (const bool chat : {false, true}) {
     for (const bool stream : {false, true}) {

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+// Traces of what changes the logits: biases and grammars, which the check applies again, and what is only named.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "oracle/spectrace/reader.h"
+#include "ref/grammar/grammar_constraint.h"
+#include "tests/spectrace/support.h"
+
+namespace draftproof::spectrace::adjustments_test {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr Token stop = 5;  // a token without text
+constexpr const char* endless = "root ::= ([ab] | \"c\" [abd])*";
+constexpr const char* ending = "root ::= ([ab] | \"c\" [abd]){16} \".\"";
+
+std::shared_ptr<const Constraint> constraint_of(const std::string& gbnf, const std::vector<Token>& stops) {
+  static const auto tokens = std::make_shared<const TokenTrie>(std::vector<std::string>{"a", "b", "c", "d", ".", ""});
+  return std::make_shared<GrammarConstraint>(std::make_shared<const Grammar>(Grammar::from_gbnf(gbnf, "test")), tokens,
+                                             stops);
+}
+
+struct Adjustments : testing::Test {
+  Recorded recorded;
+
+  Target target() {
+    Target target = recorded.target();
+    target.constraint = constraint_of;
+    return target;
+  }
+  static Case constrained(Case c, const std::string& gbnf) {
+    c.constraint = constraint_of(gbnf, c.stops);
+    c.grammar = gbnf;
+    return c;
+  }
+  Report check(const std::string& text) { return replay(File(text).path(), target()); }
+  /// The same, with one field of the line that opens the sequence changed.
+  Report check_with(const std::string& text, const char* field, const Json& value) {
+    std::vector<std::string> lines = lines_of(text);
+    Json opening = Json::parse(lines[1]);
+    opening[field] = value;
+    lines[1] = opening.dump();
+    return check(sealed(lines));
+  }
+};
+
+Case case_of(const Rule& rule, float temperature, bool stops) {
+  return {"", &rule, {.temperature = temperature}, "perturbed", Verification::batched,
+          stops ? std::vector<Token>{stop} : std::vector<Token>{}, 40};
+}
+
+TEST_F(Adjustments, EveryTraceWithAGrammarPassesExactlyWithTheTarget) {
+  long accepted = 0;
+  for (const Rule* const rule : {&matching, &rejection}) {
+    for (const float temperature : {0.0F, 1.0F}) {
+      for (const bool stops : {false, true}) {
+        for (const char* const gbnf : {endless, ending}) {
+          const Report report = check(recorded.text(constrained(case_of(*rule, temperature, stops), gbnf)));
+          EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << gbnf << report_text(report_of(report));
+          accepted += report.examined.accepted;
+        }
+      }
+    }
+  }
+  EXPECT_GT(accepted, 0);
+}
+
+/// Engines that apply a grammar wrongly.
+struct Wrong final : Constraint, ConstraintReader, std::enable_shared_from_this<Wrong> {
+  enum class Fault { mask_one_row_late, no_mask, goes_on_behind_the_end } fault;
+  std::unique_ptr<ConstraintReader> right;
+  TokenSet tokens{6};
+
+  Wrong(Fault fault, const Constraint& right) : fault(fault), right(right.reader()) {
+    for (Token token = 0; token < 6; ++token) tokens.add(token);
+  }
+  std::unique_ptr<ConstraintReader> reader() const override {
+    struct Forward final : ConstraintReader {
+      std::shared_ptr<Wrong> to;
+      bool possible(std::span<const Token> output) override { return to->possible(output); }
+      const TokenSet& allowed(std::span<const Token> output) override { return to->allowed(output); }
+      bool complete(std::span<const Token> output) override { return to->complete(output); }
+    };
+    auto forward = std::make_unique<Forward>();
+    forward->to = std::const_pointer_cast<Wrong>(shared_from_this());
+    return forward;
+  }
+  bool possible(std::span<const Token>) override { return true; }
+  const TokenSet& allowed(std::span<const Token> output) override {
+    if (fault == Fault::no_mask) return tokens;
+    if (fault == Fault::mask_one_row_late && !output.empty()) output = output.first(output.size() - 1);
+    if (!right->possible(output) || right->complete(output) || right->allowed(output).empty()) return tokens;
+    return right->allowed(output);
+  }
+  bool complete(std::span<const Token> output) override {
+    return fault != Fault::goes_on_behind_the_end && right->complete(output);
+  }
+};
+
+TEST_F(Adjustments, AnEngineThatAppliesAGrammarWronglyIsFound) {
+  using Fault = Wrong::Fault;
+  for (const Fault fault : {Fault::mask_one_row_late, Fault::no_mask, Fault::goes_on_behind_the_end}) {
+    for (const Rule* const rule : {&matching, &rejection}) {
+      for (const float temperature : {0.0F, 1.0F}) {
+        Case c = case_of(*rule, temperature, false);
+        c.constraint = std::make_shared<Wrong>(fault, *constraint_of(ending, c.stops));
+        c.grammar = ending;
+        const Report report = check(recorded.text(c));
+        EXPECT_EQ(report.verdict(), ReportVerdict::bug_proven)
+            << static_cast<int>(fault) << ", temperature " << temperature << report_text(report_of(report));
+      }
+    }
+  }
+}
+
+TEST_F(Adjustments, ATokenThatTheGrammarForbidsIsFound) {
+  const std::string text = recorded.text(constrained(case_of(matching, 1, false), endless));
+  ASSERT_EQ(check(text).verdict(), ReportVerdict::pass_exact);
+  EXPECT_EQ(check_with(text, "grammar", "root ::= \"b\"+").verdict(), ReportVerdict::bug_proven);
+}
+
+TEST_F(Adjustments, AGrammarNeedsATarget) {
+  const std::string text = recorded.text(constrained(case_of(matching, 1, false), ending));
+  EXPECT_EQ(Json::parse(lines_of(text).back())["reason"], "stop");
+  const Report alone = replay(File(text).path());
+  EXPECT_TRUE(alone.findings.empty());
+  EXPECT_THAT(alone.missing, Contains(HasSubstr("by a grammar, which only a target can read (--target)")));
+  Target without = target();
+  without.constraint = {};
+  const Report no_tokenizer = replay(File(text).path(), without);
+  EXPECT_TRUE(no_tokenizer.findings.empty()) << report_text(report_of(no_tokenizer));
+  EXPECT_THAT(no_tokenizer.missing, Contains(HasSubstr("the target has no tokenizer")));
+  EXPECT_THAT(check_with(text, "grammar", "root ::= <[13]>").missing, Contains(HasSubstr("cannot be read here")));
+}
+
+TEST_F(Adjustments, BiasesAreAppliedAgain) {
+  for (const Rule* const rule : {&matching, &rejection}) {
+    Case c = case_of(*rule, 1, false);
+    c.sampling.logit_bias = {{0, 1.5F}, {3, -100}};
+    const std::string text = recorded.text(c);
+    EXPECT_EQ(check(text).verdict(), ReportVerdict::pass_exact);
+    EXPECT_EQ(check_with(text, "logit_bias", {{"0", "0x1.8p+0"}, {"3", -100}}).verdict(), ReportVerdict::pass_exact);
+    EXPECT_EQ(check_with(text, "logit_bias", {{"0", 1}, {"3", -100}}).verdict(), ReportVerdict::bug_proven);
+    EXPECT_EQ(check_with(text, "logit_bias", nullptr).verdict(), ReportVerdict::bug_proven);
+  }
+}
+
+/// A round whose p is masked beside the raw logits.
+std::string masked_row(const std::string& field) {
+  return R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":4,"rule":"rejection","dtype":"f64",)"
+         R"("prompt":[0],"temperature":"0x1p+0","max_new_tokens":1)" + field + "}\n" +
+         R"({"type":"round","round":0,"position":1,"emitted":[2],"draft_tokens":[],"accepted":0,"width":1,)"
+         R"("next_from":"bonus","q_draft":[],"p_draft":[],"accept_u":[],"next_u":"0x1.8p-1",)"
+         R"("p_rows":[[1,"0x1p-1",2,"0x1p-1"]],"top_logits":[[3,"0x1.4p+3",0,"0x1p+3"]]})" "\n"
+         R"({"type":"end","reason":"length"})" "\n";
+}
+
+TEST_F(Adjustments, AMaskThatIsDeclaredIsNoContradictionToRawLogits) {
+  const Report silent = replay(File(masked_row("")).path());
+  ASSERT_EQ(silent.findings.size(), 1U) << "control: nothing declares the mask";
+  EXPECT_STREQ(silent.findings[0].check, "declared");
+  for (const char* const field : {R"(,"adjustments":["bans"])", R"(,"logit_bias":{"3":-100,"0":-100})",
+                                  R"(,"grammar":"root ::= [bc]")", R"(,"json_schema":{"type":"number"})"}) {
+    const Report report = replay(File(masked_row(field)).path());
+    EXPECT_TRUE(report.findings.empty()) << field << report_text(report_of(report));
+    EXPECT_THAT(report.unread, Contains(HasSubstr("may change the order of tokens"))) << field;
+  }
+  EXPECT_THAT(replay(File(masked_row(R"(,"adjustments":["bans"])")).path()).missing, Contains(HasSubstr("'bans'")));
+  EXPECT_THAT(replay(File(masked_row(R"(,"json_schema":{})")).path()).missing, Contains(HasSubstr("'json_schema'")));
+  EXPECT_THAT(replay(File(masked_row(R"(,"json_schema":{},"grammar":"root ::= [bc]")")).path()).missing,
+              Not(Contains(HasSubstr("'json_schema'"))));
+}
+
+TEST_F(Adjustments, RawLogitsDoNotNameTheBestTokenWherePenaltiesOrAMaskDo) {
+  const auto greedy = [](const std::string& field) {
+    return R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":4,"rule":"greedy","dtype":"f64",)"
+           R"("prompt":[3],"temperature":"0x0p+0","max_new_tokens":1)" + field + "}\n" +
+           R"({"type":"round","round":0,"position":1,"emitted":[2],"draft_tokens":[],"accepted":0,"width":1,)"
+           R"("next_from":"greedy","p_rows":[[2,"0x1p+0"]],"top_logits":[[3,"0x1.4p+3",2,"0x1p+3"]]})" "\n"
+           R"({"type":"end","reason":"length"})" "\n";
+  };
+  EXPECT_FALSE(replay(File(greedy("")).path()).findings.empty());
+  EXPECT_TRUE(replay(File(greedy(R"(,"presence_penalty":"0x1p+3")")).path()).findings.empty());
+  EXPECT_TRUE(replay(File(greedy(R"(,"adjustments":["bans"])")).path()).findings.empty());
+}
+
+TEST_F(Adjustments, WhatIsNotReadableIsRefused) {
+  const auto refused = [&](const char* field, const Json& value, const std::string& why) {
+    const std::string text = recorded.text(case_of(matching, 1, false));
+    EXPECT_THAT(check_with(text, field, value).invalid, HasSubstr(why));
+  };
+  refused("logit_bias", {{"6", 1}}, "is not the bias of a token of the vocabulary");
+  refused("logit_bias", {{"x", 1}}, "is not the bias of a token of the vocabulary");
+  refused("logit_bias", {{"1", "much"}}, "hexadecimal float");
+  refused("grammar", "", "is empty");
+  refused("constrained_prompt", 1, "needs the field grammar");
+}
+
+TEST(Findings, ShowTwoNumbersThatDifferAsDifferent) {
+  const std::string text =
+      R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":3,"rule":"rejection","dtype":"f64",)"
+      R"("prompt":[0],"temperature":"0x1p+0","max_new_tokens":1})" "\n"
+      R"({"type":"round","round":0,"position":1,"emitted":[1],"draft_tokens":[1],"accepted":1,"width":2,)"
+      R"("next_from":"bonus","q_draft":["0x1.8p-40"],"p_draft":["0x1p-1"],"accept_u":[null],)"
+      R"("q_rows":[[1,"0x1p-40",2,"0x1.fffffffffep-1"]]})" "\n"
+      R"({"type":"end","reason":"length"})" "\n";
+  const Report report = replay(File(text).path());
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_STREQ(report.findings[0].check, "q_row");
+  EXPECT_THAT(report.findings[0].expected, HasSubstr("9.094947017729282e-13"));
+  EXPECT_EQ(report.findings[0].observed, "1.3642420526593924e-12");
+}
+
+}  // namespace
+}  // namespace draftproof::spectrace::adjustments_test
