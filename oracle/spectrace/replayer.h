@@ -263,8 +263,8 @@ class Replayer {
   /// Checks that a round emits the accepted draft tokens and the next token, cut only where the text has to end.
   void expect_emitted(Sequence& sequence, const Step& step);
 
-  /// Checks that every draft token was drawn from its q.
-  void expect_drafted(Sequence& sequence, const Step& step);
+  /// Checks that draft token j was drawn from its q.
+  void expect_drafted(Sequence& sequence, const Step& step, std::size_t j);
 
   /// Bets on a draft token that was verified. One after the rejected draft token may be drawn again with the same
   /// number.

@@ -13,8 +13,9 @@ void Replayer::check_draft_tokens(Sequence& sequence, const Step& step) {
   expect_shape(sequence, step);
   name_unread_fields(sequence, step);
   expect_emitted(sequence, step);
-  expect_drafted(sequence, step);
+  // A draft token is verified only where those before it were accepted, so it is bet on after their acceptance.
   for (std::size_t row = 0; row <= accepted; ++row) {
+    if (row < step.draft_tokens.size()) expect_drafted(sequence, step, row);
     const KnownRow known = row_after(sequence, step, row);
     check_row(sequence, step, row, known);
     DistributionAt q;
@@ -32,6 +33,7 @@ void Replayer::check_draft_tokens(Sequence& sequence, const Step& step) {
     if (q.p && p) count_depth(row, row < accepted, *p, *q.p);
     if (row < accepted) sequence.text.push_back(step.draft_tokens[row]);
   }
+  for (std::size_t j = accepted + 1; j < step.draft_tokens.size(); ++j) expect_drafted(sequence, step, j);
   sequence.text.resize(static_cast<std::size_t>(position_));
   if (step.rng_positions) expect_keys(*step.rng_positions);
   if (accepted < step.draft_tokens.size()) sequence.rejected = step.draft_tokens[accepted];
@@ -130,16 +132,15 @@ void Replayer::expect_emitted(Sequence& sequence, const Step& step) {
       [&] { return listed(step.emitted); });
 }
 
-void Replayer::expect_drafted(Sequence& sequence, const Step& step) {
+void Replayer::expect_drafted(Sequence& sequence, const Step& step, std::size_t j) {
   // By the other rules every draft token is as good as any.
   const bool matters = rule_ == AcceptanceRule::rejection || rule_ == AcceptanceRule::block;
-  for (std::size_t j = 0; j < step.draft_tokens.size(); ++j) {
-    const bool verified = rule_ == AcceptanceRule::block || j <= static_cast<std::size_t>(step.accepted);
-    const bool bet = matters && verified && is_evidence(sequence, position_ + static_cast<std::int64_t>(j));
-    if (bet) bet_on_draft(step, j);
-    const bool stated = step.q_draft && (header_.total == 0 ? drafted_from_reals(sequence, step, j, bet)
-                                                            : drafted_from_integers(sequence, step, j));
-    if (stated) continue;
+  const bool verified = rule_ == AcceptanceRule::block || j <= static_cast<std::size_t>(step.accepted);
+  const bool bet = matters && verified && is_evidence(sequence, position_ + static_cast<std::int64_t>(j));
+  if (bet) bet_on_draft(step, j);
+  const bool stated = step.q_draft && (header_.total == 0 ? drafted_from_reals(sequence, step, j, bet)
+                                                          : drafted_from_integers(sequence, step, j));
+  if (!stated) {
     draws_unknown(Purpose::draft);
     if (matters) report_.missing.insert("the trace does not state how draft tokens were drawn from q");
   }
