@@ -10,13 +10,10 @@
 #include "ref/base/utf8.h"
 #include "ref/decoding/engine.h"
 #include "ref/decoding/stop_at_strings.h"
-#include "ref/formats/json.h"
 #include "ref/formats/printable.h"
-#include "ref/grammar/grammar_constraint.h"
-#include "ref/grammar/json_schema.h"
-#include "ref/models/models.h"
 #include "tools/commands.h"
 #include "tools/complaint.h"
+#include "tools/constraint_options.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/saved_prefixes.h"
@@ -34,8 +31,7 @@ struct GenerateOptions {
   bool logprobs = false;
   int top_logprobs = 0;
   std::vector<std::string> stops;
-  std::string grammar_file;
-  std::string schema_file;
+  ConstraintOptions constraints;
   PrefixCacheOptions prefixes;
   TraceFileNames trace;
 };
@@ -147,26 +143,6 @@ void require_stop_strings(const GenerateOptions& options, const Tokenizer* token
   }
 }
 
-/// What --grammar or --json-schema allow, in GBNF; empty without them.
-std::string grammar_of(const GenerateOptions& options) {
-  if (!options.grammar_file.empty()) return read_text_file(options.grammar_file);
-  return options.schema_file.empty() ? "" : gbnf_of_schema(Json::read(options.schema_file));
-}
-
-/// The same for the tokens of the model; nullptr without them.
-std::shared_ptr<const Constraint> constraint_of(const GenerateOptions& options, const std::string& gbnf,
-                                                const Tokenizer* tokenizer, const Checkpoint& files,
-                                                const std::vector<Token>& stops) {
-  const std::string& file = options.grammar_file.empty() ? options.schema_file : options.grammar_file;
-  if (file.empty()) return nullptr;
-  if (tokenizer == nullptr) {
-    throw Error("a grammar needs the text of tokens, and " + options.common.target + " has no tokenizer; leave it out");
-  }
-  return std::make_shared<GrammarConstraint>(
-      std::make_shared<const Grammar>(Grammar::from_gbnf(gbnf, file)),
-      std::make_shared<const TokenTrie>(*tokenizer, describe(files.config()).vocabulary), stops);
-}
-
 /// Prints each token, with its text as a string of JSON, and its logprob, and the most likely tokens with theirs.
 void print_logprobs(const Trace& trace, const Tokenizer* tokenizer) {
   const auto named = [&](Token token) {
@@ -202,10 +178,12 @@ Exit generate(const GenerateOptions& options) {
     require_stop_strings(options, tokenizer.get());
     stop = std::make_unique<StopAtStrings>(*tokenizer, stops);
   }
-  const std::string grammar = grammar_of(options);
-  request.constraint = constraint_of(options, grammar, tokenizer.get(), files.target(), request.stops);
+  const GrammarText grammar = grammar_of(options.constraints);
+  constrain(request, grammar, files.target(), tokenizer.get(), common.target);
+  add_logit_biases(request, options.constraints, files.target());
   const Rule& rule = rule_by_name(common.rule);
-  std::vector<std::string> used = {common.target, common.prompt_file, options.grammar_file, options.schema_file};
+  std::vector<std::string> used = options.constraints.sources();
+  used.insert(used.end(), {common.target, common.prompt_file});
   std::optional<SavedPrefixes> saved;
   if (!options.prefixes.file.empty()) {
     saved.emplace(options.prefixes, used);
@@ -237,7 +215,7 @@ Exit generate(const GenerateOptions& options) {
   spectrace::Writer* writer = nullptr;
   if (traced.asked()) {
     writer = &traced.begin(common.target, engine.target().vocabulary(), rule, common.seed);
-    writer->begin({options.draft, engine.kernels().name, engine.numerics(), options.stops, grammar});
+    writer->begin({options.draft, engine.kernels().name, engine.numerics(), options.stops, grammar.gbnf});
   }
   const auto on_round = [&](const Trace& so_far) {
     if (writer != nullptr) writer->add_round(so_far);
@@ -288,10 +266,7 @@ void add_generate(Command& app) {
   command.option("--stop STRING", options->stops,
                  "end the text before this string, taken as it is, without escapes; may be given several times")
       .one_each_time();
-  Option& grammar = command.option("--grammar FILE", options->grammar_file,
-                                   "the output has to follow this grammar, in the notation GBNF of llama.cpp");
-  command.option("--json-schema FILE", options->schema_file, "the output has to be JSON of this schema")
-      .excludes(grammar);
+  add_constraint_options(command, options->constraints);
   add_prefix_cache_options(command, options->prefixes);
   command.group("Output");
   add_trace_options(command, options->trace, "");

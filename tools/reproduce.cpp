@@ -8,11 +8,13 @@
 #include "ref/decoding/sequence.h"
 #include "ref/formats/printable.h"
 #include "tools/commands.h"
+#include "tools/constraint_options.h"
 #include "tools/engine_subject.h"
 #include "tools/interrupt.h"
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
 #include "tools/trace_question.h"
+#include "zoo/constraint.h"
 #include "zoo/production_distribution.h"
 #include "zoo/zoo_subject.h"
 
@@ -42,7 +44,12 @@ Finding of_engine(const std::string& file, const Reproducer& r) {
     ModelFiles files(r.target);
     EngineSubject subject(files, layout_of(r.load_options), watch_for_interrupt());
     expect_tokens(file, *r.trial, subject.target(r.trial->variations.front()).vocabulary());
-    return examined(subject, *r.trial);
+    Case trial = *r.trial;
+    if (!r.grammar.empty()) {
+      const Tokenizer tokenizer = Tokenizer::load(files.target());
+      constrain(trial.request, {r.grammar, file + ": field request.grammar"}, files.target(), &tokenizer, r.target);
+    }
+    return examined(subject, trial);
   } catch (const Error& wrong) {
     const std::string message = wrong.what();
     throw Error(message.starts_with(file) ? message : file + ": cannot be run: " + message);
@@ -61,6 +68,9 @@ Finding of_zoo(const std::string& file, const Reproducer& r) {
   expect_tokens(file, *r.trial, r.model.vocabulary);
   zoo::ZooSubject subject(r.model, mutant->parts);
   Case trial = *r.trial;
+  if (!r.grammar.empty()) {
+    trial.request.constraint = zoo::zoo_constraint(r.model.vocabulary, zoo::zoo_output_length, trial.request.stops);
+  }
   for (std::size_t i = 0; i < trial.variations.size(); ++i) {
     Variation& variation = trial.variations[i];
     if (!zoo::can_run(mutant->parts, variation, r.model.vocabulary)) {

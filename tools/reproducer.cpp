@@ -37,6 +37,12 @@ Written written(const Sampling& s) {
           {"repeat_last_n", s.repeat_last_n}};
 }
 
+Written written(const std::vector<LogitBias>& biases) {
+  Written list = Written::array();
+  for (const auto& [token, bias] : biases) list.push_back({{"token", token}, {"bias", bias}});
+  return list;
+}
+
 Written written(const Variation& v) {
   return {{"draft", v.draft},     {"draft_max", v.draft_max},     {"rule", v.rule->name},
           {"kernels", v.kernels}, {"threads", v.threads},         {"prefill_chunk", v.prefill_chunk},
@@ -74,6 +80,10 @@ std::string json_of(const Reproducer& r) {
       json["request"]["context_shift"] = {
           {"context", shift->context}, {"keep", shift->keep}, {"discard", shift->discard}};
     }
+    if (const auto& biases = request.sampling.logit_bias; !biases.empty()) {
+      json["request"]["logit_bias"] = written(biases);
+    }
+    if (!r.grammar.empty()) json["request"]["grammar"] = r.grammar;
     json["variations"] = Written::array();
     for (const Variation& variation : r.trial->variations) json["variations"].push_back(written(variation));
   }
@@ -157,7 +167,8 @@ Sampling sampling_in(const Json& json) {
 }
 
 Request request_in(const Json& json) {
-  expect_fields(json, {"prompt", "max_new_tokens", "stops", "sequence", "sampling", "context_shift"});
+  expect_fields(json, {"prompt", "max_new_tokens", "stops", "sequence", "sampling", "context_shift", "logit_bias",
+                       "grammar"});
   Request request;
   request.prompt = tokens_in(json.at("prompt"));
   if (request.prompt.empty()) json.at("prompt").fail("must hold at least one token");
@@ -165,6 +176,13 @@ Request request_in(const Json& json) {
   request.stops = tokens_in(json.at("stops"));
   request.sequence = count_in(json.at("sequence"));
   request.sampling = sampling_in(json.at("sampling"));
+  if (const auto biases = json.find("logit_bias")) {
+    for (std::size_t i = 0; i < biases->size(); ++i) {
+      const Json one = (*biases)[i];
+      expect_fields(one, {"token", "bias"});
+      request.sampling.logit_bias.push_back({count_in(one.at("token")), real_in(one.at("bias"), -100, 100)});
+    }
+  }
   if (const auto shift = json.find("context_shift")) {
     expect_fields(*shift, {"context", "keep", "discard"});
     request.context_shift = {count_in(shift->at("context")), count_in(shift->at("keep")),
@@ -302,7 +320,10 @@ Reproducer read_reproducer(const std::string& folder) {
     r.model.levels = count_in(model.at("levels"), 1, 4096);
     r.model.seed = seed_in(model.at("seed"));
   }
-  if (of_trial) r.trial = trial_in(json, r.check);
+  if (of_trial) {
+    r.trial = trial_in(json, r.check);
+    if (const auto grammar = json.at("request").find("grammar")) r.grammar = grammar->string();
+  }
   return r;
 }
 

@@ -25,6 +25,7 @@ struct Reproducer {
   std::string mutant;          // zoo: its id
   HashShape model;             // zoo
   std::optional<Case> trial;   // verify; zoo, unless the check needs none
+  std::string grammar;         // of the trial's constraint: verify: in GBNF; zoo: not empty
   std::string trace;           // trace check: the text to write to trace.jsonl; read_reproducer leaves it empty
   std::string rows;            // trace check: the rows file, which is copied beside the trace; empty without one
 };

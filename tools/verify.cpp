@@ -12,6 +12,7 @@
 #include "ref/base/error.h"
 #include "tools/all_drafts.h"
 #include "tools/commands.h"
+#include "tools/constraint_options.h"
 #include "tools/engine_subject.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
@@ -33,6 +34,7 @@ constexpr const char* default_prompt = "Once upon a time";  // the proof needs s
 
 struct VerifyOptions {
   CommonOptions common;
+  ConstraintOptions constraints;
   std::vector<std::string> drafts;
   ReportFileNames files;
   TraceFileNames trace;
@@ -67,6 +69,14 @@ std::string sampling_text(const Sampling& s) {
   return text;
 }
 
+std::string biases_text(const std::vector<LogitBias>& biases) {
+  std::string text;
+  for (const auto& [token, bias] : biases) {
+    text += fmt::format("{}token {} {:+g}", text.empty() ? "" : ", ", token, bias);
+  }
+  return text;
+}
+
 std::string context_shift_text(const ContextShift& shift) {
   return fmt::format("at {} positions, {} kept and {} dropped", shift.context, shift.keep, shift.discard);
 }
@@ -84,6 +94,7 @@ Paces measured(EngineSubject& subject, const VerifyQuestion& question, const Eff
   probe.prompt.resize(std::clamp<std::size_t>(positions / 2, 1, 17), probe.prompt.back());
   probe.max_new_tokens = static_cast<int>(std::min<std::size_t>(positions - probe.prompt.size(), 8));
   probe.stops.clear();
+  probe.constraint = nullptr;  // it may end the text
   Paces paces;
   const auto pace_of = [&](const Variation& variation) {
     const auto begin = std::chrono::steady_clock::now();
@@ -184,7 +195,8 @@ Divergence divergence_of(Trial& trial, const Failure& failure, const Tokenizer* 
 
 /// Writes the smallest case found on which the check of the first failure still fails.
 void write_reproducer(ReproducerFolder& folder, EngineSubject& subject, const Trial& trial,
-                      const VerifyOptions& options, const std::function<bool()>& go_on, Report& report) {
+                      const VerifyOptions& options, const GrammarText& grammar, const std::function<bool()>& go_on,
+                      Report& report) {
   const auto first = [&](Outcome outcome) {
     return std::find_if(report.findings.begin(), report.findings.end(),
                         [&](const Finding& finding) { return finding.outcome == outcome; });
@@ -218,6 +230,7 @@ void write_reproducer(ReproducerFolder& folder, EngineSubject& subject, const Tr
     reproducer.load_options = options.common.load_options;
     reproducer.failure = alone ? *smallest.finding.failure : *found->failure;
     reproducer.trial = alone ? std::move(smallest.smallest) : std::move(failing);
+    if (reproducer.trial->request.constraint) reproducer.grammar = grammar.gbnf;
   }
   folder.write(reproducer);
   found->failure->reproduce = folder.command_line();
@@ -249,11 +262,25 @@ void time_decoding(EngineSubject& subject, const Request& request, const VerifyO
 
 /// The files and folders that the command reads.
 std::vector<std::string> sources_of(const VerifyOptions& options) {
-  std::vector<std::string> sources{options.common.target, options.common.prompt_file};
+  std::vector<std::string> sources = options.constraints.sources();
+  sources.insert(sources.end(), {options.common.target, options.common.prompt_file});
   for (const std::string& draft : options.drafts) {
     for (const std::string& path : parse_draft_spec(draft).paths()) sources.push_back(path);
   }
   return sources;
+}
+
+/// The request, with what bounds its output.
+Request request_of(const VerifyOptions& options, const GrammarText& grammar, const Checkpoint& files) {
+  const CommonOptions& common = options.common;
+  auto tokenizer = tokenizer_to_read(common, files);
+  Request request = make_request(common, files, tokenizer.get());
+  if (!tokenizer && options.constraints.constrains() && Tokenizer::is_in(files)) {
+    tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(files));
+  }
+  constrain(request, grammar, files, tokenizer.get(), common.target);
+  add_logit_biases(request, options.constraints, files);
+  return request;
 }
 
 /// Throws Error when a trace is asked for and a draft proposes trees.
@@ -292,6 +319,7 @@ class VerifyCommand {
   TraceFiles trace_files_;
   std::optional<ReproducerFolder> folder_;
   ModelFiles model_files_;
+  const GrammarText grammar_;
   const Request request_;
   const Rule& rule_;
   const std::atomic<bool>* const interrupted_;
@@ -316,7 +344,8 @@ VerifyCommand::VerifyCommand(const VerifyOptions& options)
       trace_files_(checked_trace(options), options.common, files_.guarded()),
       folder_(options.reproducer.empty() ? std::nullopt : std::optional<ReproducerFolder>(options.reproducer)),
       model_files_(common_.target),
-      request_(make_request(common_, model_files_.target(), tokenizer_to_read(common_, model_files_.target()).get())),
+      grammar_(grammar_of(options.constraints)),
+      request_(request_of(options, grammar_, model_files_.target())),
       rule_(rule_by_name(common_.rule)),
       interrupted_(watch_for_interrupt()),
       progress_(common_.quiet),
@@ -358,6 +387,10 @@ void VerifyCommand::describe_request() {
                    {"kernels", first_.kernels},
                    {"numerics", subject_.numerics(first_)},
                    {"threads", std::to_string(threads_of(common_))}};
+  if (!grammar_.gbnf.empty()) report_.about.emplace_back("grammar", grammar_.name);
+  if (const auto& biases = request_.sampling.logit_bias; !biases.empty()) {
+    report_.about.emplace_back("logit bias", biases_text(biases));
+  }
   if (request_.context_shift) report_.about.emplace_back("context shift", context_shift_text(*request_.context_shift));
 }
 
@@ -398,7 +431,8 @@ void VerifyCommand::decode_variations() {
   });
   if (trace_files_.asked()) {
     traced_ = std::make_unique<spectrace::TracedSubject>(
-        subject_, trace_files_.begin(common_.target, subject_.target(first_).vocabulary(), rule_, common_.seed));
+        subject_, trace_files_.begin(common_.target, subject_.target(first_).vocabulary(), rule_, common_.seed),
+        grammar_.gbnf);
   }
   Subject& subject = traced_ ? static_cast<Subject&>(*traced_) : subject_;
   trial_.emplace(subject, request_, common_.seed, variations_, effort_);
@@ -476,7 +510,7 @@ Exit VerifyCommand::run() {
   run_build_checks();
   if (folder_ && !interrupted()) {
     progress_.show("looking for the smallest case that fails");
-    write_reproducer(*folder_, subject_, *trial_, options_, [this] { return !interrupted(); }, report_);
+    write_reproducer(*folder_, subject_, *trial_, options_, grammar_, [this] { return !interrupted(); }, report_);
   }
   return finish();
 }
@@ -529,6 +563,7 @@ void add_verify(Command& app) {
                     "; or all, alone: every one that serves the target, with the checkpoints beside it, and chains of "
                     "them");
   add_context_shift_option(command, options->common.context_shift);
+  add_constraint_options(command, options->constraints);
   command.group("Output");
   command.option("--junit FILE", options->files.junit, "write the checks as JUnit XML to this file");
   command.option("--html FILE", options->files.html, "write the report as an HTML page to this file");

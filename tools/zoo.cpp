@@ -56,6 +56,7 @@ void write_reproducer(ReproducerFolder& folder, const zoo::Row& row, Report& rep
       reproducer.model = failed->model;
       reproducer.failure = *smallest.finding.failure;
       reproducer.trial = std::move(smallest.smallest);
+      if (reproducer.trial->request.constraint) reproducer.grammar = "that of the zoo";
     }
     folder.write(reproducer);
     report.about.emplace_back("reproduce", folder.command_line());

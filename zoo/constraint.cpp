@@ -64,4 +64,33 @@ std::shared_ptr<const Constraint> zoo_constraint(int vocabulary, int length, std
   return std::make_shared<Sums>(vocabulary, length, std::move(stops));
 }
 
+std::vector<ExactCase> constrained_cases(const Rule& rule) {
+  std::vector<ExactCase> list;
+  for (const Sampling& sampling : {Sampling{.temperature = 1}, Sampling{},
+                                   Sampling{.temperature = 0.7F, .top_k = 2, .logit_bias = {{0, 1.5F}}}}) {
+    for (const Token stop : {0, 2}) {
+      for (const char* const draft : {"perturbed", "scripted:+", "scripted:0", "scripted:+0", "scripted:2",
+                                      "scripted:+2", "scripted:~~/+", "scripted:++0", "scripted:+<*",
+                                      "scripted:0<*<1"}) {
+        for (const Verification verification : {Verification::batched, Verification::serial}) {
+          ExactCase exact_case;
+          Request& request = exact_case.question.request;
+          request.prompt = {1, 2, 1};
+          request.sampling = sampling;
+          request.stops = {stop};
+          request.max_new_tokens = 4;
+          request.constraint = zoo_constraint(exact_case.vocabulary, 3, request.stops);
+          Variation& variation = exact_case.question.variation;
+          variation.draft = draft;
+          variation.draft_max = 3;
+          variation.rule = &rule;
+          variation.verification = verification;
+          list.push_back(std::move(exact_case));
+        }
+      }
+    }
+  }
+  return list;
+}
+
 }  // namespace draftproof::zoo

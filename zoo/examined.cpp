@@ -72,7 +72,7 @@ std::vector<Request> requests() {
   return list;
 }
 
-/// Returns requests with a constraint, which ends their texts, and with biases.
+/// Returns requests with a constraint, which ends their texts or lets a stop token end them, and with biases.
 std::vector<Request> constrained_requests() {
   std::vector<Request> list;
   for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1},
@@ -81,9 +81,10 @@ std::vector<Request> constrained_requests() {
     request.prompt = {1, 2, 3, 1};
     request.sampling = sampling;
     request.max_new_tokens = 12;
-    request.constraint = zoo_constraint(model_vocabulary, 9);
+    request.constraint = zoo_constraint(model_vocabulary, zoo_output_length);
     list.push_back(request);
     request.stops = {0};
+    request.constraint = zoo_constraint(model_vocabulary, zoo_output_length, request.stops);
     list.push_back(request);
   }
   return list;
@@ -175,9 +176,14 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
       rows.push_back({*rule, plain, "perturbed", Verification::batched, 2, 4, shift});
     }
   }
-  const auto constraint = zoo_constraint(ExactCase().vocabulary, 3);
-  for (const Rule* const rule : {&rejection, &matching}) {
-    rows.push_back({*rule, biased, "perturbed", Verification::batched, 3, 4, {}, constraint});
+  for (const std::vector<Token>& stops : {std::vector<Token>{}, {0}}) {
+    const auto constraint = zoo_constraint(ExactCase().vocabulary, 3, stops);
+    for (const Rule* const rule : {&rejection, &matching}) {
+      rows.push_back({*rule, biased, "perturbed", Verification::batched, 3, 4, {}, constraint});
+      if (stops.empty()) continue;
+      // A stop token is drafted where the text may end, whatever the draft in place of "perturbed" does.
+      rows.push_back({*rule, biased, "scripted:/0", Verification::batched, 3, 4, {}, constraint});
+    }
   }
   for (const Row& row : rows) {
     ExactCase exact_case;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "oracle/plain/plain.h"
+#include "ref/base/error.h"
 
 namespace draftproof::zoo {
 namespace {
@@ -159,12 +160,13 @@ void falsify(Proposal& proposal, const std::vector<Distribution>& before, Fault 
 
 class Rows final : public TargetRows {
  public:
-  /// `counted`: the text that penalties count. `constrained`: the output that the constraint reads.
-  /// `row_before`: the last row of the round before; empty: there is none.
+  /// `counted`: the text that penalties count. `constrained`: the output that the constraint reads; it masks nothing
+  /// when `unconstrained`. `row_before`: the last row of the round before; empty: there is none.
   Rows(Model& target, Cache& cache, const Request& request, std::span<const Token> counted,
-       std::span<const Token> constrained, const std::vector<float>& row_before, Round& round, Fault fault)
-      : target_(target), cache_(cache), request_(request), counted_(counted), constrained_(constrained), round_(round),
-        fault_(fault) {
+       std::span<const Token> constrained, bool unconstrained, const std::vector<float>& row_before, Round& round,
+       Fault fault)
+      : target_(target), cache_(cache), request_(request), counted_(counted), constrained_(constrained),
+        unconstrained_(unconstrained), round_(round), fault_(fault) {
     tokens_.push_back(round.anchor);
     tokens_.insert(tokens_.end(), round.proposal.tokens.begin(), round.proposal.tokens.end());
     read();
@@ -219,15 +221,19 @@ class Rows final : public TargetRows {
       drop_tail_in_eight_bits(logits, sampling);
       sampling.top_p = 1;
     }
-    const bool unmasked = (fault_ == Fault::constraint_off_on_draft_rows && !bonus) ||
+    const bool unmasked = unconstrained_ || (fault_ == Fault::constraint_off_on_draft_rows && !bonus) ||
                           (fault_ == Fault::constraint_off_on_bonus && bonus && draft_tokens > 0);
     if (request_.constraint && !unmasked) {
       std::vector<Token> output(constrained_.begin(), constrained_.end());
-      const auto path = std::span<const Token>(tokens_).subspan(1, static_cast<std::size_t>(row));
+      const bool ended = row > 0 && is_stop(request_, tokens_[row]);
+      const bool late = row > 0 && (fault_ == Fault::constraint_a_row_late ||
+                                    (fault_ == Fault::stale_mask_behind_the_end && ended));
+      const auto path = std::span<const Token>(tokens_).subspan(1, static_cast<std::size_t>(late ? row - 1 : row));
       if (fault_ != Fault::constraint_of_the_anchor) output.insert(output.end(), path.begin(), path.end());
       allowed_ = request_.constraint->reader()->allowed(output);
     }
-    const bool masked = request_.constraint && !unmasked && !allowed_.empty();
+    const bool empty = allowed_.empty() && fault_ != Fault::mask_behind_the_end;
+    const bool masked = request_.constraint && !unmasked && !empty;
     History history = {counted_, drafted};
     if (fault_ == Fault::counts_taken_back) {
       record_.assign(counted_.begin(), counted_.end());
@@ -258,6 +264,7 @@ class Rows final : public TargetRows {
   const Request& request_;
   std::span<const Token> counted_;
   std::span<const Token> constrained_;
+  bool unconstrained_;
   TokenSet allowed_;
   std::vector<Token> record_;
   Round& round_;
@@ -300,7 +307,13 @@ class Loop {
     prefill();
     if (left_ == 0) trace_.finish = Finish::length;
     while (trace_.finish == Finish::unfinished) {
-      const int rejected_from = decode_round();
+      int rejected_from = 0;
+      try {
+        rejected_from = decode_round();
+      } catch (const Error&) {
+        if (fault_ != Fault::mask_behind_the_end) throw;
+        break;
+      }
       if (on_round && !on_round(trace_) && trace_.finish == Finish::unfinished) {
         trace_.finish = Finish::cancelled;
         if (fault_ == Fault::rejected_committed_on_cancel) commit_rejected(rejected_from);
@@ -374,7 +387,11 @@ class Loop {
     const std::vector<Token>& counted = counts_own_record() ? penalized_text_
                                         : fault_ == Fault::penalties_see_the_cache ? cached_text_
                                                                                    : text_;
-    Rows rows(target_, *cache_, request_, counted, constrained_, last_row_, round, fault_);
+    const auto& drafted = round.proposal.tokens;
+    const bool ended = std::ranges::any_of(drafted, [&](Token token) { return is_stop(request_, token); });
+    if (fault_ == Fault::constraint_ended_by_draft && ended) constraint_ended_ = true;
+    const bool unconstrained = constraint_ended_ && !ended;  // in the rounds after it
+    Rows rows(target_, *cache_, request_, counted, constrained_, unconstrained, last_row_, round, fault_);
     round.verdict = rule_.judge(round.proposal, rows, request_.sequence, key_position, random_);
     const bool stops = emit(round, limit);
     if (request_.logprobs) set_logprobs(round, rows);
@@ -483,13 +500,26 @@ class Loop {
     const bool searched = fault_ != Fault::stop_only_at_round_end && fault_ != Fault::tokens_kept_after_stop &&
                           !(fault_ == Fault::stop_in_last_two_tokens && !stop_in_last_two(round.emitted));
     if (!budget_first && searched) cut_after_end(round.emitted);
+    if (fault_ == Fault::forced_behind_the_end) append_forced(round.emitted);
     round.accepted = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
     if (fault_ == Fault::cut_counted_as_accepted) round.accepted = round.verdict.accepted;
     if (fault_ == Fault::bonus_counted_as_accepted) round.accepted = static_cast<int>(round.emitted.size());
     left_ -= fault_ == Fault::proposal_charged_whole ? 1 + round.proposal.size()
                                                      : static_cast<int>(round.emitted.size());
+    const bool kept_after_stop =
+        fault_ == Fault::tokens_kept_after_stop || fault_ == Fault::forced_behind_the_end;
     return !budget_first && (is_stop(request_, round.emitted.back()) || is_complete(round.emitted) ||
-                             (any_stop && fault_ == Fault::tokens_kept_after_stop));
+                             (any_stop && kept_after_stop));
+  }
+
+  /// Appends to a round that ends with a stop token the only token that could follow without it, if there is one.
+  void append_forced(std::vector<Token>& emitted) const {
+    if (!request_.constraint || !is_stop(request_, emitted.back())) return;
+    std::vector<Token> output(request_.constrained(text_).begin(), request_.constrained(text_).end());
+    output.insert(output.end(), emitted.begin(), emitted.end() - 1);
+    TokenSet allowed = request_.constraint->reader()->allowed(output);
+    for (const Token stop : request_.stops) allowed.remove(stop);
+    if (const auto only = allowed.only()) emitted.push_back(*only);
   }
 
   bool stop_in_last_two(std::span<const Token> emitted) const {
@@ -557,6 +587,7 @@ class Loop {
   std::vector<Token> penalized_text_;  // what a fault lets penalties count
   std::vector<Token> cached_text_;     // the text without what context shifts dropped
   std::vector<Token> constrained_;     // the output that the constraint has read
+  bool constraint_ended_ = false;
   int dropped_ = 0;                    // positions
   int positions_rewound_ = 0;          // of the keys of random draws
   std::unique_ptr<Cache> cache_;

@@ -55,6 +55,10 @@ enum class Fault {
   constraint_of_the_anchor,    // its row masks all rows of a round
   constraint_keeps_rejected,   // rejected draft tokens stay in what the constraint has read
   constraint_ends_rounds_only,  // whether an output is complete is asked of the last token of a round
+  constraint_a_row_late,       // a row after a draft token is masked as the row before it
+  mask_behind_the_end,         // the row behind a stop token is masked, and the request fails as nothing may follow
+  constraint_ended_by_draft,   // a drafted stop token ends the grammar for good, accepted or not
+  forced_behind_the_end,       // the token that the grammar forces is appended to a text that a stop token has ended
   // the end of the text
   stop_only_at_round_end,
   stop_in_last_two_tokens,     // only the last two tokens of a round are searched for a stop token
@@ -91,6 +95,7 @@ enum class Fault {
   // no faults
   read_behind_the_end,         // draft tokens behind a stop token are verified, then dropped
   counts_taken_back,           // penalties count draft tokens in the record of the text, and those rejected are removed
+  stale_mask_behind_the_end,   // the row behind a stop token is masked as the row before it
 };
 
 /// Target, draft and random source must outlive the call. The draft must have room for `slack` positions more than the

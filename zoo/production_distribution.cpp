@@ -2,6 +2,7 @@
 #include "zoo/production_distribution.h"
 
 #include "oracle/exact/exact_cases.h"
+#include "zoo/constraint.h"
 #include "zoo/zoo_subject.h"
 
 namespace draftproof::zoo {
@@ -14,6 +15,7 @@ Finding check_production_distribution(const Rule& rule) {
     cases.ask(subject, question);
   };
   for (const ExactCase& exact_case : handwritten_cases(rule)) ask(exact_case);
+  for (const ExactCase& exact_case : constrained_cases(rule)) ask(exact_case);
   for (int number = 0; number < 200; ++number) ask(generated_case(rule, number, 500));
   for (int number = 0; number < 100; ++number) ask(generated_case(rule, number, 500, DraftShape::trees));
   for (const auto& [vocabulary, levels, seed, pair] : pairs_of_sequences(rule)) {

@@ -51,7 +51,8 @@ struct Path {
   std::vector<int> nodes;           // the accepted draft tokens
   long judged = 0;                  // positions with draft tokens
   int rejected = Proposal::no_node;  // the first draft token of the position where none is accepted
-  std::optional<Token> next;        // the target's token there; none when the first draft token has no weight in q
+  std::optional<Token> next;        // the target's token there; none when the first draft token has no weight in q, or
+                                    // where it is free
 
   int last() const { return nodes.empty() ? -1 : nodes.back(); }
 };
@@ -105,14 +106,16 @@ struct Replay {
     return drawn(random, key(position, Purpose::residual), tokens, weights);
   }
 
-  /// Extends `prefix`, the text, with the accepted draft tokens. `row(depth)` is p after `prefix` at that depth.
-  template <class Row>
-  Path path(const Proposal& proposal, std::vector<Token>& prefix, const Row& row) const {
+  /// Extends `prefix`, the text, with the accepted draft tokens. `row(depth)` is p after `prefix` at that depth, and
+  /// `is_free(depth)` whether that row, and what is drawn from it, may be anything.
+  template <class Row, class IsFree>
+  Path path(const Proposal& proposal, std::vector<Token>& prefix, const Row& row, const IsFree& is_free) const {
     Path path;
     for (;;) {
       const int position = static_cast<int>(prefix.size());
-      const Distribution& p = row(path.nodes.size());
       const std::vector<int> children = children_of(proposal, path.last());
+      if (children.empty() && is_free(path.nodes.size())) return path;
+      const Distribution& p = row(path.nodes.size());
       if (children.empty()) {
         path.next = target_draw(p, position);
         return path;
@@ -211,7 +214,11 @@ class RunReplay {
 
   void replay(const Round& round) {
     std::vector<Token> prefix = text_;
-    const Path path = replay_.path(round.proposal, prefix, [&](std::size_t row) -> const Distribution& {
+    // A constraint says nothing about the row behind the end of a text, so it may mask it in any way.
+    const auto is_free = [&](std::size_t accepted) {
+      return accepted > 0 && trial_.request.constraint && ends_at_last(trial_.request, prefix);
+    };
+    const auto row_at = [&](std::size_t row) -> const Distribution& {
       const Distribution& p = p_after(prefix);
       expect(row < round.targets.size() && round.targets[row] == p.fingerprint(), prefix.size(), [&] {
         return Contradiction{"p has the fingerprint " + p.fingerprint().hex(),
@@ -220,7 +227,8 @@ class RunReplay {
                              {"the text before the position is the same in both"}};
       });
       return p;
-    });
+    };
+    const Path path = replay_.path(round.proposal, prefix, row_at, is_free);
     judged_ += path.judged;
     const std::vector<Token> accepted(prefix.begin() + static_cast<std::ptrdiff_t>(text_.size()), prefix.end());
     expect_verdict(round, path, accepted);

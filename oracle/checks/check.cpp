@@ -146,8 +146,10 @@ Request another_request(const Request& asked, int vocabulary) {
   other.sampling = {.temperature = asked.sampling.temperature == 1 ? 0.5F : 1,
                     .top_k = asked.sampling.top_k == 3 ? 4 : 3,
                     .presence_penalty = asked.sampling.penalizes() ? 0 : 0.5F};
-  other.stops.clear();
-  if (asked.stops.empty()) other.stops = {(asked.prompt.back() + 1) % vocabulary};
+  if (!asked.constraint) {  // it may know the stop tokens
+    other.stops.clear();
+    if (asked.stops.empty()) other.stops = {(asked.prompt.back() + 1) % vocabulary};
+  }
   other.max_new_tokens = (asked.max_new_tokens + 1) / 2;
   other.sequence = asked.sequence + 1;
   return other;

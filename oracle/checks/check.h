@@ -150,8 +150,8 @@ class Examination {
   Finding finding_;
 };
 
-/// Returns a request that differs from `asked` in every field: prompt, sampling, stop tokens, budget and sequence. It
-/// is sampled from few tokens and is no longer than `asked`.
+/// Returns a request that differs from `asked` in every field: prompt, sampling, budget and sequence, and, where there
+/// is no constraint that may know them, stop tokens. It is sampled from few tokens and is no longer than `asked`.
 Request another_request(const Request& asked, int vocabulary);
 
 }  // namespace draftproof

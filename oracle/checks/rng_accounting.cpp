@@ -32,7 +32,9 @@ class ExpectedDraws {
   }
 
  private:
-  void add(int position, Purpose purpose) { expected_.push_back({{trial_.request.sequence, position, purpose}}); }
+  void add(int position, Purpose purpose, bool needed = true) {
+    expected_.push_back({{trial_.request.sequence, position, purpose}, needed});
+  }
   void add_draft_draw(int depth, bool needed) {
     const Purpose noise = run_.variation.rule->draft_noise;
     expected_.push_back({draft_key(trial_.request.sequence, position(), depth, noise), needed});
@@ -58,19 +60,32 @@ class ExpectedDraws {
     return round.proposal.path_to(std::clamp(round.verdict.last, -1, round.proposal.size() - 1));
   }
 
-  /// Returns p after the first `count` draft tokens of a path.
-  const Distribution& row(const Round& round, const std::vector<int>& path, std::size_t count) {
+  /// Returns the text after the first `count` draft tokens of a path.
+  std::vector<Token> text_after(const Round& round, const std::vector<int>& path, std::size_t count) const {
     std::vector<Token> text = text_;
-    for (std::size_t i = 0; i < count; ++i) {
-      text.push_back(round.proposal.tokens[path[i]]);
-    }
-    return trial_.row_after(run_.variation, text).distribution;
+    for (std::size_t i = 0; i < count; ++i) text.push_back(round.proposal.tokens[path[i]]);
+    return text;
+  }
+
+  /// Returns p there.
+  const Distribution& row(const Round& round, const std::vector<int>& path, std::size_t count) {
+    return trial_.row_after(run_.variation, text_after(round, path, count)).distribution;
+  }
+
+  /// Whether the text ends with an accepted draft token and a constraint may mask the row behind it in any way, so that
+  /// it may need a draw or none.
+  bool is_free_behind(const Round& round, const std::vector<int>& accepted) const {
+    return !accepted.empty() && trial_.request.constraint &&
+           ends_at_last(trial_.request, text_after(round, accepted, accepted.size()));
   }
 
   void add_matching(const Round& round) {
     const std::vector<int> accepted = path(round);
     for (std::size_t i = 0; i <= accepted.size(); ++i) {
-      if (is_draw(row(round, accepted, i))) add(position() + static_cast<int>(i), Purpose::target);
+      const bool needed = i < accepted.size() || !is_free_behind(round, accepted);
+      if (!needed || is_draw(row(round, accepted, i))) {
+        add(position() + static_cast<int>(i), Purpose::target, needed);
+      }
     }
   }
 
@@ -79,8 +94,12 @@ class ExpectedDraws {
     const std::vector<int> accepted = path(round);
     for (std::size_t i = 0; i <= accepted.size(); ++i) {
       const int at = position() + static_cast<int>(i);
-      const Distribution& p = row(round, accepted, i);
       const int first = proposal.first_child(i == 0 ? -1 : accepted[i - 1]);
+      if (first == Proposal::no_node && is_free_behind(round, accepted)) {
+        add(at, Purpose::target, false);
+        continue;
+      }
+      const Distribution& p = row(round, accepted, i);
       if (first == Proposal::no_node) {
         if (is_draw(p)) add(at, Purpose::target);
         continue;

@@ -15,9 +15,11 @@ Event at_depth(Event first, int depth) { return static_cast<Event>(static_cast<i
 std::vector<Event> all_of(Possible possible) {
   std::vector<Event> list;
   for (Event event{}; event != Event::count; event = at_depth(event, 1)) {
-    const bool of_trees = event >= Event::sibling_accepted;
-    const bool of_rejection = event >= Event::accepted_by_coin && !of_trees;
-    if ((possible.trees || !of_trees) && (possible.rejection || !of_rejection)) list.push_back(event);
+    const bool is_possible = event >= Event::optional_end_accepted ? possible.constraints
+                             : event >= Event::sibling_accepted    ? possible.trees
+                             : event >= Event::accepted_by_coin    ? possible.rejection
+                                                                   : true;
+    if (is_possible) list.push_back(event);
   }
   return list;
 }
@@ -60,6 +62,8 @@ const char* name_of(Event event) noexcept {
     case Event::sibling_accepted_below: return "an accepted sibling below an accepted sibling";
     case Event::accepted_below_sibling: return "an accepted first draft token below an accepted sibling";
     case Event::no_sibling_accepted: return "several siblings of which none is accepted";
+    case Event::optional_end_accepted: return "an accepted stop token where the constraint lets the text go on";
+    case Event::optional_end_rejected: return "a rejected stop token where the constraint lets the text end";
     case Event::count: break;
   }
   return "nothing";
@@ -91,6 +95,9 @@ const CoverageCounter::Row& CoverageCounter::row_after(std::span<const Token> te
     const std::optional<TokenSet> mask = allowed_after(request_, text);
     const TokenSet* const allowed = mask ? &*mask : nullptr;
     row.p = distribution_of(logits, request_.sampling, {text, {}}, allowed);
+    row.optional_end = mask && !mask->only() && std::ranges::any_of(request_.stops, [&](Token stop) {
+      return mask->has(stop);
+    });
     const std::span<const Token> committed = text.first(text.size() - drafted);
     row.penalized_by_draft =
         drafted > 0 && row.p != distribution_of(logits, request_.sampling, {committed, {}}, allowed);
@@ -102,13 +109,17 @@ void CoverageCounter::add_draft_token(const Round& round, std::span<const Token>
   const auto index = static_cast<std::size_t>(node);
   const int depth = round.proposal.depth(node);
   const Token draft_token = round.proposal.tokens[index];
-  const Distribution& p = row_after(text, static_cast<std::size_t>(depth)).p;
+  const Row& row = row_after(text, static_cast<std::size_t>(depth));
+  const Distribution& p = row.p;
   const Distribution& q = round.proposal.drawn_from[index];
   const std::uint64_t wanted = p.weight(draft_token);
   if (depth < depths) met_.add(at_depth(accepted ? Event::first_accepted : Event::first_rejected, depth));
   if (wanted == 0) met_.add(Event::p_is_zero);
   met_.add(q.is_point() ? Event::q_is_point : q == p ? Event::q_is_p : Event::q_is_other);
   if (!accepted && request_.stops_at(draft_token)) met_.add(Event::stop_rejected);
+  if (row.optional_end && request_.stops_at(draft_token) && wanted > 0) {
+    met_.add(accepted ? Event::optional_end_accepted : Event::optional_end_rejected);
+  }
   if (!rejection_) return;
   if (wanted > 0 && wanted < q.weight(draft_token)) {
     met_.add(accepted ? Event::accepted_by_coin : Event::rejected_by_coin);

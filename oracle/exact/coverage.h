@@ -43,14 +43,18 @@ enum class Event : std::uint8_t {
   sibling_accepted_below,    // ... below another accepted sibling
   accepted_below_sibling,    // a first draft token, below an accepted sibling
   no_sibling_accepted,
+  // with constraints only
+  optional_end_accepted,     // a drafted stop token where the constraint lets the text end or go on
+  optional_end_rejected,
   count
 };
 const char* name_of(Event event) noexcept;
 
-/// Which events are possible beyond those of every rule and of chains.
+/// Which events are possible beyond those of every rule, of chains, and of texts without a constraint.
 struct Possible {
   bool rejection = false;
   bool trees = false;
+  bool constraints = false;  // that let stop tokens end a text that might go on
 };
 
 /// How often each event was met.
@@ -82,6 +86,7 @@ class CoverageCounter {
   struct Row {
     Distribution p;
     bool penalized_by_draft;
+    bool optional_end;  // the constraint allows a stop token and another token
   };
   /// What the next round is compared with.
   struct Before {

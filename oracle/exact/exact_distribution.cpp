@@ -129,6 +129,7 @@ void ExactDistributionCheck::add(const ExactQuestion& question, const ExactAnswe
   const bool asks_for_trees =
       variation.draft.starts_with("scripted:") && variation.draft.find_first_of("<&") != std::string::npos;
   possible_.trees = possible_.trees || asks_for_trees || answer.trees;
+  possible_.constraints = possible_.constraints || (question.request.constraint && !question.request.stops.empty());
   judged_[variation.draft.substr(0, variation.draft.find(':')) + ", " + name_of(variation.verification)] +=
       judged(answer.met);
   expect_equal(variation, answer);

@@ -18,10 +18,10 @@ PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::sp
 }
 
 std::optional<TokenSet> allowed_after(const Request& request, std::span<const Token> text) {
-  if (!request.constraint) return std::nullopt;
+  if (!request.constraint || ends_at_last(request, text)) return std::nullopt;
   const auto reader = request.constraint->reader();
   const auto output = request.constrained(text);
-  if (!reader->possible(output) || reader->complete(output)) return std::nullopt;
+  if (!reader->possible(output)) return std::nullopt;
   return reader->allowed(output);
 }
 

@@ -66,8 +66,8 @@ PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::sp
 /// Returns the row after `text`, which must not be empty.
 PlainRow plain_row(Model& target, const Sampling& sampling, std::span<const Token> text);
 
-/// Returns what masks the row after a text of the request; nullopt: nothing does, or the text has an output that
-/// is complete or not possible. It reads the whole output.
+/// Returns what masks the row after a text of the request; nullopt: nothing does, or the text has ended, or has an
+/// output that is not possible. It reads the whole output.
 std::optional<TokenSet> allowed_after(const Request& request, std::span<const Token> text);
 
 /// Returns whether a text of the request ends with its last token: a stop token, or one after which nothing may follow.

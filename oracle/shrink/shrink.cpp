@@ -99,6 +99,7 @@ class Shrinker {
   }
 
   void leave_out_stops() {
+    if (best_.smallest.request.constraint) return;  // it may know the stop tokens
     ddmin(best_.smallest.request.stops, [&](const std::vector<Token>& stops) {
       return keep_changed([&](Case& c) { c.request.stops = stops; });
     });

@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
 #include <set>
 
 #include "tests/oracle/constant_model.h"
+#include "zoo/constraint.h"
 
 namespace draftproof::coverage_test {
 namespace {
@@ -76,7 +78,11 @@ struct History {
   Counts expected;
   Finish finish = Finish::length;
   float repeat_penalty = 1;
+  std::shared_ptr<const Constraint> constraint = {};
 };
+
+/// Lets texts of an odd sum end with token 0 or go on.
+std::shared_ptr<const Constraint> optional_ends() { return zoo::zoo_constraint(4, 6, {0}); }
 
 const std::vector<History>& histories() {
   static const std::vector<History> list = {
@@ -145,6 +151,15 @@ const std::vector<History>& histories() {
       {{{{1}, {only(1)}, 1, {1, 2}}},
        {{first_accepted, 1}, {all_accepted, 1}, {q_is_point, 1}, {accepted_by_coin, 1}, {cut, 1}}, Finish::length,
            1.5F},
+      // A drafted stop token where the text may go on: accepted, and rejected.
+      {{{{}, {}, 0, {1}}, {{0}, {only(0)}, 1, {0}}},
+       {{nothing_drafted, 1}, {first_accepted, 1}, {q_is_point, 1}, {accepted_by_coin, 1}, {stop_accepted, 1},
+        {optional_end_accepted, 1}, {stopped, 1}},
+       Finish::stop, 1, optional_ends()},
+      {{{{}, {}, 0, {1}}, {{0}, {only(0)}, 0, {1}}},
+       {{nothing_drafted, 1}, {first_rejected, 1}, {q_is_point, 1}, {rejected_by_coin, 1}, {stop_rejected, 1},
+        {one_residual_token, 1}, {optional_end_rejected, 1}, {cut, 1}},
+       Finish::length, 1, optional_ends()},
   };
   return list;
 }
@@ -156,18 +171,22 @@ bool of_rejection_only(Event event) {
 
 bool of_trees_only(Event event) { return event >= sibling_accepted && event <= no_sibling_accepted; }
 
-constexpr Possible everything = {.rejection = true, .trees = true};
+bool of_constraints_only(Event event) { return event > no_sibling_accepted; }
+
+constexpr Possible everything = {.rejection = true, .trees = true, .constraints = true};
 
 TEST(Coverage, CountsTheEventsOfATraceAndNoOthers) {
   for (std::size_t i = 0; i < histories().size(); ++i) {
     const History& history = histories()[i];
     const Trace trace = trace_of(history.rounds, history.finish);
-    EXPECT_EQ(counts_in(trace, rejection, asked(history.repeat_penalty)), history.expected) << i;
+    Request request = asked(history.repeat_penalty);
+    request.constraint = history.constraint;
+    EXPECT_EQ(counts_in(trace, rejection, request), history.expected) << i;
     Counts without;
     for (const auto& [event, times] : history.expected) {
       if (!of_rejection_only(event)) without[event] = times;
     }
-    EXPECT_EQ(counts_in(trace, matching, asked(history.repeat_penalty)), without) << i;
+    EXPECT_EQ(counts_in(trace, matching, request), without) << i;
   }
 }
 
@@ -184,16 +203,18 @@ TEST(Coverage, EveryEventHasATraceAndAUniqueName) {
 TEST(Coverage, MissingEventsArePossibleAndNeverMet) {
   Coverage nothing;
   EXPECT_EQ(nothing.missing(everything).size(), static_cast<std::size_t>(Event::count));
-  EXPECT_EQ(nothing.missing({.trees = true}).size(), static_cast<std::size_t>(Event::count) - 4);
-  EXPECT_EQ(nothing.missing({.rejection = true}).size(), static_cast<std::size_t>(Event::count) - 4);
+  EXPECT_EQ(nothing.missing({.trees = true}).size(), static_cast<std::size_t>(Event::count) - 6);
+  EXPECT_EQ(nothing.missing({.rejection = true}).size(), static_cast<std::size_t>(Event::count) - 6);
+  EXPECT_EQ(nothing.missing({.constraints = true}).size(), static_cast<std::size_t>(Event::count) - 8);
   for (Event event{}; event != Event::count; event = static_cast<Event>(static_cast<int>(event) + 1)) {
     Coverage all_but_one;
     for (Event other{}; other != Event::count; other = static_cast<Event>(static_cast<int>(other) + 1)) {
       if (other != event) all_but_one.add(other, 2);
     }
     EXPECT_THAT(all_but_one.missing(everything), testing::ElementsAre(event));
-    EXPECT_EQ(all_but_one.missing({.trees = true}).size(), of_rejection_only(event) ? 0U : 1U);
-    EXPECT_EQ(all_but_one.missing({.rejection = true}).size(), of_trees_only(event) ? 0U : 1U);
+    const bool elsewhere = of_constraints_only(event);
+    EXPECT_EQ(all_but_one.missing({.trees = true}).size(), of_rejection_only(event) || elsewhere ? 0U : 1U);
+    EXPECT_EQ(all_but_one.missing({.rejection = true}).size(), of_trees_only(event) || elsewhere ? 0U : 1U);
     EXPECT_EQ(all_but_one.rarest(everything), event);
     Coverage once;
     once.add(event);

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "oracle/plain/plain.h"
 #include "tests/serve/running_server.h"
 
@@ -190,6 +192,64 @@ TEST(Server, AnAnswerThatMayEndOrGoOnIsTheSameDraftedOrNot) {
     ASSERT_TRUE(plain.contains("choices") && drafted.contains("choices")) << plain << drafted;
     EXPECT_EQ(content(drafted), content(plain)) << seed;
   }
+}
+
+TEST(Server, ADraftThatForeseesWhereAGrammarLetsATextEndChangesNoAnswer) {
+  for (const char* grammar : {"root ::= \"no\" \"!\"*", "root ::= \"a\"?", "root ::= [0-9]+"}) {
+    for (const double temperature : {0.0, 1.0}) {
+      Json body = {{"prompt", "Once upon a time there lived in Crow Hill a gardener named David"}, {"max_tokens", 20},
+                   {"temperature", temperature}, {"seed", 3}, {"grammar", grammar}};
+      const Json drafted = server().answer(completions, body);
+      body["speculative"] = false;
+      const Json plain = server().answer(completions, body);
+      ASSERT_TRUE(drafted.contains("choices")) << drafted;
+      EXPECT_EQ(drafted["choices"], plain["choices"]) << grammar;
+    }
+  }
+}
+
+/// A JSON schema, some of whose values may always go on.
+Json random_schema(std::mt19937& random, int depth) {
+  const auto below = [&](unsigned bound) { return static_cast<unsigned>(random()) % bound; };
+  switch (below(depth > 0 ? 9 : 6)) {
+    case 0: return {{"type", "number"}};
+    case 1: return {{"type", "integer"}};
+    case 2: return {{"type", Json::array({"null", "number"})}};
+    case 3: return {{"type", "string"}, {"maxLength", 1 + below(12)}};
+    case 4: return {{"type", "boolean"}};
+    case 5: return {{"enum", Json::array({"a", "ab", 1, 12, nullptr})}};
+    case 6: return {{"type", "array"}, {"items", random_schema(random, depth - 1)}, {"maxItems", 1 + below(4)}};
+    case 7:
+      return {{"anyOf", Json::array({random_schema(random, depth - 1), random_schema(random, depth - 1)})}};
+    default: {
+      Json schema = {{"type", "object"}, {"properties", Json::object()}, {"required", Json::array({"a"})}};
+      for (const char* name : {"a", "b", "c"}) {
+        if (name[0] == 'a' || below(2) == 0) schema["properties"][name] = random_schema(random, depth - 1);
+      }
+      return schema;
+    }
+  }
+}
+
+TEST(ServerSlow, AnswersOf700RandomSchemasAreThoseOfPlainDecoding) {
+  std::mt19937 random(7);
+  int ended = 0;
+  for (int number = 0; number < 700; ++number) {
+    const Json schema = random_schema(random, 2);
+    Json body = {{"prompt", number % 2 == 0 ? "The year was" : "Tell me"},
+                 {"max_tokens", 24},
+                 {"temperature", number % 3 == 0 ? 0.0 : 1.0},
+                 {"seed", number},
+                 {"response_format", {{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", schema}}}}}};
+    const Json drafted = server().answer(completions, body);
+    body["speculative"] = false;
+    const Json plain = server().answer(completions, body);
+    ASSERT_TRUE(plain.contains("choices")) << schema << plain;
+    ASSERT_TRUE(drafted.contains("choices")) << schema << drafted;
+    EXPECT_EQ(drafted["choices"], plain["choices"]) << schema;
+    ended += plain["choices"][0]["finish_reason"] == "stop";
+  }
+  EXPECT_GT(ended, 350);
 }
 
 TEST(Server, WhatIsWrongIsToldByOpenAisErrorObjectAndUnknownFieldsAreIgnored) {

@@ -63,6 +63,59 @@ TEST(VerifySlow, PassesAtHighTemperatureWithBothRulesAndSeveralDrafts) {
   }
 }
 
+/// A grammar that may end in many places, a schema whose numbers may always go on, and biases.
+struct Bounded {
+  const char* name;
+  std::vector<std::string> flags;
+};
+std::vector<Bounded> bounded_outputs(const Folder& folder) {
+  const std::string grammar = (folder.path() / "sentences.gbnf").string();
+  const std::string schema = (folder.path() / "numbers.json").string();
+  put(grammar, "root ::= \" \"? [a-zA-Z]+ ([ ,] [a-zA-Z]+)* \".\"?\n");
+  put(schema, R"({"type": "array", "items": {"type": "number"}})");
+  return {{"a grammar", {"--grammar", grammar}},
+          {"a schema", {"--json-schema", schema}},
+          {"biases", {"--logit-bias", "262=4", "--logit-bias", "2044=6", "--logit-bias", "2046=6.5"}}};
+}
+
+TEST(Verify, ProvesAnOutputThatAGrammarAndBiasesBound) {
+  const Folder folder;
+  const std::vector<Bounded> bounded = bounded_outputs(folder);
+  std::vector<std::string> words = {"verify", fixture("models/tale-target"), "--draft",
+                                    "dflash:" + fixture("models/tale-dflash"), "--effort", "quick",
+                                    "--max-new-tokens", "24", "--temperature", "1"};
+  for (const std::size_t which : {0, 2}) {
+    words.insert(words.end(), bounded[which].flags.begin(), bounded[which].flags.end());
+  }
+  const json report = json_of(words);
+  EXPECT_EQ(report["verdict"], "PASS_EXACT") << report["reason"];
+  EXPECT_EQ(report["about"]["logit bias"], "token 262 +4, token 2044 +6, token 2046 +6.5");
+  EXPECT_TRUE(report["about"].contains("grammar"));
+}
+
+TEST(VerifySlow, ProvesBoundedOutputsOfDenseSlidingAndHybridTargetsWithBothRules) {
+  const Folder folder;
+  for (const auto& [model, draft] : {std::pair("tale-target", "dflash:tale-dflash"), {"tale-target", "mtp:tale-mtp"},
+                                     {"tale-gemma", "mtp:tale-gemma-assistant"},
+                                     {"tale-hybrid", "mtp:tale-hybrid-mtp"}, {"tale-hybrid", "self"}}) {
+    std::string spec = draft;
+    if (const auto colon = spec.find(':'); colon != std::string::npos) {
+      spec = spec.substr(0, colon + 1) + fixture("models/" + spec.substr(colon + 1));
+    }
+    for (const auto& [name, flags] : bounded_outputs(folder)) {
+      for (const char* rule : {"matching", "rejection"}) {
+        std::vector<std::string> words = {"verify", fixture(std::string("models/") + model), "--draft", spec,
+                                          "--effort", "quick", "--max-new-tokens", "48", "--temperature", "1",
+                                          "--rule", rule, "--sequences", "4"};
+        words.insert(words.end(), flags.begin(), flags.end());
+        const json report = json_of(words);
+        EXPECT_EQ(report["verdict"], "PASS_EXACT") << model << ", " << spec << ", " << name << ", " << rule << ": "
+                                                   << report["reason"];
+      }
+    }
+  }
+}
+
 /// One draft token of each that looks things up has to be accepted, and one rejected: else the proof is vacuous.
 TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
   struct Row {
@@ -360,6 +413,19 @@ TEST(Generate, TakesOneStopStringEachTimeAndRefusesWhatCannotBeLookedFor) {
     EXPECT_EQ(refused.status, 3);
     EXPECT_EQ(refused.out, "");
     EXPECT_THAT(refused.err, testing::HasSubstr(message));
+  }
+}
+
+TEST(Generate, AddsBiasesToLogitsAndRefusesWhatIsNone) {
+  const json free = json_of(tale);
+  const int first = free["tokens"][0];
+  const json biased = json_of(with(tale, {"--logit-bias", std::to_string(first) + "=-100", "--draft", "self"}));
+  EXPECT_THAT(biased["tokens"].get<std::vector<int>>(), testing::Not(testing::Contains(first)));
+  EXPECT_EQ(biased["tokens"], json_of(with(tale, {"--logit-bias", std::to_string(first) + "=-100"}))["tokens"]);
+  for (const char* wrong : {"5", "=1", "x=1", "2048=1", "-1=1", "5=101", "5=nan", "5=1 "}) {
+    const Outcome refused = run_command(with(tale, {"--logit-bias", wrong}));
+    EXPECT_EQ(refused.status, 3);
+    EXPECT_THAT(refused.err, testing::HasSubstr("give a token id below 2048 and a bias from -100 to 100")) << wrong;
   }
 }
 
