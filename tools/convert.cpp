@@ -3,6 +3,7 @@
 
 #include "kernels/threads.h"
 #include "ref/base/error.h"
+#include "ref/models/models.h"
 #include "ref/models/transformer_config.h"
 #include "ref/text/tokenizer.h"
 #include "tools/commands.h"
@@ -63,6 +64,7 @@ Exit convert(const ConvertOptions& options) {
     throw Error(options.from + ": is a GGUF already; convert the Hugging Face folder that it was made of");
   }
   require_replaceable_gguf(options.to, {options.from, options.tokenizer});
+  read_stop_tokens(from);  // a GGUF finds them by its vocabulary; refuses a folder that cannot be read whole
   const GgufReader reader = options.reader == "llama.cpp" ? GgufReader::llama_cpp : GgufReader::ik_llama_cpp;
   const std::string architecture = gguf_architecture(from.config(), reader);
   const std::filesystem::path folder = options.tokenizer.empty() ? options.from : options.tokenizer;
