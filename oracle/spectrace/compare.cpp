@@ -81,8 +81,8 @@ class Comparer {
     if (at == pairs_.end() || at->second.parted || step.emitted.empty()) return;
     std::string place = fmt::format("{}: round {}", where(side, line), step.round);
     if (step.has_draft_tokens) {
-      place += fmt::format(", draft tokens {}, {} of them accepted, {} rows", listed(step.draft_tokens), step.accepted,
-                           step.width);
+      place += fmt::format(", draft tokens {}, {} of them accepted", listed(step.draft_tokens), step.accepted);
+      if (step.width) place += fmt::format(", {} rows", *step.width);
     }
     const std::int64_t accepted = step.has_draft_tokens ? step.accepted : -1;
     compare(side, step.sequence, at->second, {step.position, step.emitted, std::move(place), accepted});

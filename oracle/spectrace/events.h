@@ -144,7 +144,7 @@ struct Step {
   bool has_draft_tokens = false;   // the line states the four fields below
   std::vector<Token> draft_tokens;
   int accepted = 0;                // draft tokens
-  int width = 0;                   // rows of the verification pass
+  std::optional<int> width;        // rows of the verification pass
   NextFrom next_from = NextFrom::bonus;
 
   std::optional<std::vector<StatedNumber>> q_draft;  // of every draft token
@@ -190,13 +190,18 @@ struct Shift {
   std::int64_t discard = 0;
 };
 
+/// Counts of a sequence, as its end states them (ref/decoding/trace.h).
+struct StatedCounts {
+  std::optional<int> rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial;
+};
+
 struct Ending {
   std::int64_t sequence = 0;
   Finish reason = Finish::unfinished;
   std::string other;                       // NAME of the reason "other:NAME"; the reason above is then unfinished
   std::optional<std::int64_t> emitted_count;
   std::optional<std::vector<Token>> emitted;
-  std::optional<Statistics> statistics;    // counts only
+  std::optional<StatedCounts> statistics;
   std::string digest;                      // sha256 of all lines before; empty when not stated
 };
 

@@ -163,22 +163,15 @@ DraftCosts draft_costs_of(const Json& value) {
   return costs;
 }
 
-Statistics statistics_of(const Json& value) {
+StatedCounts counts_of(const Json& value) {
   refuse_unknown(value,
                  {"rounds", "iterations", "drafted", "accepted", "mismatches", "all_accepted", "batched", "serial"});
-  Statistics counts;
-  const auto read = [&](const char* name, int& count) {
-    count = static_cast<int>(value.at(name).integer(0, position_max));
+  const auto count = [&](const char* name) -> std::optional<int> {
+    const auto field = value.find(name);
+    return field ? std::optional(static_cast<int>(field->integer(0, position_max))) : std::nullopt;
   };
-  read("rounds", counts.rounds);
-  read("iterations", counts.iterations);
-  read("drafted", counts.drafted);
-  read("accepted", counts.accepted);
-  read("mismatches", counts.mismatches);
-  read("all_accepted", counts.all_accepted);
-  read("batched", counts.batched);
-  read("serial", counts.serial);
-  return counts;
+  return {count("rounds"),     count("iterations"),   count("drafted"), count("accepted"),
+          count("mismatches"), count("all_accepted"), count("batched"), count("serial")};
 }
 
 }  // namespace
@@ -268,7 +261,7 @@ Ending read_ending(const Header& header, const Json& line) {
   }
   if (const auto count = line.find("emitted_count")) ending.emitted_count = count->integer(0, position_max);
   if (const auto emitted = line.find("emitted")) ending.emitted = LineReader(header).tokens(*emitted);
-  if (const auto counts = line.find("statistics")) ending.statistics = statistics_of(*counts);
+  if (const auto counts = line.find("statistics")) ending.statistics = counts_of(*counts);
   if (const auto digest = line.find("sha256")) ending.digest = digest->string();
   return ending;
 }

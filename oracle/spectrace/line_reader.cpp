@@ -19,6 +19,10 @@ void refuse_unknown(const Json& line, const Names& known) {
 }
 
 double real_or_not(const Json& value) {
+  if (value.is_number()) {
+    value.fail("must be a hexadecimal float in a string, such as \"0x1.8p-1\" (x.hex() in Python, %a in C), because "
+               "decimals are often written with too few digits");
+  }
   const std::string& text = value.string();
   for (const char* name : {"nan", "-nan", "inf", "-inf"}) {
     if (text != name) continue;

@@ -254,6 +254,17 @@ double BestToken::gap(Token other) const {
   return logits_[best_] - logits_[other];
 }
 
+double BestToken::gap_beyond_numerics() const {
+  double sum = 0;
+  long allowed = 0;
+  for (const double logit : logits_) {
+    if (std::isinf(logit)) continue;  // forbidden
+    sum += logit;
+    ++allowed;
+  }
+  return std::max(8.0, (logits_[best_] - sum / static_cast<double>(allowed)) / 2);
+}
+
 double BestToken::apart(Token other) const {
   return std::isinf(gap(other)) ? 1 : (1 - exp64(-gap(other))) / sum_;
 }

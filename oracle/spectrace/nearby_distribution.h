@@ -56,6 +56,12 @@ class BestToken {
   double gap(Token other) const;    // of logits; infinite for one that is not allowed
   double apart(Token other) const;  // of probabilities at temperature 1
 
+  /// Returns a gap that no numerics of a right engine explains. A token with this gap is the best of another engine
+  /// only where that one errs on a logit by a quarter of the distance from the best token to the average of the
+  /// vocabulary. Weights of four bits err by a sixtieth (measured: docs/spectrace.md). In a row that is nearly flat it
+  /// is 8 logits, a factor of 3000 in probability.
+  double gap_beyond_numerics() const;
+
  private:
   std::vector<double> logits_;
   Token best_ = 0;

@@ -76,6 +76,9 @@ struct GreedyTokens {
   long not_best = 0;  // not the target's best token
   double gap = 0;     // the largest of these below the best token, in logits
   double apart = 0;   // the same in probability, at temperature 1
+  long line = 0;      // of the token with the largest gap
+  std::int64_t position = 0;
+  double open = 0;    // the largest gap that neither a flag nor a finding settles
 };
 
 struct Report {
@@ -92,6 +95,7 @@ struct Report {
   std::set<std::string> unread;    // fields that are present and could not be checked; no verdict depends on them
   std::set<std::string> assumed;   // what the trace does not state and the replay assumed
   bool lossy = false;              // a rule that does not promise the target's distribution
+  std::string advice;              // which flag would settle what is undecided; empty: none would
   std::optional<TokenTest> token_test;  // empty where no p is known
   std::vector<Game> games;         // other bets, on coins, draft tokens, acceptance
   GreedyTokens greedy;
@@ -118,7 +122,8 @@ struct Target {
   /// With slack its tokens are bet on, with a target of any numerics class.
   double slack = 0;
   /// How far, in logits, a greedy token of such a sequence may lie below the target's best token; it may also lie
-  /// within 2 slack of it in probability at temperature 1.
+  /// within 2 slack of it in probability at temperature 1. With neither, it may lie as far below as some numerics
+  /// explain, and what lies below at all is not proved.
   double tie = 0;
   std::function<std::shared_ptr<Model>()> computing_anyhow = {};
   /// Compiles a grammar for the target's tokens. Throws Error where it cannot.

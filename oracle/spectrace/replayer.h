@@ -31,6 +31,9 @@ inline std::string number(std::uint64_t value) { return std::to_string(value); }
 inline std::string number(std::int64_t value) { return std::to_string(value); }
 inline std::string number(Token value) { return std::to_string(value); }
 
+/// Returns whether sampling drops tokens that have a probability.
+inline bool cuts(const Sampling& s) { return s.top_k > 0 || (s.top_p > 0 && s.top_p < 1) || s.min_p > 0; }
+
 struct Sequence {
   Opening opening;
   std::vector<Token> text;             // prompt and emitted tokens
@@ -179,9 +182,10 @@ class Replayer {
   /// Checks that a text ends with a stop token, with its budget, or for a reason that tokens cannot show (a string, a
   /// tool call, a grammar).
   void expect_ended(Sequence& sequence, const Ending& ending);
-  void reconcile(const Sequence& sequence, const Statistics& stated);
+  void reconcile(const Sequence& sequence, const StatedCounts& stated);
   void finish_rounding();
   void name_statements();
+  void finish_greedy();
   void name_untested_tokens();
 
   // Single draws: replayer_draws.cpp.
@@ -257,6 +261,10 @@ class Replayer {
 
   /// Checks where the next token comes from, the width of the pass and the number of draft tokens.
   void expect_shape(const Sequence& sequence, const Step& step);
+  /// Returns whether the text ends with the round, by a stop token or its budget.
+  static bool ends(const Sequence& sequence, const Step& step);
+  /// Returns a likely cause of a finding about `accepted`: that it was counted after the text was cut. Else empty.
+  static std::string about_accepted(const Sequence& sequence, const Step& step);
   void name_unread_fields(const Sequence& sequence, const Step& step);
   void count_depth(std::size_t depth, bool accepted, const Distribution& p, const Distribution& q);
 
@@ -270,6 +278,7 @@ class Replayer {
   /// number.
   void bet_on_draft(const Step& step, std::size_t j);
   bool expect_weight_in_q(Token draft_token, bool has_weight);
+  std::string draft_draw_missing(const Step& step, std::size_t j) const;
 
   /// Both return false when the trace does not state how the draft token was drawn from its q.
   bool drafted_from_integers(Sequence& sequence, const Step& step, std::size_t j);
@@ -290,6 +299,7 @@ class Replayer {
                             const std::optional<Distribution>& p, bool computed);
   void check_rejection_row(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
   void check_integer_acceptance(Sequence& sequence, const Step& step, std::size_t row);
+  static std::string decision_on(const Sequence& sequence, const Step& step, std::size_t row);
 
   /// Checks an acceptance of real numbers: only what rounding cannot turn is a finding.
   void check_real_acceptance(Sequence& sequence, const Step& step, std::size_t row);
@@ -314,7 +324,8 @@ class Replayer {
 
   /// Gives the sequence a target in the numerics it was computed in, or any target when slack is granted.
   void hold_to_target(Sequence& sequence);
-  void name_missing_target(Sequence& sequence, bool granted, bool own_order);
+  /// `compared`: its tokens are, with a target of other numerics.
+  void name_missing_target(Sequence& sequence, bool compared, bool own_order);
 
   /// The first foreign numerics, so that the report has one message however many there are.
   const std::string& foreign(const std::string& numerics);
@@ -338,8 +349,14 @@ class Replayer {
   /// Checks that a row of other numerics lies no further from the target's own than was granted.
   void expect_near(const std::string& which, Sequence& sequence, KnownRow& known);
 
-  /// Checks that a stated row agrees with the declared sampling.
+  /// Checks that a stated row agrees with the declared sampling and with the stated logits.
   void expect_declared(const Sequence& sequence, const Step& step, std::size_t row);
+  /// Checks that a token of a stated row is as much likelier than another as their logits say.
+  void expect_ratio(const std::string& which, const Sequence& sequence, const TopTwo& best, double first,
+                    double second);
+  /// Returns what an engine may lose of a probability of a stated row, besides rounding in proportion to it: integer
+  /// weights of ours end at 2^-40, the smallest float16 is 2^-24.
+  double least_weight() const { return header_.total > 0 ? 0x1p-38 : header_.unit * 0x1p-14; }
 
   /// Bets on a token of the round, given the distribution it must come from; `q`: what a draft token for it was drawn
   /// from. A distribution of one token is no bet: it proves the token, or the fault. A random number that was bet on
@@ -351,7 +368,7 @@ class Replayer {
                           const std::optional<RoundedDistribution>& of_top);
 
   /// Checks a greedy token of other numerics: it may differ from the target's best token where the two are near ties.
-  void check_greedy_token(const BestToken& best, Token token, std::int64_t position);
+  void check_greedy_token(const Sequence& sequence, const BestToken& best, Token token, std::int64_t position);
 
   /// Returns the token that plain decoding emits: the only token of p, or the draw with a known coin under matching.
   std::optional<Token> token_of(const Distribution& p, const Sequence& sequence, std::int64_t position);
@@ -364,7 +381,10 @@ class Replayer {
                                                          std::size_t row) const;
   Token place_in(const Distribution& top, Token token) const;
   void hold_logprobs(const Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known);
-  void expect_logprob(Token token, double stated, double own, double slack, const char* to);
+  /// `least`: what the probability of `own` may lack, besides rounding in proportion to it.
+  void expect_logprob(Token token, double stated, double own, double slack, double least, const char* to);
+  /// Returns whether tokens are drawn from the softmax of the raw logits.
+  static bool draws_from_softmax(const Sequence& sequence);
 
   const Header& header_;
   const Target& target_;

@@ -66,7 +66,7 @@ void Replayer::check_greedy_row(const Sequence& sequence, const Step& step, std:
     expect(
         step.draft_tokens[row] != *best, "acceptance",
         [&] { return "draft token " + number(*best) + " is the best token and is accepted"; },
-        [] { return std::string("it was rejected"); });
+        [&] { return decision_on(sequence, step, row); });
   }
   if (step.emitted.size() > accepted) {
     expect_equal("own_draw", "the best token is", *best, step.emitted.back());
@@ -225,7 +225,12 @@ void Replayer::check_integer_acceptance(Sequence& sequence, const Step& step, st
         return "draft token " + number(step.draft_tokens[row]) + " with p " + number(p) + ", q " + number(q) +
                (coin ? ", coin " + number(coin->integer) : "") + (due ? " is accepted" : " is rejected");
       },
-      [&] { return std::string(accepted ? "it was accepted" : "it was rejected"); });
+      [&] { return decision_on(sequence, step, row); });
+}
+
+std::string Replayer::decision_on(const Sequence& sequence, const Step& step, std::size_t row) {
+  return row < static_cast<std::size_t>(step.accepted) ? "it was accepted"
+                                                       : "it was rejected" + about_accepted(sequence, step);
 }
 
 void Replayer::check_real_acceptance(Sequence& sequence, const Step& step, std::size_t row) {
@@ -247,7 +252,7 @@ void Replayer::check_real_acceptance(Sequence& sequence, const Step& step, std::
     evidence_.within_rounding(Stream::accept, std::min(1.0, most - least + header_.unit), near);
   }
   const std::string draft_token = fmt::format("draft token {} with p {}, q {}", step.draft_tokens[row], p, q);
-  const auto observed = [&] { return std::string(accepted ? "it was accepted" : "it was rejected"); };
+  const auto observed = [&] { return decision_on(sequence, step, row); };
   if (!coin) {
     const bool reached = p >= q || near;
     expect(

@@ -53,18 +53,33 @@ void Replayer::expect_shape(const Sequence& sequence, const Step& step) {
           return number(step.accepted) + " of " + number(drafted) +
                  " draft tokens are accepted, so the next token comes from '" + name_of(next_from) + "'";
         },
-        [&] { return std::string(name_of(step.next_from)); });
+        [&] { return name_of(step.next_from) + about_accepted(sequence, step); });
   }
-  if (const auto& verification = sequence.opening.verification) {
+  if (const auto& verification = sequence.opening.verification; verification && step.width) {
     const bool batched = *verification != Verification::serial;
     expect_equal("width", "rows of the verification pass are",
-                 batched ? drafted + 1 : step.accepted + std::int64_t{1}, std::int64_t{step.width});
+                 batched ? drafted + 1 : step.accepted + std::int64_t{1}, std::int64_t{*step.width});
   }
   if (const auto& most = sequence.opening.max_draft_tokens) {
     expect(
         drafted <= *most, "draft_length", [&] { return "at most " + number(*most) + " draft tokens"; },
         [&] { return number(drafted) + " draft tokens"; });
   }
+}
+
+std::string Replayer::about_accepted(const Sequence& sequence, const Step& step) {
+  const auto accepted = static_cast<std::size_t>(step.accepted);
+  const bool cut_after = step.emitted.size() == accepted && accepted < step.draft_tokens.size();
+  return cut_after && ends(sequence, step)
+             ? "; the text ends in this round: `accepted` counts every draft token that the rule accepts, those behind "
+               "that end too"
+             : "";
+}
+
+bool Replayer::ends(const Sequence& sequence, const Step& step) {
+  const bool stopped =
+      !step.emitted.empty() && (sequence.stops_at(step.emitted.back()) || sequence.complete(step.emitted));
+  return stopped || static_cast<std::int64_t>(step.emitted.size()) >= sequence.left();
 }
 
 void Replayer::name_unread_fields(const Sequence& sequence, const Step& step) {
@@ -116,11 +131,10 @@ void Replayer::expect_emitted(Sequence& sequence, const Step& step) {
   else if (!cut) tokens.push_back(step.emitted.back());
   if (cut) {
     const std::size_t count = step.emitted.size();
-    const bool stopped = count > 0 && (sequence.stops_at(step.emitted.back()) || sequence.complete(step.emitted));
-    const bool full = static_cast<std::int64_t>(count) >= sequence.left();
-    sequence.stop_hidden = !stopped && !full && sequence.opening.hides_stop_tokens() && count < tokens.size() &&
+    const bool ended = ends(sequence, step);
+    sequence.stop_hidden = !ended && sequence.opening.hides_stop_tokens() && count < tokens.size() &&
                            sequence.stops_at(tokens[count]);
-    if (!stopped && !full && !sequence.stop_hidden) {
+    if (!ended && !sequence.stop_hidden) {
       const std::string expected = "all accepted tokens are emitted: " + listed(tokens);
       sequence.cut = Finding{"conservation", line_, id_, round_, position_, expected, listed(step.emitted)};
     }
@@ -138,15 +152,29 @@ void Replayer::expect_drafted(Sequence& sequence, const Step& step, std::size_t 
   const bool verified = rule_ == AcceptanceRule::block || j <= static_cast<std::size_t>(step.accepted);
   const bool bet = matters && verified && is_evidence(sequence, position_ + static_cast<std::int64_t>(j));
   if (bet) bet_on_draft(step, j);
-  const bool stated = step.q_draft && (header_.total == 0 ? drafted_from_reals(sequence, step, j, bet)
-                                                          : drafted_from_integers(sequence, step, j));
+  const bool of_verified = step.q_draft && j >= step.q_draft->size();  // the others decide nothing
+  const bool stated = !of_verified && step.q_draft &&
+                      (header_.total == 0 ? drafted_from_reals(sequence, step, j, bet)
+                                          : drafted_from_integers(sequence, step, j));
   if (!stated) {
     draws_unknown(Purpose::draft);
-    if (matters) report_.missing.insert("the trace does not state how draft tokens were drawn from q");
+    if (matters && !of_verified) report_.missing.insert(draft_draw_missing(step, j));
   }
   if (step.draft_u && !matters && header_.total == 0) {
     unread("draft_u", "under this rule a draft token may be drawn with any numbers");
   }
+}
+
+std::string Replayer::draft_draw_missing(const Step& step, std::size_t j) const {
+  std::string fields;
+  const auto lacks = [&](const char* field, bool is_there) {
+    if (!is_there) fields += (fields.empty() ? "" : ", ") + std::string(field);
+  };
+  lacks("q_draft", step.q_draft.has_value());
+  lacks("draft_u", step.draft_u && j < step.draft_u->size());
+  if (header_.total == 0) lacks("q_rows", j < step.q_reals.size());
+  else lacks("q_before", step.q_before && j < step.q_before->size());
+  return "the trace does not state how draft tokens were drawn from q: it lacks " + fields;
 }
 
 void Replayer::bet_on_draft(const Step& step, std::size_t j) {
@@ -195,10 +223,14 @@ bool Replayer::drafted_from_integers(Sequence& sequence, const Step& step, std::
         [&] { return step.q_digests[j].hex(); });
     const Hit hit = Weights(step.q_rows[j]).of(draft_token);
     expect_equal("q_row", "draft token " + number(draft_token) + " has in its row q the weight", hit.weight, q);
-    if (step.q_before) expect_equal("q_row", "the weight before it is", hit.before, (*step.q_before)[j]);
+    if (step.q_before && j < step.q_before->size()) {
+      expect_equal("q_row", "the weight before it is", hit.before, (*step.q_before)[j]);
+    }
   }
   if (!expect_weight_in_q(draft_token, q > 0)) return true;
-  if (!step.draft_u || !step.q_before) return q == header_.total;
+  if (!step.draft_u || j >= step.draft_u->size() || !step.q_before || j >= step.q_before->size()) {
+    return q == header_.total;
+  }
   const Draw draw{draft_token, integer((*step.draft_u)[j]), header_.total, (*step.q_before)[j], q, {}, {}};
   expect_interval("draft_draw", draw);
   // Under another rule a draft token may be drawn with any numbers. One that was not verified decides nothing, and its
@@ -213,7 +245,7 @@ bool Replayer::drafted_from_reals(Sequence& sequence, const Step& step, std::siz
   const double q = (*step.q_draft)[j].real;
   const Token draft_token = step.draft_tokens[j];
   if (!expect_weight_in_q(draft_token, q > 0)) return true;
-  const auto* const coin = step.draft_u ? &(*step.draft_u)[j] : nullptr;
+  const auto* const coin = step.draft_u && j < step.draft_u->size() ? &(*step.draft_u)[j] : nullptr;
   if (coin != nullptr && *coin && bet) {
     bet_on_coin(sequence, position_ + static_cast<std::int64_t>(j), Stream::draft, (*coin)->real, q < 1);
   }

@@ -10,13 +10,15 @@
 
 namespace draftproof::spectrace {
 
+bool Replayer::draws_from_softmax(const Sequence& sequence) {
+  const Sampling& s = sequence.opening.sampling;
+  return !sequence.greedy() && s.temperature == 1 && !cuts(s) && !sequence.opening.changes_logits();
+}
+
 std::optional<RoundedDistribution> Replayer::distribution_of_top(const Sequence& sequence, const Step& step,
                                                                  std::size_t row) const {
   if (row >= step.top_logprobs.size() || step.top_logprobs[row].tokens.empty()) return std::nullopt;
-  const Sampling& s = sequence.opening.sampling;
-  const bool unchanged = s.temperature == 1 && s.top_k <= 0 && !(s.top_p > 0 && s.top_p < 1) && s.min_p <= 0 &&
-                         !sequence.opening.changes_logits();
-  if (!sequence.opening.logprobs_after_sampling && !unchanged) return std::nullopt;
+  if (!sequence.opening.logprobs_after_sampling && !draws_from_softmax(sequence)) return std::nullopt;
   RealRow top;
   double sum = 0;
   for (std::size_t i = 0; i < step.top_logprobs[row].tokens.size(); ++i) {
@@ -56,12 +58,13 @@ Token Replayer::place_in(const Distribution& top, Token token) const {
   return top.weight(token) > 0 ? token : header_.vocabulary;
 }
 
-void Replayer::expect_logprob(Token token, double stated, double own, double slack, const char* to) {
-  const double unit = 16 * header_.unit;
-  const double apart = std::fabs(exp64(stated) - exp64(own));
+void Replayer::expect_logprob(Token token, double stated, double own, double slack, double least, const char* to) {
+  const double of_own = exp64(own);
+  const double rounding = of_own > 0 ? 16 * header_.unit * of_own * std::max(1.0, -own) : 0;
+  const double apart = std::fabs(exp64(stated) - of_own);
   if (slack > 0) report_.furthest_logprob = std::max(report_.furthest_logprob.value_or(0), apart);
   expect(
-      apart <= slack + unit * exp64(own) * std::max(1.0, -own) + 0x1p-60, "log_probability",
+      apart <= slack + rounding + least, "log_probability",
       [&] { return fmt::format("token {} has the log-probability {:.6g} {}", token, own, to); },
       [&] { return fmt::format("{:.6g}", stated); });
 }
@@ -78,29 +81,34 @@ void Replayer::hold_logprobs(const Sequence& sequence, const Step& step, std::si
         [] { return std::string("probabilities add up to at most 1"); }, [&] { return std::to_string(sum); });
   }
   bool held = false;
-  const auto hold_all = [&](const auto& own_of, double slack, const char* to) {
+  const auto hold_all = [&](const auto& own_of, double slack, double least, const char* to) {
     held = true;
-    if (stated) expect_logprob(step.emitted[row], step.logprobs[row], own_of(step.emitted[row]), slack, to);
+    if (stated) expect_logprob(step.emitted[row], step.logprobs[row], own_of(step.emitted[row]), slack, least, to);
     for (std::size_t i = 0; top != nullptr && i < top->tokens.size(); ++i) {
-      expect_logprob(top->tokens[i], top->weights[i], own_of(top->tokens[i]), slack, to);
+      expect_logprob(top->tokens[i], top->weights[i], own_of(top->tokens[i]), slack, least, to);
     }
   };
-  const Distribution* const distribution = known.p ? &*known.p : known.reals ? &known.reals->distribution : nullptr;
-  if (sequence.opening.logprobs_after_sampling && distribution != nullptr) {
-    const auto of_distribution = [&](Token token) {
-      return log64(static_cast<double>(distribution->weight(token)) / static_cast<double>(Distribution::total));
+  constexpr double nothing = 0x1p-60;  // lost in the doubles of this check
+  const bool of_row = sequence.opening.logprobs_after_sampling || draws_from_softmax(sequence);
+  const bool has_reals = row < step.p_reals.size();
+  if (of_row && (has_reals || known.p)) {
+    const auto in_row = [&](Token token) {
+      return log64(has_reals ? step.p_reals[row].weight(token)
+                             : static_cast<double>(known.p->weight(token)) / static_cast<double>(Distribution::total));
     };
-    hold_all(of_distribution, 0, "in its row");
-  } else if (!sequence.opening.logprobs_after_sampling && sequence.plain &&
-             static_cast<std::int64_t>(sequence.text.size()) - sequence.plain->dropped() <=
-                 sequence.target->context()) {
+    // Rows of another program, which take the place of a target.
+    hold_all(in_row, target_.vocabulary == 0 ? target_.slack : 0, least_weight(), "in its row");
+  }
+  if (!sequence.opening.logprobs_after_sampling && sequence.plain && (!sequence.foreign || target_.slack > 0) &&
+      static_cast<std::int64_t>(sequence.text.size()) - sequence.plain->dropped() <= sequence.target->context()) {
     const auto logits = sequence.plain->logits();
-    hold_all([&](Token token) { return log_probability(logits, token); }, sequence.foreign ? target_.slack : 0,
+    hold_all([&](Token token) { return log_probability(logits, token); }, sequence.foreign ? target_.slack : 0, nothing,
              "by the target");
   }
   if (stated && top != nullptr && std::binary_search(top->tokens.begin(), top->tokens.end(), step.emitted[row])) {
     held = true;
-    expect_logprob(step.emitted[row], step.logprobs[row], top->weight(step.emitted[row]), 0, "in top_logprobs");
+    expect_logprob(step.emitted[row], step.logprobs[row], top->weight(step.emitted[row]), 0, nothing,
+                   "in top_logprobs");
   }
   if (!held && stated) unread("logprobs", "there is no row to compare log-probabilities with");
   if (!held && top != nullptr && !distribution_of_top(sequence, step, row)) {

@@ -2,8 +2,10 @@
 // Rows of the target: the row after a text, and the tokens that must come from it.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <functional>
 
+#include "kernels/math64.h"
 #include "oracle/checks/acceptance_statistics.h"
 #include "oracle/spectrace/replayer.h"
 #include "ref/formats/printable.h"
@@ -66,9 +68,9 @@ void Replayer::hold_to_target(Sequence& sequence) {
   if (sequence.greedy()) sampling.temperature = 0;
   if (!sequence.target) {
     sequence.foreign = true;
-    const bool granted = target_.slack > 0 || (target_.tie > 0 && sequence.greedy());
-    if (granted && target_.computing_anyhow) sequence.target = target_.computing_anyhow();
-    name_missing_target(sequence, granted, own_order);
+    const bool compared = target_.computing_anyhow && (target_.slack > 0 || sequence.greedy());
+    if (compared) sequence.target = target_.computing_anyhow();
+    name_missing_target(sequence, compared, own_order);
   }
   if (!sequence.target) return;
   const std::size_t from = opening.prompt.size() - static_cast<std::size_t>(opening.constrained_prompt);
@@ -76,7 +78,7 @@ void Replayer::hold_to_target(Sequence& sequence) {
                                                  opening.stop_tokens.value_or(std::vector<Token>()));
 }
 
-void Replayer::name_missing_target(Sequence& sequence, bool granted, bool own_order) {
+void Replayer::name_missing_target(Sequence& sequence, bool compared, bool own_order) {
   const Opening& opening = sequence.opening;
   const std::string why =
       header_.total == 0                     ? "p are reals, and the target's own are integers"
@@ -85,12 +87,11 @@ void Replayer::name_missing_target(Sequence& sequence, bool granted, bool own_or
       : opening.numerics.empty() ? "the trace does not state in which numerics p were computed (field numerics)"
                                  : "p were computed with the numerics '" + foreign(opening.numerics) +
                                        "', which are not available here";
-  (granted ? report_.missing : report_.unproved)
-      .insert(why + ": they are not held to the target's bits" + (granted ? "" : "; tokens are, with --slack") +
-              (!granted && sequence.greedy() ? " or --tie" : ""));
+  (compared ? report_.missing : report_.unproved)
+      .insert(why + ": they are not held to the target's bits" + (compared ? "" : "; tokens are, with --slack"));
+  if (!compared) report_.advice = "--slack TV holds tokens to a target of other numerics";
   const Sampling& s = opening.sampling;
-  const bool cuts = s.top_k > 0 || (s.top_p > 0 && s.top_p < 1) || s.min_p > 0;
-  if (granted && !sequence.greedy() && !opening.sampler_order && (cuts || s.penalizes())) {
+  if (compared && !sequence.greedy() && !opening.sampler_order && (cuts(s) || s.penalizes())) {
     report_.assumed.insert(
         "penalties, temperature, top-k, top-p, min-p were applied in this order (field sampler_order)");
   }
@@ -235,17 +236,41 @@ void Replayer::expect_declared(const Sequence& sequence, const Step& step, std::
   if (row >= step.top_logits.size() || sequence.opening.changes_logits()) return;
   const TopTwo& best = step.top_logits[row];
   const auto is_of_size = [&](Token token, double size) { return stated.weight(token) * fine >= size; };
-  expect(
+  const bool ordered = expect(
       is_of_size(best.first, sizes[0]) && (sizes.size() < 2 || is_of_size(best.second, sizes[1])), "declared",
       [&] { return which + "has its likeliest tokens first in top_logits"; },
       [&] { return "tokens " + number(best.first) + ", " + number(best.second); });
+  if (!ordered) return;
+  const double total = reals == nullptr ? static_cast<double>(Distribution::total) : 1;
+  expect_ratio(which, sequence, best, stated.weight(best.first) / total, stated.weight(best.second) / total);
+}
+
+void Replayer::expect_ratio(const std::string& which, const Sequence& sequence, const TopTwo& best, double first,
+                            double second) {
+  const Sampling& s = sequence.opening.sampling;
+  const bool of_reference = target_.vocabulary == 0 && target_.slack > 0;  // then the logits are another program's
+  const bool cut = second == 0 && cuts(s);
+  if (sequence.greedy() || rule_ == AcceptanceRule::lossy || of_reference || cut) return;
+  if (sequence.opening.sampler_order && unknown_sampler(*sequence.opening.sampler_order)) return;
+  const double ratio = exp64((best.second_logit - best.first_logit) / s.temperature);
+  // Each logit may have been rounded, at most by half a unit of itself, before and after it was divided.
+  const double rounding =
+      header_.unit * (8 + 2 * (std::fabs(best.first_logit) + std::fabs(best.second_logit)) / s.temperature);
+  const double lost = least_weight();
+  expect(
+      second + lost >= first * ratio * exp64(-rounding) && second - lost <= first * ratio * exp64(rounding), "declared",
+      [&] {
+        return fmt::format("{}has {:.6g} of the weight of token {} for token {}, by their logits and the temperature",
+                           which, ratio, best.first, best.second);
+      },
+      [&] { return fmt::format("{:.6g}", second / first); });
 }
 
 void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known,
                    const DistributionAt& q) {
   const Token token = step.emitted[row];
   const std::int64_t position = position_ + static_cast<std::int64_t>(row);
-  if (known.best) return check_greedy_token(*known.best, token, position);
+  if (known.best) return check_greedy_token(sequence, *known.best, token, position);
   const std::optional<RoundedDistribution> top = distribution_of_top(sequence, step, row);
   if (row < step.top_logprobs.size()) {
     const std::size_t listed = step.top_logprobs[row].tokens.size();
@@ -328,23 +353,34 @@ DistributionAt Replayer::basis_of(const Sequence& sequence, const KnownRow& know
   return chosen;
 }
 
-void Replayer::check_greedy_token(const BestToken& best, Token token, std::int64_t position) {
+void Replayer::check_greedy_token(const Sequence& sequence, const BestToken& best, Token token,
+                                  std::int64_t position) {
   GreedyTokens& greedy = report_.greedy;
   ++greedy.tokens;
   const double gap = best.gap(token);
   const double apart = best.apart(token);
-  const bool tie = gap <= target_.tie || apart <= 2 * target_.slack;
   if (token != best.token()) {
     ++greedy.not_best;
-    greedy.gap = std::max(greedy.gap, gap);
     greedy.apart = std::max(greedy.apart, apart);
+    if (gap > greedy.gap || greedy.line == 0) {
+      greedy.gap = gap;
+      greedy.line = line_;
+      greedy.position = position;
+    }
   }
+  if (rule_ == AcceptanceRule::lossy) return;
+  const bool granted = target_.tie > 0 || target_.slack > 0;
+  const bool tie = gap <= target_.tie || apart <= 2 * target_.slack;
+  // Engines count differently what penalties punish, so their effect on a token may be more than numerics.
+  const bool numerics = gap < best.gap_beyond_numerics() || (sequence.opening.sampling.penalizes() && std::isfinite(gap));
+  const bool open = !tie && !granted && numerics;
+  if (open) greedy.open = std::max(greedy.open, gap);
   expect(
-      tie || rule_ == AcceptanceRule::lossy, "best",
+      tie || open, "best",
       [&] { return fmt::format("at position {} the target's best token is {}", position, best.token()); },
       [&] {
-        return fmt::format("token {}, {:.4g} below it in logits, {:.4g} in probability: no near tie", token, gap,
-                           apart);
+        return fmt::format("token {}, {:.4g} below it in logits, {:.4g} in probability: {}", token, gap, apart,
+                           granted ? "no near tie" : "more than numerics explain");
       });
 }
 

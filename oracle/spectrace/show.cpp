@@ -43,11 +43,11 @@ std::string shown_draft_token(const Step& s, std::size_t j, const Header& header
   const auto accepted = static_cast<std::size_t>(s.accepted);
   std::string text =
       fmt::format("  {:>8}  draft token {:>7}", s.position + static_cast<std::int64_t>(j), s.draft_tokens[j]);
-  if (s.q_draft) text += "  q " + probability((*s.q_draft)[j], header);
+  if (s.q_draft && j < s.q_draft->size()) text += "  q " + probability((*s.q_draft)[j], header);
   if (s.p_draft && j < s.p_draft->size() && j <= accepted) text += "  p " + probability((*s.p_draft)[j], header);
   if (s.accept_u && j < s.accept_u->size() && (*s.accept_u)[j]) {
     const StatedNumber& u = *(*s.accept_u)[j];
-    const bool below_q = rule == AcceptanceRule::rejection && s.q_draft;
+    const bool below_q = rule == AcceptanceRule::rejection && s.q_draft && j < s.q_draft->size();
     const std::uint64_t bound = below_q ? (*s.q_draft)[j].integer : header.total;
     text += "  u " + (header.total > 0 ? fraction(u.integer, bound) : fmt::format("{:.6f}", u.real));
   }
@@ -57,7 +57,8 @@ std::string shown_draft_token(const Step& s, std::size_t j, const Header& header
 std::string shown(const Step& s, const Header& header, AcceptanceRule rule) {
   std::string text = fmt::format("round {} of sequence {}, from position {}: ", s.round, s.sequence, s.position);
   if (!s.has_draft_tokens) return text + "emitted " + listed(s.emitted) + "\n";
-  text += fmt::format("{} of {} draft tokens accepted, {} rows\n", s.accepted, s.draft_tokens.size(), s.width);
+  text += fmt::format("{} of {} draft tokens accepted", s.accepted, s.draft_tokens.size());
+  text += s.width ? fmt::format(", {} rows\n", *s.width) : "\n";
   if (s.target_held && s.draft_held) {
     text += "  the target holds " + std::to_string(*s.target_held) + " positions, the draft";
     for (const std::int64_t held : *s.draft_held) text += " " + std::to_string(held);
@@ -85,9 +86,11 @@ std::string shown(const Ending& e) {
   std::string text = fmt::format("sequence {} ends by {}", e.sequence,
                                  e.other.empty() ? name_of(e.reason) : "other:" + printable(e.other));
   if (e.emitted_count) text += fmt::format(" after {} tokens", *e.emitted_count);
-  if (e.statistics) {
-    const Statistics& s = *e.statistics;
-    text += fmt::format("; {} rounds, {} of {} draft tokens accepted", s.rounds, s.accepted, s.drafted);
+  if (const StatedCounts counts = e.statistics.value_or(StatedCounts{}); counts.rounds) {
+    text += fmt::format("; {} rounds", *counts.rounds);
+    if (counts.accepted && counts.drafted) {
+      text += fmt::format(", {} of {} draft tokens accepted", *counts.accepted, *counts.drafted);
+    }
   }
   return text + "\n";
 }

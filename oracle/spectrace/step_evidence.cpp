@@ -22,7 +22,7 @@ void StepReader::read_digests(const Json& line) {
   rows("logits_digests", step_.logits_digests, target_rows, drafted + 1, digest_of);
   rows("p_digests", step_.p_digests, target_rows, drafted + 1, digest_of);
   rows("top_logits", step_.top_logits, target_rows, drafted + 1, [&](const Json& value) { return top_two(value); });
-  rows("q_digests", step_.q_digests, drafted, drafted, digest_of);
+  rows("q_digests", step_.q_digests, least_of_q(), drafted, digest_of);
 }
 
 void StepReader::read_p_rows(const Json& line, std::size_t least, std::size_t most) {
@@ -30,7 +30,7 @@ void StepReader::read_p_rows(const Json& line, std::size_t least, std::size_t mo
 }
 
 void StepReader::read_q_rows(const Json& line) {
-  read_rows(line, "q_rows", step_.draft_tokens.size(), step_.draft_tokens.size(), step_.q_rows, step_.q_reals);
+  read_rows(line, "q_rows", least_of_q(), step_.draft_tokens.size(), step_.q_rows, step_.q_reals);
 }
 
 /// Reads rows from the line, or from the file beside the trace.

@@ -105,7 +105,13 @@ void StepReader::read_acceptance(const Json& line) {
   const auto count = static_cast<std::int64_t>(step_.draft_tokens.size());
   expect_size(line, "draft_tokens", step_.draft_tokens, 0, static_cast<std::size_t>(draft_tokens_max));
   step_.accepted = static_cast<int>(line.at("accepted").integer(0, count));
-  step_.width = static_cast<int>(line.at("width").integer(1, 1 + count));
+  if (const auto width = line.find("width")) {
+    step_.width = static_cast<int>(width->integer(1, position_max));
+    if (*step_.width > 1 + count) {
+      width->fail("is " + std::to_string(*step_.width) + ", but " + std::to_string(count) + " draft tokens have " +
+                  std::to_string(1 + count) + " rows; where a pass is padded, count no padding or leave the field out");
+    }
+  }
   const Json next_from = line.at("next_from");
   bool known = false;
   for (const NextFrom kind : {NextFrom::residual, NextFrom::target, NextFrom::bonus, NextFrom::greedy}) {
@@ -156,6 +162,13 @@ std::vector<std::optional<StatedNumber>> StepReader::random_numbers(const Json& 
   return numbers;
 }
 
+/// Returns of how many draft tokens q is needed, where it is stated: those that are verified.
+std::size_t StepReader::least_of_q() const {
+  const std::size_t drafted = step_.draft_tokens.size();
+  const bool together = rule_ == AcceptanceRule::block;  // it verifies all of them
+  return together ? drafted : std::min(static_cast<std::size_t>(step_.accepted) + 1, drafted);
+}
+
 /// Reads p and q of the draft tokens.
 void StepReader::read_weights(const Json& line) {
   const std::size_t drafted = step_.draft_tokens.size();
@@ -164,7 +177,7 @@ void StepReader::read_weights(const Json& line) {
   const std::size_t verified = one_by_one ? std::min(static_cast<std::size_t>(step_.accepted) + 1, drafted) : 0;
   if (const auto q = line.find("q_draft")) {
     step_.q_draft = weights(*q, "q_draft");
-    expect_size(line, "q_draft", *step_.q_draft, drafted, drafted);
+    expect_size(line, "q_draft", *step_.q_draft, least_of_q(), drafted);
   }
   if (const auto p = line.find("p_draft")) {
     step_.p_draft = weights(*p, "p_draft");
@@ -194,11 +207,11 @@ void StepReader::read_random_numbers(const Json& line) {
   }
   if (const auto list = line.find("draft_u")) {
     step_.draft_u = random_numbers(*list, "draft_u", [&](std::size_t) { return header_.total; });
-    expect_size(line, "draft_u", *step_.draft_u, drafted, drafted);
+    expect_size(line, "draft_u", *step_.draft_u, least_of_q(), drafted);
   }
   if (const auto before = line.find("q_before")) {
     step_.q_before = integer_weights(*before);
-    expect_size(line, "q_before", *step_.q_before, drafted, drafted);
+    expect_size(line, "q_before", *step_.q_before, least_of_q(), drafted);
   }
 }
 

@@ -20,6 +20,7 @@ class StepReader : LineReader {
  private:
   // step_reader.cpp: what was drafted, accepted and emitted, and the numbers that decided it.
   void read_acceptance(const Json& line);
+  std::size_t least_of_q() const;
   void read_weights(const Json& line);
   void read_random_numbers(const Json& line);
   void read_next(const Json& line);

@@ -40,7 +40,9 @@ constexpr Meaning meanings[] = {
      "the row or the draw of the bonus token", "acceptance and replacement"},
     {"own_draw", "a rejected draft token is replaced by the target's own draw, or its best token",
      "the target's draw, the row it is made from", "the draft and its q"},
-    {"best", "greedy decoding emits the best token of a row", "the search for the best token, the order of ties",
+    {"best", "greedy decoding emits the best token of a row",
+     "the search for the best token, the order of ties, tokens that were lost, doubled or moved before they were "
+     "emitted, other weights than the target's",
      "random numbers: none is involved"},
     {"coin", "a coin follows from seed, sequence, position and purpose alone",
      "keys of random numbers, the generator, a second stream", "model, p, q and the rule"},
@@ -56,7 +58,7 @@ constexpr Meaning meanings[] = {
      "randomness: it is not involved"},
     {"declared",
      "a row agrees with what its sequence declares: one token at temperature 0, at most k under top-k, its likeliest "
-     "in top_logits",
+     "in top_logits and as much likelier as these say",
      "sampling parameters on verification rows, the declaration, the stated row",
      "randomness and the draft: no coin is involved"},
     {"log_probability", "a log-probability is that of its token in the row",
@@ -110,7 +112,13 @@ const Meaning& meaning_of(std::string_view check) {
   return *found;
 }
 
-draftproof::Finding finding_of(const Finding& found, Outcome outcome) {
+/// Returns what holds in a right engine. Without a model nothing is known of p but what the trace states.
+std::string held_by(const Report& r, std::string_view check) {
+  if (check == "p_row" && !r.target_given) return "p is the same wherever it is stated";
+  return meaning_of(check).holds;
+}
+
+draftproof::Finding finding_of(const Report& r, const Finding& found, Outcome outcome) {
   const Meaning& meaning = meaning_of(found.check);
   draftproof::Finding finding{.check = found.check, .outcome = outcome, .examined = 1, .message = {}};
   finding.failure = Failure{.run = "sequence " + std::to_string(found.sequence),
@@ -119,7 +127,7 @@ draftproof::Finding finding_of(const Finding& found, Outcome outcome) {
                             .position = found.position,
                             .expected = found.expected,
                             .observed = found.observed,
-                            .facts = {meaning.holds},
+                            .facts = {held_by(r, found.check)},
                             .blames = meaning.blames,
                             .clears = meaning.clears};
   finding.message = message_of(*finding.failure);
@@ -136,7 +144,8 @@ std::string lines_of(const std::vector<const Finding*>& findings) {
 }
 
 /// Appends the first finding of each check, with the lines of the others.
-void add_findings(const std::vector<Finding>& all, Outcome outcome, std::vector<draftproof::Finding>& shown) {
+void add_findings(const Report& r, const std::vector<Finding>& all, Outcome outcome,
+                  std::vector<draftproof::Finding>& shown) {
   for (const Finding& finding : all) {
     const auto same = [&](const auto& other) { return other.check == std::string_view(finding.check); };
     if (std::any_of(shown.begin(), shown.end(), same)) continue;
@@ -144,7 +153,7 @@ void add_findings(const std::vector<Finding>& all, Outcome outcome, std::vector<
     for (const Finding& other : all) {
       if (&other != &finding && same(other)) others.push_back(&other);
     }
-    shown.push_back(finding_of(finding, outcome));
+    shown.push_back(finding_of(r, finding, outcome));
     if (others.empty()) continue;
     shown.back().examined = static_cast<long>(others.size()) + 1;
     shown.back().failure->facts.push_back(std::to_string(others.size()) + " more of this kind, in " + lines_of(others));
@@ -175,7 +184,7 @@ void add_passed_checks(const Report& r, draftproof::Report& report) {
     report.findings.push_back({.check = std::string(check),
                                .outcome = Outcome::pass,
                                .examined = times,
-                               .message = std::string(meaning_of(check).holds) + ": " + std::to_string(times) +
+                               .message = held_by(r, check) + ": " + std::to_string(times) +
                                           (times == 1 ? " case" : " cases")});
   }
 }
@@ -185,6 +194,9 @@ void add_unproved(const Report& r, draftproof::Report& report) {
     report.unproved.insert(report.unproved.end(), list->begin(), list->end());
   }
   for (const std::string& assumption : r.assumed) report.unproved.push_back("it is assumed that " + assumption);
+  if (!r.target_given) {
+    report.unproved.emplace_back("p is as the trace states it; give --target to hold it to the model");
+  }
 }
 
 /// Appends the bets, and to the reason those that raise an alarm.
@@ -229,8 +241,9 @@ void add_distances(const Report& r, draftproof::Report& report) {
   if (r.greedy.tokens > 0) {
     const std::string furthest =
         r.greedy.not_best == 0 ? ""
-                               : fmt::format("; the furthest lies {:.4g} below it in logits, {:.4g} in probability",
-                                             r.greedy.gap, r.greedy.apart);
+                               : fmt::format("; the furthest lies {:.4g} below it in logits, {:.4g} in probability, at "
+                                             "position {} (line {})",
+                                             r.greedy.gap, r.greedy.apart, r.greedy.position, r.greedy.line);
     about("greedy tokens",
           fmt::format("{} of {} are not the target's best{}", r.greedy.not_best, r.greedy.tokens, furthest));
   }
@@ -240,7 +253,6 @@ void add_distances(const Report& r, draftproof::Report& report) {
   if (r.furthest_logprob) {
     about("furthest log-probability", fmt::format("{:.4g} apart in probability", *r.furthest_logprob));
   }
-  if (!r.target_given) about("p", "as the trace states it; give --target to hold it to the model");
 }
 
 }  // namespace
@@ -258,11 +270,13 @@ draftproof::Report report_of(const Report& r) {
     report.reason = "the replay ended after " + std::to_string(Report::findings_max) + " findings";
   } else if (report.verdict == ReportVerdict::vacuous) {
     report.reason = r.examined.rounds == 0 ? "there is no round in the trace" : "no draft token was verified";
+  } else if (report.verdict == ReportVerdict::undecided) {
+    report.reason = r.advice;
   }
   report.about = {{"engine", r.engine}, {"rule", r.rule}};
   add_examined(r, report);
-  add_findings(r.findings, Outcome::fail, report.findings);
-  add_findings(r.slower, Outcome::perf_regression, report.findings);
+  add_findings(r, r.findings, Outcome::fail, report.findings);
+  add_findings(r, r.slower, Outcome::perf_regression, report.findings);
   add_passed_checks(r, report);
   add_unproved(r, report);
   add_bets(r, report);

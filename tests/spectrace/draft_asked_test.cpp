@@ -79,7 +79,7 @@ TEST(DraftAsked, ByARightTunerFollowsFromTheCostsAndRoundsOfTheTrace) {
         const Decoded run = of_chain(model, *rule, stops ? std::vector<Token>{0} : std::vector<Token>{});
         const Report report = replayed(run.text);
         EXPECT_TRUE(report.slower.empty()) << report_text(report_of(report));
-        EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << report_text(report_of(report));
+        EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
         EXPECT_GT(report.looked.at("draft_asked"), 0);
         for (const Round& round : run.trace.rounds) {
           choices.insert(round.proposal.asked);

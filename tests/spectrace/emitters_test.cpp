@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "tests/spectrace/support.h"
+#include "tests/tools/command.h"
 
 namespace draftproof::spectrace::emitters_test {
 namespace {
@@ -83,11 +84,20 @@ int main(int, char** arguments) {
   EXPECT_EQ(changed.findings.front().position, 5);
 }
 
-TEST(Emitters, BothExamplesOfTheDocumentAreReplayedWithoutFindings) {
-  const File tokens(block_of("json"));
-  const Report of_tokens = replay(tokens.path());
-  EXPECT_EQ(of_tokens.verdict(), ReportVerdict::undecided) << report_text(report_of(of_tokens));
-  EXPECT_EQ(of_tokens.examined.tokens, 5);
+/// As the page states it: with a shipped model the first example passes and its wrong sibling does not.
+TEST(Emitters, TheFirstExampleIsItsFileAndPassesAndTheOneWithADoubledTokenIsProvedWrong) {
+  const std::string folder = std::string(DRAFTPROOF_SOURCE_DIR) + "/docs/examples/";
+  EXPECT_EQ(block_of("json"), test::text_of(folder + "tokens.jsonl"));
+  const std::string model = test::fixture("models/tale-target");
+  const auto right = test::run_command({"trace", "check", folder + "tokens.jsonl", "--target", model});
+  EXPECT_EQ(right.status, 0) << right.out << right.err;
+  EXPECT_THAT(right.out, HasSubstr("\n  PASS_STAT\n"));
+  const auto wrong = test::run_command({"trace", "check", folder + "tokens_doubled.jsonl", "--target", model});
+  EXPECT_EQ(wrong.status, 1) << wrong.out << wrong.err;
+  EXPECT_THAT(wrong.out, HasSubstr("more than numerics explain"));
+}
+
+TEST(Emitters, TheSecondExampleIsReplayedWithoutFindings) {
   const File decisions(block_of("json", 1));
   const Report of_decisions = replay(decisions.path());
   EXPECT_EQ(of_decisions.verdict(), ReportVerdict::undecided) << report_text(report_of(of_decisions));

@@ -223,7 +223,7 @@ std::vector<Bad> bad_openings() {
       {"costs of something else", with_costs("rollback", {"0x1p+0"}), ":2: ", "rollback"},
       {"a decimal temperature", with(1, "temperature", "0.8"), ":2: ", "field temperature"},
       {"an infinite temperature", with(1, "temperature", "0xinf"), ":2: ", "field temperature"},
-      {"a temperature that is a number", with(1, "temperature", 0.8), ":2: ", "field temperature"},
+      {"a temperature that is a number", with(1, "temperature", 0.8), ":2: ", "x.hex() in Python"},
       {"no temperature", without(1, "temperature"), ":2: ", "field temperature"},
       {"a temperature beyond a float", with(1, "temperature", "0x1p+1000"), ":2: ", "field temperature"},
       {"a negative budget", with(1, "max_new_tokens", -1), ":2: ", "field max_new_tokens"},
@@ -248,11 +248,14 @@ std::vector<Bad> bad_rounds() {
       {"more accepted than drafted", with(at, "accepted", 4), refused, "field accepted"},
       {"less than none accepted", with(at, "accepted", -1), refused, "field accepted"},
       {"a pass without rows", with(at, "width", 0), refused, "field width"},
-      {"a pass of too many rows", with(at, "width", 1 + round["draft_tokens"].size() + 1), refused, "field width"},
+      {"a pass of too many rows", with(at, "width", 1 + round["draft_tokens"].size() + 1), refused,
+       "count no padding or leave the field out"},
       {"an unknown last token", with(at, "next_from", "lucky"), refused, "field next_from"},
       {"draft tokens missing", without(at, "draft_tokens"), refused, "field draft_tokens"},
       {"accepted missing", without(at, "accepted"), refused, "field accepted"},
-      {"a q missing", with(at, [](Json& json) { json["q_draft"].erase(0); }), refused, "field q_draft"},
+      {"a q of a verified draft token missing", with(at, [](Json& json) {
+         while (json["q_draft"].size() > json["accepted"]) json["q_draft"].erase(0);
+       }), refused, "field q_draft"},
       {"a p too many",
        with(at, [](Json& json) { for (int i = 0; i < 5; ++i) json["p_draft"].push_back(1); }), refused,
        "field p_draft"},
@@ -315,8 +318,6 @@ std::vector<Bad> bad_ends() {
       {"an unknown reason", with(last, "reason", "bored"), ending, "field reason"},
       {"no reason", without(last, "reason"), ending, "field reason"},
       {"a negative count", with(last, "emitted_count", -1), ending, "field emitted_count"},
-      {"a count missing",
-       with(last, [](Json& json) { json["statistics"].erase("drafted"); }), ending, "field statistics.drafted"},
       {"a count that is a list",
        with(last, [](Json& json) { json["statistics"]["drafted"] = {1}; }), ending, "field statistics.drafted"},
       {"a digest of other lines", [] {
@@ -373,7 +374,7 @@ std::vector<Bad> bad_files() {
 }
 
 TEST(Reader, EveryFileThatIsNoTraceIsRefusedWithLineAndField) {
-  ASSERT_EQ(replay(File(joined(good_lines())).path()).verdict(), ReportVerdict::pass_exact)
+  ASSERT_EQ(replay(File(joined(good_lines())).path()).verdict(), ReportVerdict::pass_stat)
       << "the undamaged trace is good";
   const auto list = bad_files();
   EXPECT_GE(list.size(), 60U);

@@ -339,8 +339,10 @@ TEST(TokenTests, AGreedyTokenOfOtherNumericsIsTheTargetsBestOrANearTie) {
     target.tie = tie;
     return report_of(trace, target);
   };
-  EXPECT_EQ(held(text, 0, 0).verdict(), ReportVerdict::undecided);
-  EXPECT_THAT(report_text(report_of(held(text, 0, 0))), HasSubstr("tokens are, with --slack or --tie"));
+  EXPECT_EQ(held(text, 0, 0).verdict(), ReportVerdict::pass_stat) << "every token is the target's best";
+  const Report far = held(joined(lines), 0, 0);
+  EXPECT_EQ(far.verdict(), ReportVerdict::bug_proven) << "447 logits are more than numerics explain";
+  EXPECT_EQ(far.findings.front().check, std::string("best"));
   for (const auto& [slack, tie] : {std::pair(0.01, 0.0), std::pair(0.0, 0.01)}) {
     const Report right = held(text, slack, tie);
     EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
@@ -356,6 +358,34 @@ TEST(TokenTests, AGreedyTokenOfOtherNumericsIsTheTargetsBestOrANearTie) {
   target.computing_in = [&](const std::string&) { return target.computing_anyhow(); };
   EXPECT_EQ(held(text, 0, 0).verdict(), ReportVerdict::pass_exact) << "every token is plain decoding's";
   EXPECT_EQ(held(joined(lines), 0, 0).verdict(), ReportVerdict::bug_proven) << "where they are the target's own";
+}
+
+/// All gaps of this model are below the 8 logits that some numerics may explain.
+TEST(TokenTests, ASmallGapOfAGreedyTokenIsUndecidedWithoutAFlagAndTheReportNamesTheFlag) {
+  Recorded recorded;
+  Target target = recorded.target();
+  target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
+  int open = 0;
+  for (Token token = 0; token < recorded.model().vocabulary(); ++token) {
+    Json header = header_of("greedy", recorded.model().vocabulary());
+    header["temperature"] = "0x0p+0";
+    const std::string text = header.dump() + "\n" +
+                             Json({{"type", "round"}, {"round", 0}, {"position", 1}, {"emitted", {token}}}).dump() +
+                             "\n{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
+    target.tie = 0;
+    const Report report = report_of(text, target);
+    ASSERT_TRUE(report.findings.empty()) << report_text(report_of(report));
+    if (report.verdict() == ReportVerdict::pass_stat) continue;
+    ++open;
+    EXPECT_EQ(report.verdict(), ReportVerdict::undecided);
+    const std::string shown = report_text(report_of(report));
+    EXPECT_THAT(shown, HasSubstr("1 of 1 greedy tokens are not the target's best; the furthest lies "));
+    const std::string flag = "UNDECIDED: --tie ";
+    ASSERT_THAT(shown, HasSubstr(flag));
+    target.tie = std::stod(shown.substr(shown.find(flag) + flag.size()));
+    EXPECT_EQ(report_of(text, target).verdict(), ReportVerdict::pass_stat);
+  }
+  EXPECT_GT(open, 0);
 }
 
 TEST(TokenTests, TokensOfOneChoiceAreBetOnUnderSlack) {
@@ -529,7 +559,10 @@ TEST(TokenTests, LogProbabilitiesAreComparedWithTheTarget) {
   const Report right = report_of(joined(lines), target);
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
   EXPECT_LT(right.furthest_logprob.value_or(1), 1e-9);
-  EXPECT_THAT(report_text(report_of(report_of(joined(lines)))), HasSubstr("field logprobs is not checked"));
+  EXPECT_EQ(report_of(joined(lines)).verdict(), ReportVerdict::pass_stat) << "held to the rows";
+  target.slack = 0;
+  EXPECT_TRUE(report_of(joined(lines), target).findings.empty()) << "without a slack not held to the target";
+  target.slack = 1e-3;
   Json step = Json::parse(lines[20]);
   step["logprobs"][0] = hex(-9.0);
   lines[20] = step.dump();
