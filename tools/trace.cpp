@@ -183,7 +183,7 @@ Exit diff(const std::string& a, const std::string& b) {
   const spectrace::Comparison comparison = spectrace::compare(a, b);
   std::cout << comparison.text() << std::flush;
   if (!comparison.same()) return Exit::divergence;
-  return comparison.drafts.slower() ? Exit::perf_regression : Exit::pass;
+  return comparison.drafts.slower() || comparison.expected.slower() ? Exit::perf_regression : Exit::pass;
 }
 
 void add_trace_check(Command& trace) {

@@ -34,7 +34,9 @@ struct Pair {
   std::deque<Uncompared> waiting;
   int ahead = 0;  // the trace that the waiting rounds belong to
   long equal = 0;
-  bool parted = false;  // nothing more of it is compared
+  bool parted = false;  // no more of its tokens are compared
+  std::array<bool, 2> rejection{};  // its rule in each trace
+  std::array<ExpectedAcceptance::ByDepth, 2> expected;
 };
 
 class Comparer {
@@ -68,17 +70,21 @@ class Comparer {
     const auto at = pairs_.try_emplace(opening.sequence).first;
     Pair& pair = at->second;
     pair.opened[side] = true;
+    pair.rejection[side] = opening.rule.kind == AcceptanceRule::rejection;
     if (!pair.opened[1 - side]) {
       pair.prompt = opening.prompt;
       if (passed_[1 - side] > opening.sequence) leave_alone(at);
     } else if (std::exchange(pair.prompt, {}) != opening.prompt) {
+      pair.rejection = {};  // of another text nothing is compared
       part(pair, fmt::format("sequence {}: the prompts are not the same\n  {}\n", opening.sequence, where(side, line)));
     }
   }
 
   void take(int side, long line, const Step& step) {
     const auto at = pairs_.find(step.sequence);
-    if (at == pairs_.end() || at->second.parted || step.emitted.empty()) return;
+    if (at == pairs_.end()) return;
+    if (at->second.rejection[side]) expect_acceptance(side, at->second, step);
+    if (at->second.parted || step.emitted.empty()) return;
     std::string place = fmt::format("{}: round {}", where(side, line), step.round);
     if (step.has_draft_tokens) {
       place += fmt::format(", draft tokens {}, {} of them accepted", listed(step.draft_tokens), step.accepted);
@@ -86,6 +92,21 @@ class Comparer {
     }
     const std::int64_t accepted = step.has_draft_tokens ? step.accepted : -1;
     compare(side, step.sequence, at->second, {step.position, step.emitted, std::move(place), accepted});
+  }
+
+  /// Adds the probabilities with which the verified draft tokens of a round are accepted.
+  void expect_acceptance(int side, Pair& pair, const Step& step) {
+    if (!step.p_draft || !step.q_draft) return;
+    const bool reals = readers_[side].header().total == 0;
+    const auto value = [&](const StatedNumber& stated) {
+      return reals ? stated.real : static_cast<double>(stated.integer);
+    };
+    const std::size_t verified = std::min(static_cast<std::size_t>(step.accepted) + 1, step.draft_tokens.size());
+    for (std::size_t depth = 0; depth < std::min({verified, step.p_draft->size(), step.q_draft->size()}); ++depth) {
+      const double p = value((*step.p_draft)[depth]);
+      const double q = value((*step.q_draft)[depth]);
+      if (q > 0) ExpectedAcceptance::add(pair.expected[side], depth, std::min(1.0, p / q));
+    }
   }
 
   void take(int side, const Ending& ending) {
@@ -169,6 +190,7 @@ class Comparer {
     Pair& pair = at->second;
     if (!pair.waiting.empty()) part_at_end(at->first, pair);
     if (!pair.parted) ++result_.equal;
+    result_.expected.observe(pair.expected[0], pair.expected[1]);
     pairs_.erase(at);
   }
 
@@ -205,7 +227,8 @@ class Comparer {
 }  // namespace
 
 std::string Comparison::text() const {
-  const std::string of_drafts = drafts.text("the first file", "the second");
+  const std::string of_drafts =
+      drafts.text("the first file", "the second") + expected.text("the first file", "the second");
   if (same()) {
     return fmt::format("sequences: {} equal; all {} tokens are the same\n", equal, tokens) + of_drafts;
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "oracle/sequential/expected_acceptance.h"
 #include "oracle/sequential/paired_acceptance.h"
 
 namespace draftproof::spectrace {
@@ -34,6 +35,7 @@ struct Comparison {
   std::vector<std::string> differences;
 
   PairedAcceptance drafts;  // on the equal tokens whose rounds state draft tokens in both
+  ExpectedAcceptance expected;  // of sequences under `rejection` that state p and q of their draft tokens
 
   bool same() const noexcept { return parted == 0 && alone == 0; }
   std::string text() const;  // for people: a line of counts, then the differences

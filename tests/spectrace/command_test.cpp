@@ -358,6 +358,36 @@ std::string an_end(int sequence) {
   return Json({{"type", "end"}, {"sequence", sequence}, {"reason", "cancelled"}}).dump() + "\n";
 }
 
+/// Under `rejection` texts part early, and what a draft is worth shows in p and q alone.
+TEST(TraceCommand, DiffSeesAWorseDraftUnderRejectionBehindTheFirstDifferentToken) {
+  // Sequence s emits token s % 7 + `more` first; its draft tokens are accepted with a probability of about a half.
+  const auto trace = [](int more, std::uint64_t p_of_second) {
+    std::string text = a_header();
+    for (int s = 0; s < 80; ++s) {
+      const std::uint64_t q = Distribution::total / 2;
+      const std::uint64_t p[] = {q / 2 + static_cast<std::uint64_t>((s * 37 + more) % 80), p_of_second};
+      text += a_seq(s);
+      for (int n = 0; n < 2; ++n) {
+        text += Json({{"type", "round"}, {"sequence", s}, {"round", n}, {"position", 1 + n}, {"draft_tokens", {20}},
+                      {"accepted", 0}, {"next_from", "residual"}, {"emitted", {s % 7 + more}}, {"q_draft", {q}},
+                      {"p_draft", {p[n]}}}).dump() + "\n";
+      }
+      text += an_end(s);
+    }
+    return text;
+  };
+  const File good(trace(0, Distribution::total / 4));
+  const File same(trace(40, Distribution::total / 4));
+  const File worse(trace(40, Distribution::total / 8));
+  const auto right = run_command({"trace", "diff", good.path(), same.path()});
+  EXPECT_THAT(right.out, HasSubstr("in the first file and the second: 0.500 and 0.500\n")) << right.err;
+  EXPECT_THAT(right.out, testing::Not(HasSubstr("PERF_REGRESSION")));
+  const auto slower = run_command({"trace", "diff", good.path(), worse.path()});
+  EXPECT_THAT(slower.out, HasSubstr("in the first file and the second: 0.500 and 0.375\n")) << slower.err;
+  EXPECT_THAT(slower.out, HasSubstr("PERF_REGRESSION: the draft is worse in the second: in 0 of 80 sequences"));
+  EXPECT_EQ(slower.status, 1) << "the texts differ";
+}
+
 TEST(TraceCommand, DiffComparesAllSequencesAndNamesWhereTheFirstTenDiffer) {
   // Of 40 sequences the even ones differ, each at another place; every fifth is in one file only. Sequence 3 has
   // another prompt, 1 goes on where the other has ended, 7 has the same tokens in other rounds.
