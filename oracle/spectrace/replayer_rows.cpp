@@ -372,8 +372,8 @@ void Replayer::check_greedy_token(const Sequence& sequence, const BestToken& bes
   const bool granted = target_.tie > 0 || target_.slack > 0;
   const bool tie = gap <= target_.tie || apart <= 2 * target_.slack;
   // Engines count differently what penalties punish, so their effect on a token may be more than numerics.
-  const bool numerics = gap < best.gap_beyond_numerics() || (sequence.opening.sampling.penalizes() && std::isfinite(gap));
-  const bool open = !tie && !granted && numerics;
+  const bool penalized = sequence.opening.sampling.penalizes() && std::isfinite(gap);
+  const bool open = !tie && !granted && (gap < best.gap_beyond_numerics() || penalized);
   if (open) greedy.open = std::max(greedy.open, gap);
   expect(
       tie || open, "best",
