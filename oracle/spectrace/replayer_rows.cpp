@@ -8,6 +8,7 @@
 #include "kernels/math64.h"
 #include "oracle/checks/acceptance_statistics.h"
 #include "oracle/spectrace/replayer.h"
+#include "ref/base/error.h"
 #include "ref/formats/printable.h"
 
 namespace draftproof::spectrace {
