@@ -10,7 +10,7 @@
 
 // Compiles a function twice, with and without the fma instruction. Without it std::fma is a library call, which gives
 // equal bits and is ten times slower.
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)  // which runs no code before it has set itself up
 #define DRAFTPROOF_WITH_AND_WITHOUT_FMA __attribute__((target_clones("default", "fma")))
 #else
 #define DRAFTPROOF_WITH_AND_WITHOUT_FMA

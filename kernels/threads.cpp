@@ -2,13 +2,19 @@
 #include "kernels/threads.h"
 
 #include <omp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <cstdint>
 #include <exception>
+#include <latch>
+#include <system_error>
 #include <thread>
 #include <vector>
+
+#include "kernels/process_limits.h"
 
 namespace draftproof {
 namespace {
@@ -127,6 +133,48 @@ class Crew {
   std::atomic<int> inside_{0};
 };
 
+/// The floating-point environment that every process begins with.
+class DefaultFloats {
+ public:
+  DefaultFloats() noexcept {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultFloats() { std::fesetenv(&before_); }
+  DefaultFloats(const DefaultFloats&) = delete;
+  DefaultFloats& operator=(const DefaultFloats&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
+
+/// How many threads, the calling one among them, can be there at once: `wanted`, or what a limit leaves of them.
+int startable(int wanted) {
+  std::latch all_tried(1);
+  std::vector<std::thread> started;
+  started.reserve(static_cast<std::size_t>(wanted));
+  try {
+    while (static_cast<int>(started.size()) + 1 < wanted) started.emplace_back([&] { all_tried.wait(); });
+  } catch (const std::system_error&) {  // a limit of the user, the control group or the address space
+  }
+  all_tried.count_down();
+  const int count = static_cast<int>(started.size()) + 1;
+  for (std::thread& one : started) one.join();
+  if (count > 1) usleep(1000);  // the system counts a thread for a moment after it was joined
+  return count;
+}
+
+/// OpenMP's library ends the process, with status 1, when it cannot start a thread. So it is never asked for more than
+/// were seen to start.
+void require_startable() {
+  static std::atomic<int> seen{1};
+  const int wanted = threads();
+  if (wanted <= seen.load()) return;
+  const int possible = startable(wanted);
+  seen.store(possible);
+  if (possible < wanted) set_threads(possible);
+}
+
 /// The crew that the calling thread leads, and whether it is in the middle of a range.
 thread_local Crew* crew = nullptr;
 thread_local bool working = false;
@@ -135,18 +183,23 @@ thread_local bool working = false;
 
 void set_threads(int count) noexcept { thread_count.store(count < 1 ? 1 : count, std::memory_order_relaxed); }
 
-int threads() noexcept {
+int threads() {
   const int count = thread_count.load(std::memory_order_relaxed);
   if (count > 0) return count;
-  // Kept, because the operating system is asked through a file, which takes microseconds.
+  // Kept, because the operating system is asked through files, which takes microseconds.
   int unknown = 0;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  thread_count.compare_exchange_strong(unknown, cores > 0 ? cores : 1);
+  thread_count.compare_exchange_strong(unknown, usable_cpus());
   return thread_count.load(std::memory_order_relaxed);
 }
 
 void with_workers(const std::function<void()>& lead) {
-  if (crew != nullptr || omp_in_parallel() || threads() == 1) {
+  if (crew != nullptr || omp_in_parallel()) {
+    lead();
+    return;
+  }
+  const DefaultFloats floats;
+  require_startable();
+  if (threads() == 1) {
     lead();
     return;
   }
@@ -156,6 +209,7 @@ void with_workers(const std::function<void()>& lead) {
   {
     const int worker = omp_get_thread_num();
     if (worker > 0) {
+      const DefaultFloats floats_of_worker;
       working = true;
       made.serve(worker);
       working = false;

@@ -13,13 +13,17 @@
 
 namespace draftproof {
 
-/// Threads used by every operation of the process, at least 1; all of the machine's until set. Bits never depend on it.
+/// Threads used by every operation of the process, at least 1. Until set, as many as there are CPUs that the process may
+/// use (process_limits.h). Fewer from the moment on that the system refuses to start so many. Bits never depend on it.
 void set_threads(int count) noexcept;
-int threads() noexcept;
+int threads();
 
 /// Runs `lead` on the calling thread with all others at hand for the operations in it: opening them costs tens of
 /// microseconds, so a whole text is decoded in one call. Inside another call, or with one thread, just runs `lead`.
 /// What `lead` throws comes out of it. Operations outside of any such call open one each.
+///
+/// On all threads floats are rounded to nearest and no exception traps, whatever a library has set; what was set comes
+/// back with the end of the call.
 void with_workers(const std::function<void()>& lead);
 
 /// Multiplications below which calling other threads costs more than it saves (a microsecond or so).

@@ -2,7 +2,9 @@
 // Plain loops, compiled once per vector width. All versions give equal bits, because nothing is contracted to FMA.
 #pragma once
 
-#if defined(__x86_64__) && defined(__clang__)  // it takes "arch=" for the name of one CPU
+#if defined(__SANITIZE_THREAD__)  // the choice of a version runs before the sanitizer has set itself up
+#define DRAFTPROOF_FOR_EACH_WIDTH
+#elif defined(__x86_64__) && defined(__clang__)  // it takes "arch=" for the name of one CPU
 #define DRAFTPROOF_FOR_EACH_WIDTH __attribute__((target_clones("default", "avx2", "avx512bw")))
 #elif defined(__x86_64__)
 #define DRAFTPROOF_FOR_EACH_WIDTH __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))

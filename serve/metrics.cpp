@@ -69,8 +69,10 @@ void Metrics::add_tokens(int tokens, double seconds) {
   if (seconds >= 0) between_tokens_.add(seconds / tokens, static_cast<std::uint64_t>(tokens));
 }
 
-void Metrics::add_acceptance(const std::vector<StageStatistics>& by_stage) {
+void Metrics::add_rounds(const Trace& trace) {
+  const std::vector<StageStatistics> by_stage = statistics_by_stage(trace);
   const std::lock_guard lock(mutex_);
+  beyond_draft_ += static_cast<std::uint64_t>(rounds_beyond_draft(trace));
   for (std::size_t stage = 0; stage < by_stage.size(); ++stage) {
     const StageStatistics& one = by_stage[stage];
     for (std::size_t depth = 0; depth < one.drafted_by_depth.size(); ++depth) {
@@ -112,6 +114,8 @@ std::string Metrics::text() const {
            [](const auto& counts) { return counts.first; });
   by_depth("draftproof_draft_rounds_accepted_total", "of these, rounds in which one was accepted",
            [](const auto& counts) { return counts.second; });
+  text += single("draftproof_rounds_beyond_draft_total", "counter",
+                 "rounds of texts that have outgrown the draft's positions", beyond_draft_);
   text += first_token_.text("draftproof_first_token_seconds", "from the request to the first token of a choice") +
           between_tokens_.text("draftproof_token_seconds",
                                "from one round of a choice to the next, divided by the tokens that it gave");

@@ -36,7 +36,7 @@ class Metrics {
   void add_first_token(double seconds);
   /// Tokens that came together, so long after the ones before.
   void add_tokens(int tokens, double seconds);
-  void add_acceptance(const std::vector<StageStatistics>& by_stage);
+  void add_rounds(const Trace& trace);
   void set_queue(int running, int waiting, const SchedulerCounts& counts);
 
   std::string text() const;
@@ -48,6 +48,7 @@ class Metrics {
   std::uint64_t prompt_tokens_ = 0;
   std::uint64_t reused_tokens_ = 0;
   std::uint64_t output_tokens_ = 0;
+  std::uint64_t beyond_draft_ = 0;
   std::map<std::pair<std::size_t, std::size_t>, std::pair<std::uint64_t, std::uint64_t>> drafted_;  // [stage, depth]
   Histogram first_token_;
   Histogram between_tokens_;

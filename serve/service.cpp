@@ -179,7 +179,7 @@ void Service::end_finished(Scheduler& scheduler) {
 /// Ends a choice and moves on to the next.
 void Service::end(std::list<std::unique_ptr<Running>>::iterator& running, AnswerEnd end) {
   const Running& one = **running;
-  if (one.opened.sequence) metrics_.add_acceptance(statistics_by_stage(one.opened.sequence->trace()));
+  if (one.opened.sequence) metrics_.add_rounds(one.opened.sequence->trace());
   metrics_.count_answer(end.refused ? "refused" : !end.error.empty() ? "failed" : name_of(end.finish));
   {
     const std::lock_guard lock(mutex_);

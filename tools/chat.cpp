@@ -241,6 +241,8 @@ Exit chat(const ChatOptions& options) {
   }
   ChatOptions opened = options;
   if (gate != Gate::open) opened.draft = "none";
+  const std::string too_short = short_draft_text(engine.draft_reach(opened.draft), engine.target().context());
+  if (!too_short.empty() && !common.quiet) complain(too_short);
   ChatLoop(opened, engine, text, tokenizer, read_stop_tokens(files.target())).run();
   return Exit::pass;
 }

@@ -10,4 +10,7 @@ namespace draftproof {
 /// middle left out when it is longer than 800 bytes.
 void complain(std::string_view message);
 
+/// The same without asking for memory, for where there is none. `line`: "draftproof: ...", with its newline.
+void complain_without_memory(std::string_view line) noexcept;
+
 }  // namespace draftproof

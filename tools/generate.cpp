@@ -209,6 +209,8 @@ Exit generate(const GenerateOptions& options) {
     complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));
   }
   const std::string draft = gate == Gate::open ? options.draft : "none";
+  const std::string too_short = short_draft_text(engine.draft_reach(draft), request.positions());
+  if (!too_short.empty() && !common.quiet) complain(too_short);
   if (saved) saved->load(engine, common.target, draft);
 
   Printer printer(tokenizer.get(), stops, silent);

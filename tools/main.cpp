@@ -2,7 +2,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cfenv>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -23,6 +25,40 @@ void occupy_standard_streams() {
   int file = 0;
   while (file >= 0 && file <= STDERR_FILENO) file = open("/dev/null", O_RDONLY);
   if (file >= 0) close(file);
+}
+
+constexpr const char* no_memory = "draftproof: there is not enough memory; use a smaller model or fewer tokens\n";
+
+/// Whether a command has said its exit status.
+bool concluded = false;
+
+/// A library may end the process by itself, as OpenMP's does with status 1 when it gets no memory. Such an end is no
+/// verdict, so it has the status of bad input.
+void refuse_early_end() {
+  if (concluded) return;
+  complain_without_memory("draftproof: ended by a library, for want of threads or memory; this is no verdict\n");
+  _exit(static_cast<int>(Exit::bad_input));
+}
+
+/// Where no exception can be caught, as in a destructor that needs memory, want of memory still is no bug of ours.
+[[noreturn]] void end_without_handler() noexcept {
+  try {
+    if (std::current_exception()) throw;
+  } catch (const std::bad_alloc&) {
+    complain_without_memory(no_memory);
+    _exit(static_cast<int>(Exit::bad_input));
+  } catch (const std::exception& wrong) {
+    complain_without_memory("draftproof: an exception that nothing catches: ");
+    complain_without_memory(wrong.what());
+    complain_without_memory("\n");
+  } catch (...) {
+  }
+  std::abort();
+}
+
+int conclude(Exit status) {
+  concluded = true;
+  return static_cast<int>(status);
 }
 
 Exit run(int argc, char** argv) {
@@ -57,10 +93,13 @@ Exit run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace draftproof;
   occupy_standard_streams();
+  std::set_terminate(end_without_handler);
+  std::atexit(refuse_early_end);
+  std::fesetenv(FE_DFL_ENV);  // whatever a library has set that was loaded before
   try {
-    return static_cast<int>(run(argc, argv));
+    return conclude(run(argc, argv));
   } catch (const std::bad_alloc&) {
-    complain("there is not enough memory; use a smaller model or fewer tokens");
+    complain_without_memory(no_memory);
   } catch (const std::filesystem::filesystem_error& wrong) {
     complain(wrong.path1().string() + ": " + wrong.code().message());
   } catch (const std::system_error& wrong) {
@@ -70,5 +109,5 @@ int main(int argc, char** argv) {
   } catch (const std::exception& wrong) {  // our Error, or an error of a library
     complain(wrong.what());
   }
-  return static_cast<int>(Exit::bad_input);
+  return conclude(Exit::bad_input);
 }

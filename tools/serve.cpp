@@ -22,6 +22,7 @@
 #include "tools/options.h"
 #include "tools/progress.h"
 #include "tools/saved_prefixes.h"
+#include "tools/statistics.h"
 #include "tools/weights_digest.h"
 
 namespace draftproof {
@@ -183,6 +184,8 @@ Exit serve_model(const ServeOptions& options) {
     complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));
   }
   const std::string draft = gate == Gate::open ? options.draft : "none";
+  const std::string too_short = short_draft_text(engine.draft_reach(draft), engine.target().context());
+  if (!too_short.empty()) complain(too_short);
 
   const std::uint64_t room =
       engine.cache_budget(std::span(&draft, 1), options.rows_per_pass, engine.target().context());

@@ -20,6 +20,12 @@ std::vector<std::string> stage_names(const std::string& draft, std::size_t stage
 
 }  // namespace
 
+std::string short_draft_text(int reach, int positions) {
+  if (positions <= reach) return "";
+  return fmt::format("the draft has {} positions and the text may have {}: behind the draft's last one it is decoded "
+                     "plainly", reach, positions);
+}
+
 std::string accepted_by_depth_text(const StageStatistics& stage) {
   std::string text;
   for (std::size_t depth = 0; depth < stage.drafted_by_depth.size(); ++depth) {
@@ -45,6 +51,9 @@ std::string statistics_text(const Trace& trace, Gate gate, const std::string& dr
       s.drafted, s.accepted, s.acceptance(), s.average_accepted(), s.iterations, s.batched, s.serial, s.mismatches,
       s.all_accepted, s.redecoded > 0 ? fmt::format("; {} rows read again", s.redecoded) : "",
       1e3 * s.target_seconds, 1e3 * s.draft_seconds, 1e3 * s.validate_seconds, 1e3 * s.prompt_seconds);
+  if (const int rounds = rounds_beyond_draft(trace); rounds > 0) {
+    text += fmt::format("{} rounds behind the draft's {} positions\n", rounds, trace.draft_reach);
+  }
   const std::vector<StageStatistics> stages = statistics_by_stage(trace);
   const std::vector<std::string> names = stage_names(draft, stages.size());
   for (std::size_t i = 0; i < stages.size(); ++i) {
@@ -74,6 +83,7 @@ nlohmann::ordered_json statistics_json(const Trace& trace, const std::string& dr
       {"batched", s.batched},
       {"serial", s.serial},
       {"redecoded", s.redecoded},
+      {"beyond_draft", rounds_beyond_draft(trace)},
       {"acceptance_rate", s.acceptance()},
       {"mean_accepted", s.average_accepted()},
       {"tokens_per_round", trace.tokens_per_round()},

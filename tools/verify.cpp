@@ -12,12 +12,14 @@
 #include "ref/base/error.h"
 #include "tools/all_drafts.h"
 #include "tools/commands.h"
+#include "tools/complaint.h"
 #include "tools/constraint_options.h"
 #include "tools/engine_subject.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
+#include "tools/statistics.h"
 #include "tools/trace_files.h"
 #include "tools/verify_endpoint.h"
 #include "tools/verify_plan.h"
@@ -402,6 +404,8 @@ void VerifyCommand::open_drafts() {
     if (const Gate gate = subject_.engine(first_).gate(draft); gate != Gate::open && report_.reason.empty()) {
       report_.reason = fmt::format("speculation is off for draft {}: {}", draft, name_of(gate));
     }
+    const std::string too_short = short_draft_text(subject_.engine(first_).draft_reach(draft), request_.positions());
+    if (!too_short.empty() && !common_.quiet) complain(draft + ": " + too_short);
     Request probe = request_;
     probe.max_new_tokens = 0;
     PhiloxSource random(common_.seed);

@@ -133,9 +133,9 @@ std::string asked_text(const Proposal& proposal) {
 }
 
 /// Returns the fields about what target and draft held when the draft had proposed.
-std::string held_text(const Round& round) {
+std::string held_text(const Trace& trace, const Round& round) {
   std::string text = fmt::format(",\"target_held\":{}", round.positions_before);
-  if (round.draft_positions.empty()) return text;
+  if (round.draft_positions.empty() || round.position > trace.draft_reach) return text;
   std::vector<std::int64_t> held, unread;
   for (const DraftPositions& stage : round.draft_positions) {
     held.push_back(stage.held);
@@ -259,7 +259,7 @@ void Writer::add_round(const Trace& trace) {
       "{{\"type\":\"round\",\"sequence\":{},\"round\":{},\"position\":{},\"width\":{},\"accepted\":{},"
       "\"next_from\":\"{}\"{}{}{}{}{},\"next\":{{{}}},\"rng_positions\":{{{}}}{}{}{}{}}}",
       sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : accepted + 1, accepted,
-      name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted), held_text(round),
+      name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted), held_text(trace, round),
       asked_text(round.proposal), drafts, next, positions_text(coins.drawn()),
       list("logits_digests", round.logits), list("p_digests", round.targets), list("q_digests", q_digests),
       rows_text(round)));

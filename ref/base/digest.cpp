@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <cstdio>
+#include <new>
 
 #include "ref/base/require.h"
 
@@ -15,7 +16,8 @@ struct Digest::State {
 };
 
 Digest::Digest() : state_(std::make_unique<State>()) {
-  REQUIRE(state_->xxh != nullptr && XXH3_128bits_reset(state_->xxh) == XXH_OK, "a digest needs memory");
+  if (state_->xxh == nullptr) throw std::bad_alloc();
+  REQUIRE(XXH3_128bits_reset(state_->xxh) == XXH_OK, "a state can be set to its beginning");
 }
 
 Digest::~Digest() = default;

@@ -11,6 +11,7 @@
 #include "ref/base/error.h"
 #include "ref/decoding/draft_costs.h"
 #include "ref/drafts/none.h"
+#include "ref/drafts/short_context.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
@@ -155,7 +156,9 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
     refuse(draft, loaded.need.total(0));
     std::vector<std::shared_ptr<Drafter>> stages;
     for (const DraftStage& stage : spec.stages) {
-      stages.push_back(stage.kind->load(stage, files_of(stage, files_), {*target_, &files_.target()}, load_options_));
+      auto drafter = stage.kind->load(stage, files_of(stage, files_), {*target_, &files_.target()}, load_options_);
+      loaded.reach = std::min(loaded.reach, drafter->reach());
+      stages.push_back(for_texts_of(target_->context(), std::move(drafter)));
     }
     loaded.drafter = stages.size() == 1 ? stages.front() : std::make_shared<ChainDrafter>(stages);
     loaded.tuned = std::make_unique<ChainDrafter>(std::move(stages));
@@ -168,6 +171,8 @@ Gate Engine::gate(const std::string& draft, bool logprobs) {
   question.logprobs = logprobs;
   return draftproof::gate(question);
 }
+
+int Engine::draft_reach(const std::string& draft) { return load(draft).reach; }
 
 std::string Engine::tuning_error(const std::string& draft) {
   const DraftSpec spec = parse_draft_spec(draft);

@@ -7,6 +7,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -64,6 +65,9 @@ class Engine {
   /// `logprobs`: they are requested, and that closes the gate, as in the seed.
   Gate gate(const std::string& draft, bool logprobs = false);
 
+  /// Returns the most positions of a text that the draft's cache can hold (Draft::reach).
+  int draft_reach(const std::string& draft);
+
   /// Returns why a tuner cannot choose the lengths of this draft's proposals; empty when it can.
   static std::string tuning_error(const std::string& draft);
 
@@ -117,6 +121,7 @@ class Engine {
     std::unique_ptr<ChainDrafter> tuned;  // the same stages, for drafts with a tuner
     std::deque<MeasuredCosts> costs;
     MemoryNeed need;
+    int reach = std::numeric_limits<int>::max();
   };
   LoadedDraft& load(const std::string& draft);
   /// Measured when they are first asked for.

@@ -136,6 +136,7 @@ std::string request_error(const Request& request, Draft& draft) {
   if (!request.context_shift || draft.context() == nullptr) return "";
   const ContextShift& shift = *request.context_shift;
   if (request.positions() < shift.context) return "";  // it will not be shifted
+  if (shift.context > draft.reach()) return "";        // the draft keeps nothing by then
   const std::string why = draft.context()->discard_error(shift.context, shift.keep, shift.discard);
   return why.empty() ? "" : "the draft's context cannot be shifted: " + why;
 }
@@ -152,6 +153,7 @@ Sequence::Sequence(const Collaborators& with, Request request, const Execution& 
   trace_.request = std::move(request);
   trace_.execution = execution;
   if (trace_.request.constraint) constraint_ = trace_.request.constraint->reader();
+  trace_.draft_reach = with.draft.reach();
   if (const DraftCosts* const costs = with.draft.costs()) trace_.costs = *costs;
   if (with.draft.draft_max() > 0) trace_.draft_times.resize(std::max<std::size_t>(1, with.draft.times().size()));
   note_end();
@@ -190,7 +192,8 @@ PrefixCache::Parts parts_in_prefix_cache(Cache& target, Draft& draft, const std:
 
 void Sequence::reuse(PrefixCache& prefixes) {
   REQUIRE(!transaction_ && !builder_, "a pass is never interrupted");
-  const PrefixCache::Parts parts = this->parts();
+  PrefixCache::Parts parts = this->parts();
+  if (positions() > with_.draft.reach()) parts.erase(with_.draft_name);  // it keeps nothing of this text
   if (cache_->length() > 0 || parts.empty()) return;
   std::vector<std::string> names;
   for (const auto& [name, cache] : parts) names.push_back(name);

@@ -33,6 +33,11 @@ const char* name_of(Finish finish) noexcept {
   return "unfinished";
 }
 
+int rounds_beyond_draft(const Trace& trace) {
+  const auto beyond = [&](const Round& round) { return round.position > trace.draft_reach; };
+  return static_cast<int>(std::ranges::count_if(trace.rounds, beyond));
+}
+
 Statistics recounted(const Trace& trace) {
   Statistics counts;
   for (const Round& round : trace.rounds) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,7 @@ struct Trace {
   std::string kernels;   // kernel table and number of threads; empty and 0 for models without kernels (hash models)
   int threads = 0;
   DraftCosts costs;      // by which a tuner chose the lengths of the proposals; empty without one
+  int draft_reach = std::numeric_limits<int>::max();  // Draft::reach
   int reused = 0;        // positions of the text that came from a prefix cache
   std::vector<Token> output;
   Finish finish = Finish::unfinished;
@@ -97,6 +99,9 @@ struct Trace {
     return rounds.empty() ? 0 : static_cast<double>(output.size()) / static_cast<double>(rounds.size());
   }
 };
+
+/// Returns the rounds behind the last position of the draft's context.
+int rounds_beyond_draft(const Trace& trace);
 
 /// Recomputes the counts (not the times) from the rounds.
 Statistics recounted(const Trace& trace);

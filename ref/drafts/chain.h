@@ -31,8 +31,9 @@ class ChainDraft final : public Draft {
   void forget() override;
   Cache* context() override;
   void use_target_cache(Cache& cache) override;
-  bool needs_no_snapshot() const override { return network_ == nullptr; }
+  bool needs_no_snapshot() const override { return network_ == nullptr || network_->needs_no_snapshot(); }
   void skip(std::span<const Token> prefix) override;
+  int reach() const override { return network_ != nullptr ? network_->reach() : Draft::reach(); }
   Fingerprint digest() const override;
   std::vector<DraftPositions> positions() const override;
   std::span<const DraftTimes> times() const override { return times_; }

@@ -77,7 +77,7 @@ void DFlashDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
 }
 
 std::unique_ptr<Draft> DFlashDrafter::open(int capacity, int) {
-  require_context(network_->config().transformer.context, capacity);
+  REQUIRE(capacity <= reach(), "the text fits the network's context");
   return std::make_unique<DFlashDraft>(*network_, capacity, tree_, min_probability_);
 }
 

@@ -56,8 +56,8 @@ class DFlashDrafter final : public Drafter {
   explicit DFlashDrafter(std::unique_ptr<DFlashNetwork> network, int tree = 0, MinProbability min_probability = {})
       : network_(std::move(network)), tree_(tree), min_probability_(min_probability) {}
 
-  /// Throws Error when the text may become longer than the network's context.
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
+  int reach() const override { return network_->config().transformer.context; }
   void propose(std::span<ProposeJob> jobs) override;
   void observe(std::span<ObserveJob> jobs) override;
 

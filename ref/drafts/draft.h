@@ -12,6 +12,7 @@
 #pragma once
 
 #include <exception>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -85,6 +86,10 @@ class Draft {
   /// them.
   virtual void skip(std::span<const Token>) {}
 
+  /// Returns the most positions of a text that what it keeps can hold. Beyond them it keeps nothing and proposes
+  /// nothing (short_context.h); of drafts that are asked in order, the one that keeps a cache.
+  virtual int reach() const { return std::numeric_limits<int>::max(); }
+
   /// Returns a digest of everything observed: equal after equal texts, whatever was proposed in between.
   virtual Fingerprint digest() const { return {}; }
 
@@ -123,8 +128,12 @@ class Drafter {
   virtual ~Drafter() = default;
 
   /// Creates the draft of one sequence of at most `capacity` positions, which proposes at most `draft_max` draft tokens
-  /// per round (0: the default of the kind). Throws Error when it cannot serve a text of this length.
+  /// per round (0: the default of the kind). Requires capacity <= reach(), but for a drafter of for_texts_of
+  /// (short_context.h).
   virtual std::unique_ptr<Draft> open(int capacity, int draft_max) = 0;
+
+  /// Returns the most positions of a text that its drafts can hold.
+  virtual int reach() const { return std::numeric_limits<int>::max(); }
 
   /// Do what Draft::propose and Draft::observe do, for drafts that this drafter opened. What they throw is the failure
   /// of every job that has no error of its own.

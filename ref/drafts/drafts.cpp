@@ -179,9 +179,9 @@ class SmallModelDrafter final : public ModelDrafter {
   SmallModelDrafter(std::unique_ptr<Model> model, MinProbability min_probability)
       : ModelDrafter(*model, min_probability), own_(std::move(model)) {}
   std::unique_ptr<Draft> open(int capacity, int draft_max) override {
-    require_context(own_->context(), capacity);
     return ModelDrafter::open(capacity, draft_tokens_per_round(draft_max, capacity));
   }
+  int reach() const override { return own_->context(); }
 
  private:
   std::unique_ptr<Model> own_;
@@ -517,12 +517,6 @@ std::unique_ptr<Drafter> load_ngram_cache(const DraftStage& stage, const Checkpo
 }
 
 }  // namespace
-
-void require_context(int context, int capacity) {
-  if (capacity <= context) return;
-  throw Error("the draft has " + std::to_string(context) + " positions, the text may need " + std::to_string(capacity) +
-              "; ask for fewer new tokens, or decode without this draft");
-}
 
 int draft_tokens_per_round(int asked, int capacity) {
   return std::min(asked > 0 ? asked : default_draft_tokens, capacity);

@@ -14,9 +14,6 @@
 
 namespace draftproof {
 
-/// Throws Error when a draft of `context` positions cannot serve a text of `capacity` positions.
-void require_context(int context, int capacity);
-
 /// Of a draft that pays for each draft token with a pass of its own: returns the requested number of draft tokens, or
 /// the default for 0, and at most `capacity`, because no round can use more than the text has positions.
 int draft_tokens_per_round(int asked, int capacity);

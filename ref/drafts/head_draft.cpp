@@ -207,7 +207,7 @@ void HeadDraft::propose_trees(Head& head, std::span<ProposeJob> jobs) {
 }
 
 std::unique_ptr<Draft> HeadDrafter::open(int capacity, int draft_max) {
-  require_context(head_->context(), capacity);
+  REQUIRE(capacity <= reach(), "the text fits the head's context");
   if (tree_ > 0) {
     const int budget = std::min({draft_max > 0 ? draft_max : tree_, tree_, capacity});
     return std::make_unique<HeadDraft>(*head_, capacity, budget, HeadDraft::Shape::tree);

@@ -67,8 +67,8 @@ class HeadDrafter final : public Drafter {
   explicit HeadDrafter(std::unique_ptr<Head> head, int tree = 0, MinProbability min_probability = {})
       : head_(std::move(head)), tree_(tree), min_probability_(min_probability) {}
 
-  /// Throws Error when the text may become longer than the head's context.
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
+  int reach() const override { return head_->context(); }
   void propose(std::span<ProposeJob> jobs) override {
     HeadDraft::propose_together(*head_, tree_ > 0 ? HeadDraft::Shape::tree : HeadDraft::Shape::chain, jobs);
   }

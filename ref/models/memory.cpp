@@ -10,6 +10,7 @@
 #include <optional>
 #include <sstream>
 
+#include "kernels/process_limits.h"
 #include "kernels/threads.h"
 #include "ref/caches/feature_cache.h"
 #include "ref/models/eagle3.h"
@@ -190,7 +191,7 @@ std::uint64_t memory_available() {
     const std::uint64_t most = limit.rlim_cur;
     available = std::min(available, used < most ? most - used : 0);
   }
-  return available;
+  return std::min(available, cgroup_limits().memory_left);
 }
 
 std::string shown_bytes(std::uint64_t bytes) {

@@ -34,8 +34,8 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options);
 MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, const TransformerConfig& config,
                         const std::function<bool(const std::string& tensor)>& belongs);
 
-/// What this process may still take: what the system says is available, or less where a limit on the address space says
-/// so. The largest number where nothing is known.
+/// What this process may still take: what the system says is available, or less where a limit on the address space or a
+/// control group says so. The largest number where nothing is known.
 std::uint64_t memory_available();
 
 /// Empty when `need` bytes fit into `available`; else a sentence with both numbers and what to do.

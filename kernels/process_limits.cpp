@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include "kernels/process_limits.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+namespace draftproof {
+namespace {
+
+namespace files = std::filesystem;
+
+/// The first number of a file; nothing when there is none, as in "max 100000".
+std::optional<double> number_in(const files::path& file) {
+  std::ifstream in(file);
+  double number = 0;
+  if (!(in >> number)) return std::nullopt;
+  return number;
+}
+
+/// The number behind `key` in a file of lines "key number"; 0 when there is none.
+double number_of(const files::path& file, const std::string& key) {
+  std::ifstream in(file);
+  std::string name;
+  double number = 0;
+  while (in >> name >> number) {
+    if (name == key) return number;
+  }
+  return 0;
+}
+
+/// A control group in the tree of one controller, and the names of its files there.
+class Group {
+ public:
+  /// `path`: as /proc/self/cgroup has it. Inside a container it may be that of the host, which is not to be seen there;
+  /// then the root of the tree is the container's own group.
+  Group(files::path tree, const std::string& path) : tree_(std::move(tree)) {
+    std::error_code ignored;
+    place_ = tree_ / files::path(path).relative_path();
+    if (!files::is_directory(place_, ignored)) place_ = tree_;
+  }
+
+  /// Calls visit(folder) for the group and those around it.
+  template <class Visit>
+  void each_level(const Visit& visit) const {
+    for (files::path place = place_;; place = place.parent_path()) {
+      visit(place);
+      if (place == tree_ || place.empty() || place == place.parent_path()) return;
+    }
+  }
+
+ private:
+  files::path tree_;
+  files::path place_;
+};
+
+void limit_cpus(double quota, double period, CgroupLimits& limits) {
+  if (quota <= 0 || period <= 0) return;
+  const double whole = (quota + period - 1) / period;
+  limits.cpus = std::max(1, static_cast<int>(std::min<double>(whole, limits.cpus)));
+}
+
+void limit_memory(double most, double used, double cached, CgroupLimits& limits) {
+  const double left = std::max(0.0, most - std::max(0.0, used - cached));
+  if (left < static_cast<double>(limits.memory_left)) limits.memory_left = static_cast<std::uint64_t>(left);
+}
+
+void read_version_2(const Group& group, CgroupLimits& limits) {
+  group.each_level([&](const files::path& at) {
+    std::ifstream cpu(at / "cpu.max");
+    double quota = 0;
+    double period = 0;
+    if (cpu >> quota >> period) limit_cpus(quota, period, limits);
+    const std::optional<double> most = number_in(at / "memory.max");
+    if (!most) return;
+    const files::path stat = at / "memory.stat";
+    limit_memory(*most, number_in(at / "memory.current").value_or(0),
+                 number_of(stat, "inactive_file") + number_of(stat, "active_file"), limits);
+  });
+}
+
+void read_cpu_version_1(const Group& group, CgroupLimits& limits) {
+  group.each_level([&](const files::path& at) {
+    limit_cpus(number_in(at / "cpu.cfs_quota_us").value_or(0), number_in(at / "cpu.cfs_period_us").value_or(0), limits);
+  });
+}
+
+void read_memory_version_1(const Group& group, CgroupLimits& limits) {
+  group.each_level([&](const files::path& at) {
+    const std::optional<double> most = number_in(at / "memory.limit_in_bytes");
+    if (!most) return;
+    const files::path stat = at / "memory.stat";
+    limit_memory(*most, number_in(at / "memory.usage_in_bytes").value_or(0),
+                 number_of(stat, "total_inactive_file") + number_of(stat, "total_active_file"), limits);
+  });
+}
+
+}  // namespace
+
+CgroupLimits cgroup_limits(const std::string& root) {
+  CgroupLimits limits;
+  const files::path trees = files::path(root) / "sys/fs/cgroup";
+  std::ifstream groups(files::path(root) / "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // "4:memory:/a/b", or "0::/a/b" of version 2
+    const auto first = line.find(':');
+    const auto second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string path = line.substr(second + 1);
+    std::istringstream controllers(line.substr(first + 1, second - first - 1));
+    if (controllers.str().empty()) read_version_2(Group(trees, path), limits);
+    for (std::string name; std::getline(controllers, name, ',');) {
+      if (name == "cpu") read_cpu_version_1(Group(trees / name, path), limits);
+      if (name == "memory") read_memory_version_1(Group(trees / name, path), limits);
+    }
+  }
+  return limits;
+}
+
+int usable_cpus() {
+  int cpus = static_cast<int>(std::thread::hardware_concurrency());
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) cpus = CPU_COUNT(&allowed);
+  return std::max(1, std::min(cpus, cgroup_limits().cpus));
+}
+
+}  // namespace draftproof

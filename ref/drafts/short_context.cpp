@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/short_context.h"
+
+#include <algorithm>
+
+#include "ref/base/require.h"
+
+namespace draftproof {
+
+ShortContextDraft::ShortContextDraft(Drafter& drafter, int capacity, int draft_max)
+    : drafter_(drafter),
+      capacity_(std::min(capacity, drafter.reach())),
+      draft_(drafter.open(capacity_, draft_max)),
+      draft_max_(draft_->draft_max()),
+      taps_(draft_->taps()) {
+  REQUIRE(draft_->context() != nullptr, "a draft with a short context keeps a cache of the text");
+}
+
+int ShortContextDraft::room() const {
+  if (!draft_) return 0;
+  const DraftPositions at = draft_->positions().front();
+  return reach() - at.held - at.unread;
+}
+
+void ShortContextDraft::observe(std::span<const Token> committed, std::span<const float> features) {
+  if (std::ssize(committed) > room()) draft_.reset();
+  else draft_->observe(committed, features);
+}
+
+void ShortContextDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
+  const int most = std::min(limit, room());
+  if (most > 0) draft_->propose(anchor, most, builder);
+}
+
+void ShortContextDraft::forget() {
+  if (draft_) {
+    draft_->forget();
+    return;
+  }
+  draft_ = drafter_.open(capacity_, draft_max_);
+  if (target_ != nullptr) draft_->use_target_cache(*target_);
+}
+
+void ShortContextDraft::use_target_cache(Cache& cache) {
+  target_ = &cache;
+  if (draft_) draft_->use_target_cache(cache);
+}
+
+void ShortContextDraft::skip(std::span<const Token> prefix) {
+  if (!draft_) return;
+  if (draft_->context()->length() == std::ssize(prefix)) draft_->skip(prefix);
+  else draft_.reset();
+}
+
+std::vector<DraftPositions> ShortContextDraft::positions() const {
+  return draft_ ? draft_->positions() : std::vector<DraftPositions>(1);
+}
+
+std::unique_ptr<Draft> ShortContextDrafter::open(int capacity, int draft_max) {
+  return std::make_unique<ShortContextDraft>(*drafter_, capacity, draft_max);
+}
+
+void ShortContextDrafter::propose(std::span<ProposeJob> jobs) {
+  std::vector<ProposeJob> asked;
+  std::vector<ProposeJob*> of;  // the job that each of `asked` is for
+  for (ProposeJob& job : jobs) {
+    auto& draft = static_cast<ShortContextDraft&>(*job.draft);
+    const int most = std::min(job.limit, draft.room());
+    if (most <= 0) continue;
+    asked.push_back({draft.draft_.get(), job.anchor, most, job.builder});
+    of.push_back(&job);
+  }
+  if (asked.empty()) return;
+  drafter_->propose(asked);
+  for (std::size_t i = 0; i < asked.size(); ++i) of[i]->error = asked[i].error;
+}
+
+void ShortContextDrafter::observe(std::span<ObserveJob> jobs) {
+  std::vector<ObserveJob> told;
+  std::vector<ObserveJob*> of;  // the job that each of `told` is for
+  std::vector<ShortContextDraft*> outgrown;
+  for (ObserveJob& job : jobs) {
+    auto& draft = static_cast<ShortContextDraft&>(*job.draft);
+    if (std::ssize(job.committed) > draft.room()) {
+      outgrown.push_back(&draft);
+      continue;
+    }
+    told.push_back({draft.draft_.get(), job.committed, job.features});
+    of.push_back(&job);
+  }
+  if (!told.empty()) drafter_->observe(told);
+  for (std::size_t i = 0; i < told.size(); ++i) of[i]->error = told[i].error;
+  for (ShortContextDraft* const draft : outgrown) draft->draft_.reset();
+}
+
+std::unique_ptr<Drafter> for_texts_of(int positions, std::unique_ptr<Drafter> drafter) {
+  if (drafter->reach() >= positions) return drafter;
+  return std::make_unique<ShortContextDrafter>(std::move(drafter));
+}
+
+}  // namespace draftproof

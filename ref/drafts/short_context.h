@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// A draft whose network has fewer positions than the target: most EAGLE-3 heads were trained with 2048, beside targets
+// of 131072. The target's context is the limit of a text. Up to its own last position the draft drafts; a text that
+// grows beyond it goes on plainly, and the draft gives its memory back.
+//
+// What it keeps, and whether it proposes, follows from the length of the text alone.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ref/drafts/draft.h"
+
+namespace draftproof {
+
+class ShortContextDraft final : public Draft {
+ public:
+  /// `drafter` outlives the draft; its drafts keep a cache of the text (Draft::context).
+  ShortContextDraft(Drafter& drafter, int capacity, int draft_max);
+
+  int draft_max() const override { return draft_max_; }
+  std::span<const int> taps() const override { return taps_; }
+  void observe(std::span<const Token> committed, std::span<const float> features) override;
+  void propose(Token anchor, int limit, ProposalBuilder& builder) override;
+  void forget() override;
+  void use_target_cache(Cache& cache) override;
+  Cache* context() override { return draft_ ? draft_->context() : nullptr; }
+  bool needs_no_snapshot() const override { return draft_ == nullptr; }
+  /// A prefix that was restored without the draft's cache leaves it behind: nothing is proposed for this text.
+  void skip(std::span<const Token> prefix) override;
+  int reach() const override { return drafter_.reach(); }
+  Fingerprint digest() const override { return draft_ ? draft_->digest() : Fingerprint{}; }
+  std::vector<DraftPositions> positions() const override;
+
+ private:
+  friend class ShortContextDrafter;
+  /// The positions that are left to it.
+  int room() const;
+
+  Drafter& drafter_;
+  int capacity_;
+  std::unique_ptr<Draft> draft_;  // nullptr: the text is longer than its context
+  int draft_max_;
+  std::span<const int> taps_;
+  Cache* target_ = nullptr;
+};
+
+class ShortContextDrafter final : public Drafter {
+ public:
+  explicit ShortContextDrafter(std::unique_ptr<Drafter> drafter) : drafter_(std::move(drafter)) {}
+
+  std::unique_ptr<Draft> open(int capacity, int draft_max) override;
+  int reach() const override { return drafter_->reach(); }
+  void propose(std::span<ProposeJob> jobs) override;
+  void observe(std::span<ObserveJob> jobs) override;
+
+ private:
+  std::unique_ptr<Drafter> drafter_;
+};
+
+/// Returns the drafter, whose drafts serve texts of up to `positions` positions.
+std::unique_ptr<Drafter> for_texts_of(int positions, std::unique_ptr<Drafter> drafter);
+
+}  // namespace draftproof

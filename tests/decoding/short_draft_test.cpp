@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// Trained drafts that were given 48 positions beside a target of 1024.
+#include "ref/decoding/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "ref/text/tokenizer.h"
+#include "tests/decoding/support.h"
+#include "tests/folder.h"
+#include "tests/threads.h"
+
+namespace draftproof::short_draft_test {
+namespace {
+
+const std::filesystem::path models = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/models";
+constexpr int reach = 48;
+
+/// Copies of shipped drafts whose config states 48 positions.
+class ShortDrafts : public ::testing::Test {
+ protected:
+  std::string short_copy(const std::string& name) {
+    const auto copy = folder_.path() / name;
+    if (std::filesystem::exists(copy)) return copy.string();
+    std::filesystem::copy(models / name, copy, std::filesystem::copy_options::recursive);
+    const std::regex positions("\"max_position_embeddings\": *[0-9]+");
+    test::put(copy / "config.json", std::regex_replace(test::text_of(copy / "config.json"), positions,
+                                                       "\"max_position_embeddings\": " + std::to_string(reach)));
+    return copy.string();
+  }
+  std::vector<std::string> drafts() {
+    return {"dflash:" + short_copy("tale-dflash"),   "dflash:" + short_copy("tale-dflash") + "?window=16",
+            "eagle3:" + short_copy("tale-eagle3"),   "eagle3:" + short_copy("tale-eagle3") + "?tree=8",
+            "mtp:" + short_copy("tale-mtp"),         "model:" + short_copy("tale-small"),
+            "suffix+eagle3:" + short_copy("tale-eagle3")};
+  }
+
+  static Asked tale(const std::string& prompt, int max_new_tokens) {
+    return asked(Tokenizer::load(models / "tale-target").encode(prompt), max_new_tokens);
+  }
+
+  const Threads one_{1};
+  test::Folder folder_;
+  ModelFiles files_{models / "tale-target"};
+  Engine engine_{files_, best_kernels()};
+  PhiloxSource random_{1};
+};
+
+TEST_F(ShortDrafts, TextsGoOnToTheTargetsLastPositionAsPlainDecodingDoes) {
+  Asked request = tale("Once upon a time there was a king who", 0);
+  request.max_new_tokens = 1024 - static_cast<int>(request.prompt.size());
+  for (const float temperature : {0.0F, 1.0F}) {
+    request.sampling.temperature = temperature;
+    const Trace plain = engine_.decode(request, {}, "none", matching, random_);
+    ASSERT_EQ(plain.output.size(), static_cast<std::size_t>(request.max_new_tokens));
+    for (const std::string& draft : drafts()) {
+      const Trace trace = engine_.decode(request, {}, draft, matching, random_);
+      EXPECT_EQ(trace.output, plain.output) << draft;
+      EXPECT_GT(trace.statistics.drafted, 0) << draft;
+      EXPECT_EQ(trace.draft_reach, reach) << draft;
+      EXPECT_GT(rounds_beyond_draft(trace), 0) << draft;
+      const bool has_other_stages = draft.starts_with("suffix+");
+      for (const Round& round : trace.rounds) {
+        if (has_other_stages) break;
+        ASSERT_LE(round.position - 1 + round.proposal.size(), std::max(reach, round.position - 1)) << draft;
+      }
+    }
+  }
+}
+
+TEST_F(ShortDrafts, PromptsThatAreLongerThanTheDraftAreServedAndTheirPrefixesReused) {
+  const Asked request = tale("Once upon a time there was a king who had three sons, and the youngest of them lived in a "
+                             "small house beside the river with an old dog, a gray cat and a clock that never told "
+                             "the right time, though he wound it every morning before he went to the market.", 20);
+  ASSERT_GT(request.prompt.size(), static_cast<std::size_t>(reach));
+  const Trace plain = engine_.decode(request, {}, "none", matching, random_);
+  for (const std::string& draft : drafts()) {
+    PrefixCache prefixes(std::size_t{1} << 26);
+    for (const bool again : {false, true}) {
+      const Trace trace = engine_.decode(request, {}, draft, matching, random_, Recording::digests, {}, nullptr,
+                                         nullptr, &prefixes);
+      EXPECT_EQ(trace.output, plain.output) << draft;
+      EXPECT_EQ(trace.reused > reach, again) << draft;
+    }
+  }
+}
+
+TEST_F(ShortDrafts, ATextThatOutgrowsTheDraftIsReusedUpToWhereBothHoldIt) {
+  const Asked request = tale("Once upon a time there was a king who", 100);
+  const Trace plain = engine_.decode(request, {}, "none", matching, random_);
+  for (const std::string& draft : drafts()) {
+    PrefixCache prefixes(std::size_t{1} << 26);
+    const auto decode = [&] {
+      return engine_.decode(request, {}, draft, matching, random_, Recording::digests, {}, nullptr, nullptr, &prefixes);
+    };
+    const Trace first = decode();
+    const Trace again = decode();
+    EXPECT_EQ(again.output, plain.output) << draft;
+    EXPECT_GT(again.reused, 0) << draft;
+    ASSERT_EQ(again.rounds.size(), first.rounds.size()) << draft;
+    for (std::size_t i = 0; i < again.rounds.size(); ++i) {
+      EXPECT_EQ(again.rounds[i].proposal.tokens, first.rounds[i].proposal.tokens) << draft;
+    }
+  }
+}
+
+TEST_F(ShortDrafts, AContextShiftBehindTheDraftsLastPositionGivesTheTextOfPlainDecoding) {
+  Asked request = tale("Once upon a time there was a king who", 150);
+  request.context_shift = ContextShift{.context = 100, .keep = 4, .discard = 40};
+  const Trace plain = engine_.decode(request, {}, "none", matching, random_);
+  for (const std::string& draft : drafts()) {
+    EXPECT_EQ(engine_.decode(request, {}, draft, matching, random_).output, plain.output) << draft;
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::short_draft_test

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Limits of the process, as a container or a batch system sets them. Exit status 1 means that a bug is proven, so no
+// limit may ever end a command with it. And what a library has set of the process changes no bit.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "tests/sanitized.h"
+#include "tests/tools/command.h"
+
+namespace draftproof::test::limits_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Limits : ::testing::Test {
+  Folder folder;
+  const std::string trace = (folder.path() / "t.jsonl").string();
+  const std::vector<std::string> check = {"trace", "check", trace, "--target", fixture("models/tale-small"),
+                                          "--threads", "2"};
+
+  void SetUp() override {
+    if (sanitized) GTEST_SKIP() << "a sanitizer takes address space and threads of its own";
+    ASSERT_EQ(run_command({"generate", fixture("models/tale-small"), "-p", "Once", "-n", "4", "--trace", trace}).status, 0);
+    files::permissions(folder.path(), files::perms::others_all, files::perm_options::add);
+    files::permissions(trace, files::perms::others_read, files::perm_options::add);
+  }
+};
+
+TEST_F(Limits, OfTheAddressSpaceAreNeverAVerdict) {
+  std::set<int> seen;
+  for (int megabytes = 20; megabytes <= 420; megabytes += 8) {
+    const Outcome outcome = run_command(check, fmt::format("ulimit -v {};", 1024 * megabytes));
+    seen.insert(outcome.status);
+    EXPECT_TRUE(outcome.status == 0 || outcome.status == 3 || outcome.status == 127)
+        << megabytes << " MiB: status " << outcome.status << ", " << outcome.err;
+    if (outcome.status == 3) EXPECT_THAT(outcome.err, HasSubstr("draftproof: "));
+  }
+  EXPECT_TRUE(seen.contains(3)) << "no limit was felt";
+  EXPECT_TRUE(seen.contains(0)) << "every limit was felt";
+}
+
+TEST_F(Limits, OfOneThreadLeaveOneThread) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to become a user whose threads are limited";
+  const std::string as_user = "prlimit --nproc=1 setpriv --reuid=54321 --regid=54321 --clear-groups";
+  const Outcome outcome = run_command(check, as_user);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("PASS"));
+}
+
+/// From the first allocations, while options are read, to the last.
+TEST_F(Limits, OfMemoryEndEveryRunWithoutASignal) {
+  std::set<int> seen;
+  for (long from = 1; from < 200'000; from += 1 + from / 3) {
+    const Outcome outcome =
+        run_command({"generate", fixture("models/tale-small"), "-p", "Once", "-n", "4", "--threads", "1"},
+                    fmt::format("FAIL_FROM={} LD_PRELOAD={}", from, quoted(NO_MEMORY_LIBRARY)));
+    seen.insert(outcome.status);
+    EXPECT_TRUE(outcome.status == 0 || outcome.status == 3 || outcome.status == 127)
+        << "from allocation " << from << " on: status " << outcome.status << ", " << outcome.err;
+  }
+  EXPECT_TRUE(seen.contains(3));
+  EXPECT_TRUE(seen.contains(0));
+}
+
+TEST_F(Limits, OnOneCpuTakeOneThread) {
+  const Outcome outcome = run_command({"generate", fixture("models/tale-small"), "-p", "Once", "-n", "4", "--stats"},
+                                      "taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("with 1 thread,"));
+}
+
+TEST_F(Limits, TheRoundingThatALibraryLeavesBehindChangesNoBit) {
+  const std::vector<std::string> decode = {"generate", fixture("models/tale-small"), "-p", "Once", "-n", "12",
+                                           "--logprobs", "--threads", "2"};
+  const Outcome expected = run_command(decode);
+  const Outcome outcome = run_command(decode, "LD_PRELOAD=" + quoted(ROUNDS_UP_LIBRARY));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, expected.out);
+}
+
+}  // namespace
+}  // namespace draftproof::test::limits_test

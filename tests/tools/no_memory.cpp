@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// Put before the C library: from the allocation with the number FAIL_FROM on, all fail.
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+}
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+bool fails() {
+  static const char* const from = std::getenv("FAIL_FROM");
+  if (from == nullptr || allocations.fetch_add(1) + 1 < std::atol(from)) return false;
+  errno = ENOMEM;
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+void* malloc(std::size_t bytes) { return fails() ? nullptr : __libc_malloc(bytes); }
+void* calloc(std::size_t count, std::size_t bytes) { return fails() ? nullptr : __libc_calloc(count, bytes); }
+void* realloc(void* old, std::size_t bytes) { return fails() ? nullptr : __libc_realloc(old, bytes); }
+void* aligned_alloc(std::size_t to, std::size_t bytes) { return fails() ? nullptr : __libc_memalign(to, bytes); }
+void* memalign(std::size_t to, std::size_t bytes) { return fails() ? nullptr : __libc_memalign(to, bytes); }
+int posix_memalign(void** result, std::size_t to, std::size_t bytes) {
+  if (fails()) return ENOMEM;
+  *result = __libc_memalign(to, bytes);
+  return *result != nullptr ? 0 : ENOMEM;
+}
+}
