@@ -286,6 +286,38 @@ TEST(Generate, DecodesPlainlyAndStatesWhyWhenTheDraftCannotBeUsed) {
   EXPECT_EQ(logprobs["statistics"]["drafted"], 0);
 }
 
+/// A copy of the shipped EAGLE-3 draft that was made for 48 positions.
+std::string short_draft(const Folder& folder) {
+  const files::path draft = folder.path() / "draft";
+  files::copy(fixture("models/tale-eagle3"), draft);
+  json config = json::parse(text_of(draft / "config.json"));
+  config["max_position_embeddings"] = 48;
+  put(draft / "config.json", config.dump());
+  return "eagle3:" + draft.string();
+}
+
+TEST(Generate, GoesOnWhereADraftHasNoMorePositionsAndSaysSoOnce) {
+  const Folder folder;
+  const std::string tale = fixture("models/tale-target");
+  const std::vector<std::string> asked = {"-p", "Once upon a time", "-n", "100", "--threads", "1"};
+  std::vector<std::string> words = {"generate", tale};
+  words.insert(words.end(), asked.begin(), asked.end());
+  const Outcome plain = run_command(words);
+  words.insert(words.end(), {"--draft", short_draft(folder), "--draft-max", "4", "--stats"});
+  const Outcome outcome = run_command(words);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.out, plain.out);
+  EXPECT_THAT(outcome.err, testing::ContainsRegex("the draft has 48 positions and the text may have 10[0-9]: behind"));
+  EXPECT_THAT(outcome.err, testing::ContainsRegex("[0-9]+ rounds behind the draft's 48 positions"));
+}
+
+TEST(VerifySlow, ProvesATextThatOutgrowsItsDraft) {
+  const Folder folder;
+  const json report = json_of({"verify", fixture("models/tale-target"), "--draft", short_draft(folder), "-p",
+                               "Once upon a time", "-n", "100", "--effort", "quick"});
+  EXPECT_EQ(report["verdict"], "PASS_EXACT") << report.dump(1);
+}
+
 TEST(Generate, StatesOfEveryDraftInAChainWhatItProposedAndItsTimes) {
   const json report = json_of({"generate", target, "--prompt-tokens", "5,6,7", "--max-new-tokens", "12", "--draft",
                                "ngram-simple+" + dflash});
