@@ -87,6 +87,11 @@ struct Library {
     }
     set_threads(1);
     core = name_core();
+    if (!has_room()) {
+      sgemm = nullptr;
+      problem = "OpenBLAS needs 128 MiB at once, and the limit on memory does not leave them: raise it.";
+      return;
+    }
     if (core == "Prescott" && fitting_core() != nullptr) {
       problem = "OpenBLAS runs its slow Prescott kernels on a CPU that can do more: set " + std::string(core_variable) +
                 "=" + fitting_core() + ".";
@@ -94,6 +99,12 @@ struct Library {
   }
 
  private:
+  /// OpenBLAS asks for its buffer with its first product, and for ever when it does not get it.
+  static bool has_room() noexcept {
+    void* const buffer = std::malloc(std::size_t{129} << 20);
+    std::free(buffer);
+    return buffer != nullptr;
+  }
   static void* open() noexcept {
     const Suggestion threads(threads_variable, "1");
     if (fitting_core() == nullptr) return dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
