@@ -23,6 +23,7 @@
 
 #include <cblas.h>
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -101,9 +102,11 @@ struct Library {
  private:
   /// OpenBLAS asks for its buffer with its first product, and for ever when it does not get it.
   static bool has_room() noexcept {
-    void* const buffer = std::malloc(std::size_t{129} << 20);
-    std::free(buffer);
-    return buffer != nullptr;
+    constexpr std::size_t bytes = std::size_t{129} << 20;
+    void* const buffer = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buffer == MAP_FAILED) return false;
+    munmap(buffer, bytes);
+    return true;
   }
   static void* open() noexcept {
     const Suggestion threads(threads_variable, "1");
