@@ -341,6 +341,7 @@ constexpr Unclaimed unclaimed[] = {
     {"logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"top_logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"costs", "why proposals have their lengths; every length is right"},
+    {"draft_reach", "what the draft was made for; a draft behind its end proposes nothing that could be wrong"},
     {"proposal.asked", "why proposals have their lengths; every length is right"},
     {"proposal.cut", "draft tokens that were not verified; they decide nothing"},
     {"proposal.forced", "draft tokens that no draft proposed; they are verified like the others"},
@@ -356,8 +357,8 @@ constexpr Unclaimed unclaimed[] = {
 /// The names of all fields. Adding a field stops this from compiling: add its name here and a row above.
 std::set<std::string> all_fields() {
   const Trace trace;
-  [[maybe_unused]] const auto& [request, execution, kernels, threads, costs, reused, output, finish, rounds, statistics,
-                                draft_times, final_length, final_cache, final_draft] = trace;
+  [[maybe_unused]] const auto& [request, execution, kernels, threads, costs, draft_reach, reused, output, finish, rounds,
+                                statistics, draft_times, final_length, final_cache, final_draft] = trace;
   [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs,
                                 asked_top_logprobs, context_shift, constraint, constrained_prompt] = request;
   [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
@@ -373,7 +374,7 @@ std::set<std::string> all_fields() {
   return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "execution.draft_max",
           "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs",
           "request.top_logprobs", "request.context_shift", "request.constraint", "request.constrained_prompt",
-          "kernels", "threads", "costs", "reused", "output", "finish",
+          "kernels", "threads", "costs", "draft_reach", "reused", "output", "finish",
           "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted", "statistics.accepted",
           "statistics.mismatches", "statistics.all_accepted", "statistics.batched", "statistics.serial",
           "statistics.redecoded", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
