@@ -103,6 +103,11 @@ row 'draftproof verify --trace run.jsonl ...' 0 \
 cp a.jsonl b.jsonl
 row 'draftproof trace check run.jsonl --target MODEL' 0 dp trace check run.jsonl --target $target
 row 'draftproof trace check FILE [--target TARGET] | show | diff' 0 dp trace check run.jsonl --target $target
+ln -s "$source/docs" docs
+sed -n '/^## Example 2/,/^    draftproof/s/^{/{/p' docs/spectrace.md >round.jsonl
+row 'draftproof trace check round.jsonl' 2 dp trace check round.jsonl
+row 'draftproof trace check docs/examples/tokens.jsonl --target fixtures/models/tale-target' 0 \
+  dp trace check docs/examples/tokens.jsonl --target fixtures/models/tale-target
 row 'draftproof trace show run.jsonl --round 12' 0 dp trace show run.jsonl --round 2
 row 'draftproof trace diff a.jsonl b.jsonl' 0 dp trace diff a.jsonl b.jsonl
 
