@@ -67,6 +67,7 @@ void CoinEvidence::observe(Stream stream, double coin, double grid) {
 
 void CoinEvidence::forfeit(Stream stream) {
   for (CellBets& learned : by_cell_[static_cast<std::size_t>(stream)]) learned.forfeit(slack_of_grids * finest_grid);
+  before_ = before_of_stream_[static_cast<std::size_t>(stream)] = {std::nullopt, true};
   repeats_.forfeit(std::min(1.0, static_cast<double>(seen_.size()) * probability_of_one_value(0)));
 }
 
@@ -85,17 +86,19 @@ void CoinEvidence::bet_on_cells(std::size_t stream, double coin, double slack) {
   const auto bet = [&](std::size_t game, double value) {
     by_cell_[stream][game].observe(even, cell_of(modulo_1(value)), slack);
   };
+  const auto bet_after = [&](const Before& before, std::size_t minus, std::size_t plus) {
+    if (before.coin) {
+      bet(minus, coin - *before.coin);
+      bet(plus, coin + *before.coin);
+    } else if (before.unknown) {
+      by_cell_[stream][minus].forfeit(slack);
+      by_cell_[stream][plus].forfeit(slack);
+    }
+  };
   bet(0, coin);
-  if (before_) {
-    bet(1, coin - *before_);
-    bet(2, coin + *before_);
-  }
-  if (before_of_stream_[stream]) {
-    bet(3, coin - *before_of_stream_[stream]);
-    bet(4, coin + *before_of_stream_[stream]);
-  }
-  before_ = coin;
-  before_of_stream_[stream] = coin;
+  bet_after(before_, 1, 2);
+  bet_after(before_of_stream_[stream], 3, 4);
+  before_ = before_of_stream_[stream] = {coin, false};
 
   double wealth = kept_;
   for (const auto& of_stream : by_cell_) {

@@ -28,7 +28,8 @@
 //
 // A bet is fair only where it is known before the coin that it will be made. Whether an engine states a coin may depend
 // on what it decided: coins of accepted tokens alone are not uniform. So a decision whose coin is not stated is paid
-// too, with the least that any coin would be paid in the games of its stream.
+// too, with the least that any coin would be paid in the games of its stream, and so is the next coin in the games that
+// need this one.
 #pragma once
 
 #include <array>
@@ -83,8 +84,13 @@ class CoinEvidence {
   std::array<std::array<CellBets, games>, streams> by_cell_;
   double kept_ = 0;  // by the bet that pays 1
   double most_by_cell_ = 1;
-  std::optional<double> before_;
-  std::array<std::optional<double>, streams> before_of_stream_;
+  /// The coin before, where there is one; whether it was stated.
+  struct Before {
+    std::optional<double> coin;
+    bool unknown = false;
+  };
+  Before before_;
+  std::array<Before, streams> before_of_stream_;
 
   std::set<double> seen_;
   std::deque<double> order_;  // of seen_, oldest first

@@ -18,7 +18,8 @@ constexpr double rounding = CellBets::rounding;
 constexpr double ratio_max = 8;     // of r / p, under slack
 
 constexpr const char* names[EProcess::partitions] = {"q / p", "p", "rank", "id", "the text before"};
-constexpr std::size_t by_q = 0;  // the partition that needs q
+constexpr std::size_t by_q = 0;     // the partition that needs q
+constexpr std::size_t by_text = 4;  // that needs the dropped draft tokens
 constexpr const char* text_names[EProcess::text_models] = {"emits the rejected draft token", "repeats the last token",
                                                            "repeats recent tokens"};
 
@@ -100,7 +101,8 @@ std::span<const Token> restricted_to(const EProcess::Known& known, std::size_t m
 
 EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const Distribution* q, const Known& known,
                          std::span<const FaultModel> models, std::optional<Token> only)
-    : slack_(std::max(settings.slack, known.slack)), q_unknown_(q == nullptr && known.q_unknown) {
+    : slack_(std::max(settings.slack, known.slack)), q_unknown_(q == nullptr && known.q_unknown),
+      dropped_unknown_(known.dropped_unknown) {
   const PositionDistributions position = distributions_of(p, q);
   std::vector<std::size_t> possible;  // places in position.tokens of tokens with p > 0
   std::vector<double> weight;
@@ -155,6 +157,14 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
       if (place == never() || std::find(inside.begin(), inside.end(), place) != inside.end()) continue;
       inside.push_back(place);
       sum += weight[place];
+    }
+    if (model == 0 && dropped_unknown_) {
+      for (std::size_t w = 0; w < weights.size(); ++w) {
+        for (std::size_t i = first_; i <= last; ++i) {
+          pays_[(i - first_) * width + models.size() * weights.size() + w] = least_pay(weights[w], slack_);
+        }
+      }
+      continue;
     }
     if (inside.empty()) continue;
     const double most = held(1 / sum);
@@ -216,7 +226,8 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
   }
   for (; bet < wealth_.size(); ++bet) total[0] += wealth_[bet];
   for (std::size_t k = 0; k < partitions; ++k) {
-    if (k == by_q && stakes.q_unknown_) by_cell_[k].forfeit(stakes.slack_);
+    const bool unknown = (k == by_q && stakes.q_unknown_) || (k == by_text && stakes.dropped_unknown_);
+    if (unknown) by_cell_[k].forfeit(stakes.slack_);
     else by_cell_[k].observe(stakes.mass_[k], stakes.cells_[place][k], stakes.slack_);
     for (std::size_t c = 0; c < CellBets::caution.size(); ++c) total[c] += by_cell_[k].wealth()[c];
   }

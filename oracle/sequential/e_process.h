@@ -83,6 +83,7 @@ class EProcess {
                                      // one first; as many are used
     double slack = 0;                // of this token's p, where it is larger than that of the settings
     bool q_unknown = false;          // a draft token was, or may have been, drawn from a q that is not known
+    bool dropped_unknown = false;    // there may be other such draft tokens: bets that use them pay the least
   };
 
   /// What each bet that does not learn pays for every token, computed before the token is seen. For positions that
@@ -111,6 +112,7 @@ class EProcess {
     std::vector<std::array<std::uint8_t, partitions>> cells_;
     std::array<CellBets::Mass, partitions> mass_{};  // under p
     bool q_unknown_;
+    bool dropped_unknown_;
   };
 
   explicit EProcess(const Settings& settings, std::span<const FaultModel> models = fault_models());

@@ -29,9 +29,9 @@ Evidence::Evidence(int vocabulary, double slack, int u_bits)
       coins_(alpha_of_one, u_bits), acceptance_(alpha_of_one) {}
 
 void Evidence::token(const Distribution& p, double slack, const Distribution* q, bool q_unknown, Token token,
-                     std::span<const Token> text, const std::optional<Token>& rejected) {
+                     std::span<const Token> text, const std::optional<Token>& rejected, bool rejected_unknown) {
   const std::span<const Token> dropped = rejected ? std::span(&*rejected, 1) : std::span<const Token>();
-  tokens_.observe(p, q, token, {text, dropped, slack, q_unknown});
+  tokens_.observe(p, q, token, {text, dropped, slack, q_unknown, rejected_unknown});
   curve_.add(tokens_.tokens(), tokens_.e_value());
 }
 

@@ -56,9 +56,10 @@ class Evidence {
   Evidence(int vocabulary, double slack, int u_bits);
 
   /// Bets on a token that must come from p. `q`: what a draft token for it was drawn from, or null. `q_unknown`: there
-  /// is, or may be, a draft token with another q. `rejected`: the draft token of this sequence that was rejected last.
+  /// is, or may be, a draft token with another q. `rejected`: the draft token of this sequence that was rejected last;
+  /// `rejected_unknown`: there may be a later one.
   void token(const Distribution& p, double slack, const Distribution* q, bool q_unknown, Token token,
-             std::span<const Token> text, const std::optional<Token>& rejected);
+             std::span<const Token> text, const std::optional<Token>& rejected, bool rejected_unknown);
   /// `slack`: the most that its p may have.
   void unknown_token(double slack);
   /// Bets on a token where p has one choice; an engine of other numerics may emit another with this probability at

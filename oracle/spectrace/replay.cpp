@@ -192,6 +192,7 @@ void Replayer::check_round(const Step& step) {
     check_draft_tokens(sequence, step);
   } else {
     sequence.all_have_draft_tokens = false;
+    sequence.rejected_unknown = sequence.opening.max_draft_tokens != 0;
     replay_tokens(sequence, step);
   }
   for (std::size_t i = 0; i + 1 < step.emitted.size(); ++i) {

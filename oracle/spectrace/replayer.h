@@ -45,6 +45,7 @@ struct Sequence {
   bool coins_begun = false;
   std::int64_t fresh_from = 0;         // the first position whose random numbers no earlier sequence drew
   std::optional<Token> rejected;       // the draft token rejected last
+  bool rejected_unknown = false;       // some round does not state its draft tokens
   std::int64_t dropped = 0;            // positions, by context shifts
   bool draft_astray = false;           // its draft has held something else than the target; found once
   bool anchor_astray = false;          // its draft has placed an anchor elsewhere; found once

@@ -329,7 +329,7 @@ void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const 
     const bool with_q = rule_ != AcceptanceRule::matching && sequence.opening.max_draft_tokens != 0;
     const bool drafted = !step.has_draft_tokens || row < step.draft_tokens.size();
     evidence_of(rule_).token(*distribution.p, distribution.slack, with_q ? q.p : nullptr, with_q && drafted, outcome,
-                             sequence.text, sequence.rejected);
+                             sequence.text, sequence.rejected, sequence.rejected_unknown);
   }
 }
 
