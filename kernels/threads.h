@@ -13,7 +13,7 @@
 
 namespace draftproof {
 
-/// Threads used by every operation of the process, at least 1. Until set, as many as there are CPUs that the process may
+/// Threads used by every operation of the process, at least 1. Until set, as many as the CPUs that the process may
 /// use (process_limits.h). Fewer from the moment on that the system refuses to start so many. Bits never depend on it.
 void set_threads(int count) noexcept;
 int threads();

@@ -35,7 +35,7 @@ class DraftStates {
       int stage = -1;
       for (const DraftPositions& draft : round.draft_positions) {
         ++stage;
-        if (round.position > run.trace.draft_reach && draft.held == 0) continue;  // its context is shorter than the text
+        if (round.position > run.trace.draft_reach && draft.held == 0) continue;  // its context is shorter
         const int in_all = draft.held + draft.unread;
         const auto fail = [&](const std::string& expected, const std::string& observed) {
           return failure_of(run.variation, at, round.position, expected, observed,

@@ -60,7 +60,7 @@ const Architecture& architecture_of(const Json& config) {
     known += (known.empty() ? "" : ", ") + std::string(row.architecture);
   }
   config.fail("architecture '" + (architecture.empty() ? type : architecture) +
-              "' is neither a target nor a draft that draftproof knows; it knows the targets " + known +
+              "' is not a target draftproof knows; it knows the targets " + known +
               ", and as drafts DFlashDraftModel, DFlash2DraftModel, LlamaForCausalLMEagle3, Eagle3LlamaForCausalLM and "
               "the assistants of Gemma 4");
 }

@@ -71,8 +71,8 @@ TEST_F(ShortDrafts, TextsGoOnToTheTargetsLastPositionAsPlainDecodingDoes) {
 }
 
 TEST_F(ShortDrafts, PromptsThatAreLongerThanTheDraftAreServedAndTheirPrefixesReused) {
-  const Asked request = tale("Once upon a time there was a king who had three sons, and the youngest of them lived in a "
-                             "small house beside the river with an old dog, a gray cat and a clock that never told "
+  const Asked request = tale("Once upon a time there was a king who had three sons, and the youngest of them lived in "
+                             "a small house beside the river with an old dog, a gray cat and a clock that never told "
                              "the right time, though he wound it every morning before he went to the market.", 20);
   ASSERT_GT(request.prompt.size(), static_cast<std::size_t>(reach));
   const Trace plain = engine_.decode(request, {}, "none", matching, random_);

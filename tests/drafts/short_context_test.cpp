@@ -101,7 +101,7 @@ TEST_F(ShortContext, TextsOfAllLengthsAreServedTogetherAsEachIsAlone) {
   builders.reserve(lengths.size());
   Sampler sampler;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    builders.emplace_back(sampling, first(lengths[i]), 0, lengths[i], Purpose::draft, random, sampler);
+    builders.emplace_back(sampling, first(lengths[i]), 0, lengths[i], Purpose::target, random, sampler);
     asked.push_back({drafts[i].get(), text[static_cast<std::size_t>(lengths[i]) - 1], most, &builders[i]});
   }
   drafter->propose(asked);

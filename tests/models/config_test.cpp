@@ -253,7 +253,7 @@ TEST(TargetConfig, EveryBadFieldIsRejectedByName) {
           {"vocab_size", "null", {"vocab_size", "missing"}},
           {"model_type", "", {"model_type", "missing"}},
           {"model_type", "\"gpt2\"", {"not a target draftproof knows"}},
-          {"model_type", "\"llama\"", {"'Qwen3ForCausalLM' is neither a target nor a draft that draftproof knows"}},
+          {"model_type", "\"llama\"", {"'Qwen3ForCausalLM' is not a target draftproof knows"}},
           {"model_type", "3", {"model_type", "string"}},
           {"architectures", R"(["DFlashDraftModel"])", {"'DFlashDraftModel' is not a target"}},
           {"architectures", R"(["LlamaForCausalLM"])", {"'LlamaForCausalLM' is not a target", "Qwen3ForCausalLM"}},

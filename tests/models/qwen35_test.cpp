@@ -110,7 +110,7 @@ TEST(Qwen35, EveryBadFieldIsRefusedByName) {
            {"rope_parameters", R"({"partial_rotary_factor": 0.2})", "makes RoPE turn 3 of 16 values of a head"},
            {"rope_parameters", R"({"partial_rotary_factor": 2})", "partial_rotary_factor: must lie above 0"},
            {"mtp_num_hidden_layers", "-1", "field mtp_num_hidden_layers"},
-           {"model_type", R"("qwen3_next")", "is neither a target nor a draft that draftproof knows"},
+           {"model_type", R"("qwen3_next")", "is not a target draftproof knows"},
        }) {
     try {
       described(json_of(with({{bad.field, bad.value}})));

@@ -24,7 +24,9 @@ struct Limits : ::testing::Test {
 
   void SetUp() override {
     if (sanitized) GTEST_SKIP() << "a sanitizer takes address space and threads of its own";
-    ASSERT_EQ(run_command({"generate", fixture("models/tale-small"), "-p", "Once", "-n", "4", "--trace", trace}).status, 0);
+    const std::vector<std::string> decode = {"generate", fixture("models/tale-small"), "-p", "Once", "-n", "4",
+                                             "--trace", trace};
+    ASSERT_EQ(run_command(decode).status, 0);
     files::permissions(folder.path(), files::perms::others_all, files::perm_options::add);
     files::permissions(trace, files::perms::others_read, files::perm_options::add);
   }
