@@ -180,7 +180,7 @@ TEST(ExactDistributionCheck, TheProductionLoopHasTheDistributionsOfPlainDecoding
   for (const Rule* rule : {&matching, &rejection}) {
     const Finding finding = zoo::check_production_distribution(*rule);
     EXPECT_EQ(finding.outcome, Outcome::pass) << finding.message;
-    EXPECT_THAT(finding.message, HasSubstr("608 joint distributions, and 4 of two sequences in one batch, over "));
+    EXPECT_THAT(finding.message, HasSubstr("728 joint distributions, and 4 of two sequences in one batch, over "));
     EXPECT_THAT(finding.message, HasSubstr("largest deviation 0; all coverage events were met, the rarest "));
   }
 }
