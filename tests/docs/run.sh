@@ -66,7 +66,7 @@ row 'draftproof serve TARGET --draft DRAFT --port 8080' 0 served $target --draft
 row 'draftproof verify TARGET --endpoint http://127.0.0.1:8080' 0 served $target
 row 'draftproof verify --endpoint http://127.0.0.1:8080 TARGET' 0 served $target
 row 'draftproof inspect [CHECKPOINT] [--target TARGET]' 0 dp inspect $models/tale-dflash --target $target
-row 'draftproof zoo [--only ID]' 0 dp zoo --only "$(dp zoo --list | awk 'NR == 2 { print $1 }')"
+row 'draftproof zoo [--only ID]' 0 dp zoo --only C14
 row 'draftproof signature' 0 dp signature
 row 'draftproof convert FOLDER out.gguf --type q8_0' 0 dp convert $target out.gguf --type q8_0
 row 'draftproof synth --shape qwen3-0.6b --type q8_0 out.gguf' 0 dp synth --shape qwen3-72m --type q8_0 out.gguf
