@@ -16,6 +16,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr int vacuous = 2;  // of a text without draft tokens
+
 struct Limits : ::testing::Test {
   Folder folder;
   const std::string trace = (folder.path() / "t.jsonl").string();
@@ -34,23 +36,22 @@ struct Limits : ::testing::Test {
 
 TEST_F(Limits, OfTheAddressSpaceAreNeverAVerdict) {
   std::set<int> seen;
-  for (int megabytes = 20; megabytes <= 420; megabytes += 8) {
+  for (int megabytes = 20; megabytes <= 660; megabytes += 40) {
     const Outcome outcome = run_command(check, fmt::format("ulimit -v {};", 1024 * megabytes));
     seen.insert(outcome.status);
-    EXPECT_TRUE(outcome.status == 0 || outcome.status == 3 || outcome.status == 127)
+    EXPECT_TRUE(outcome.status == vacuous || outcome.status == 3 || outcome.status == 127)
         << megabytes << " MiB: status " << outcome.status << ", " << outcome.err;
     EXPECT_TRUE(outcome.status != 3 || outcome.err.find("draftproof: ") != std::string::npos) << outcome.err;
   }
   EXPECT_TRUE(seen.contains(3)) << "no limit was felt";
-  EXPECT_TRUE(seen.contains(0)) << "every limit was felt";
+  EXPECT_TRUE(seen.contains(vacuous)) << "every limit was felt";
 }
 
 TEST_F(Limits, OfOneThreadLeaveOneThread) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become a user whose threads are limited";
   const std::string as_user = "prlimit --nproc=1 setpriv --reuid=54321 --regid=54321 --clear-groups";
   const Outcome outcome = run_command(check, as_user);
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("PASS"));
+  EXPECT_EQ(outcome.status, vacuous) << outcome.err;
 }
 
 /// From the first allocations, while options are read, to the last.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Put before the C library: from the allocation with the number FAIL_FROM on, all fail.
+// Put before the C library: of the allocations since main() began, all fail from the number FAIL_FROM on.
+#include <dlfcn.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -14,11 +16,21 @@ void* __libc_memalign(std::size_t, std::size_t);
 
 namespace {
 
+using Main = int (*)(int, char**, char**);
+using Nothing = void (*)();
+
 std::atomic<long> allocations{0};
+std::atomic<bool> in_main{false};
+Main real_main = nullptr;
+
+int counted_main(int count, char** words, char** environment) {
+  in_main = true;
+  return real_main(count, words, environment);
+}
 
 bool fails() {
   static const char* const from = std::getenv("FAIL_FROM");
-  if (from == nullptr || allocations.fetch_add(1) + 1 < std::atol(from)) return false;
+  if (!in_main || from == nullptr || allocations.fetch_add(1) + 1 < std::atol(from)) return false;
   errno = ENOMEM;
   return true;
 }
@@ -35,5 +47,11 @@ int posix_memalign(void** result, std::size_t to, std::size_t bytes) {
   if (fails()) return ENOMEM;
   *result = __libc_memalign(to, bytes);
   return *result != nullptr ? 0 : ENOMEM;
+}
+int __libc_start_main(Main main, int count, char** words, Nothing begin, Nothing end, Nothing unload, void* stack) {
+  using Start = int (*)(Main, int, char**, Nothing, Nothing, Nothing, void*);
+  real_main = main;
+  return reinterpret_cast<Start>(dlsym(RTLD_NEXT, "__libc_start_main"))(counted_main, count, words, begin, end, unload,
+                                                                       stack);
 }
 }
