@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <iostream>
 #include <new>
+#include <string_view>
 #include <system_error>
 
 #include "ref/base/error.h"
@@ -104,8 +105,10 @@ int main(int argc, char** argv) {
     complain(wrong.path1().string() + ": " + wrong.code().message());
   } catch (const std::system_error& wrong) {
     const bool threads = wrong.code() == std::errc::resource_unavailable_try_again;
-    complain(threads ? "the system gives no more threads; end other processes, or raise the limit (ulimit -u)"
-                     : wrong.what());
+    const bool printing = std::string_view(wrong.what()).starts_with("cannot write to file");  // fmt::print
+    complain(printing  ? "standard output cannot be written to"
+             : threads ? "the system gives no more threads; end other processes, or raise the limit (ulimit -u)"
+                       : wrong.what());
   } catch (const std::exception& wrong) {  // our Error, or an error of a library
     complain(wrong.what());
   }
