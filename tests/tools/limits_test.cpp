@@ -36,7 +36,7 @@ struct Limits : ::testing::Test {
 
 TEST_F(Limits, OfTheAddressSpaceAreNeverAVerdict) {
   std::set<int> seen;
-  for (int megabytes = 20; megabytes <= 660; megabytes += 40) {
+  for (int megabytes = 50; megabytes <= 170; megabytes += 2) {
     const Outcome outcome = run_command(check, fmt::format("ulimit -v {};", 1024 * megabytes));
     seen.insert(outcome.status);
     EXPECT_TRUE(outcome.status == vacuous || outcome.status == 3 || outcome.status == 127)
