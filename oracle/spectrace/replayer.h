@@ -53,7 +53,8 @@ struct Sequence {
   bool asked_otherwise = false;        // its draft was asked for another number of draft tokens; found once
   std::optional<Finding> cut;          // the last round lacks accepted tokens, which only some ends explain
   bool stop_hidden = false;            // the last round ends with a stop token that is not part of the text
-  std::optional<std::size_t> top_listed;  // how many tokens every list in top_logprobs so far had, at least
+  std::optional<std::size_t> top_likeliest;  // how many of the likeliest tokens a list in top_logprobs has, at least
+  std::size_t top_shortest = 0;              // how many tokens the shortest of them so far had
 
   std::int64_t emitted() const { return static_cast<std::int64_t>(text.size() - opening.prompt.size()); }
   bool stops_at(Token token) const {

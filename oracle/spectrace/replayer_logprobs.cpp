@@ -32,10 +32,12 @@ std::optional<RoundedDistribution> Replayer::distribution_of_top(const Sequence&
   if (top.tokens.empty() || sum > 1 + rounding * static_cast<double>(top.tokens.size())) {
     return std::nullopt;  // hold_logprobs reports it
   }
-  // Interfaces add the emitted token to the likeliest ones where it is none of them, and a list must not depend on the
-  // token that is bet on. So one token less than every list so far had is used: those are among the likeliest. Equally
-  // likely ones are used together or not at all, because nothing says which of them come first.
-  const std::size_t used = std::max(sequence.top_listed.value_or(0), std::size_t{1}) - 1;
+  // Interfaces add the emitted token to the N likeliest ones where it is none of them, and what is used of a list must
+  // not depend on the token that is bet on. So fewer than N are used, and equally likely ones together or not at all:
+  // whether the last one used has an equal that is left out is then seen in every list. What N is follows from the
+  // lists before.
+  const std::size_t likeliest = std::min(sequence.top_likeliest.value_or(0), sequence.top_shortest);
+  const std::size_t used = std::max(likeliest, std::size_t{1}) - 1;
   while (top.tokens.size() > used) {
     const double least = *std::ranges::min_element(top.weights);
     for (std::size_t i = top.tokens.size(); i-- > 0;) {

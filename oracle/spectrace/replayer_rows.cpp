@@ -37,6 +37,16 @@ std::optional<Distribution> without(const Distribution& p, const std::vector<Tok
   return Distribution::exact(tokens, weights);
 }
 
+/// How many tokens of a list in top_logprobs are among the likeliest for certain: all, but for the emitted one where it
+/// may have been added to them, because none is less likely.
+std::size_t likeliest_in(const RealRow& list, Token emitted) {
+  const auto place = std::ranges::find(list.tokens, emitted);
+  if (place == list.tokens.end()) return list.tokens.size();
+  const double least = *std::ranges::min_element(list.weights);
+  const bool added = list.weights[static_cast<std::size_t>(place - list.tokens.begin())] == least;
+  return list.tokens.size() - (added ? 1 : 0);
+}
+
 }  // namespace
 
 void Replayer::name_adjustments(const Opening& opening) {
@@ -274,8 +284,10 @@ void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const 
   if (known.best) return check_greedy_token(sequence, *known.best, token, position);
   const std::optional<RoundedDistribution> top = distribution_of_top(sequence, step, row);
   if (row < step.top_logprobs.size()) {
-    const std::size_t listed = step.top_logprobs[row].tokens.size();
-    sequence.top_listed = std::min(sequence.top_listed.value_or(listed), listed);
+    const RealRow& list = step.top_logprobs[row];
+    const std::size_t listed = list.tokens.size();
+    sequence.top_shortest = sequence.top_likeliest ? std::min(sequence.top_shortest, listed) : listed;
+    sequence.top_likeliest = std::max(sequence.top_likeliest.value_or(0), likeliest_in(list, token));
   }
   DistributionAt distribution = basis_of(sequence, known, top);
   p_stated_.add(distribution.p != nullptr, line_);
