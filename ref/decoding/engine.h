@@ -60,8 +60,8 @@ class Engine {
   const Kernels& kernels() const noexcept { return load_options_.kernels; }
   std::string numerics() const { return numerics_of(load_options_); }
 
-  /// Loads the draft when it is first named and the gate is open for it. The gate is closed for a checkpoint of another
-  /// kind than its name states. Throws Error for one that does not fit the target.
+  /// Loads the draft when it is first named and the gate is open for it. Throws Error for a checkpoint of another kind
+  /// than its name states, and for one that does not fit the target.
   /// `logprobs`: they are requested, and that closes the gate, as in the seed.
   Gate gate(const std::string& draft, bool logprobs = false);
 

@@ -34,7 +34,7 @@ const char* name_of(Finish finish) noexcept {
 }
 
 int rounds_beyond_draft(const Trace& trace) {
-  const auto beyond = [&](const Round& round) { return round.position > trace.draft_reach; };
+  const auto beyond = [&](const Round& round) { return round.position >= trace.draft_reach; };
   return static_cast<int>(std::ranges::count_if(trace.rounds, beyond));
 }
 

@@ -100,7 +100,7 @@ struct Trace {
   }
 };
 
-/// Returns the rounds behind the last position of the draft's context.
+/// Returns the rounds whose first draft token would lie behind the last position of the draft's context.
 int rounds_beyond_draft(const Trace& trace);
 
 /// Recomputes the counts (not the times) from the rounds.

@@ -22,13 +22,15 @@ int ShortContextDraft::room() const {
   return reach() - at.held - at.unread;
 }
 
+int ShortContextDraft::most_draft_tokens(int limit) const { return std::min(limit, room() - 1); }
+
 void ShortContextDraft::observe(std::span<const Token> committed, std::span<const float> features) {
   if (std::ssize(committed) > room()) draft_.reset();
   else draft_->observe(committed, features);
 }
 
 void ShortContextDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
-  const int most = std::min(limit, room());
+  const int most = most_draft_tokens(limit);
   if (most > 0) draft_->propose(anchor, most, builder);
 }
 
@@ -65,7 +67,7 @@ void ShortContextDrafter::propose(std::span<ProposeJob> jobs) {
   std::vector<ProposeJob*> of;  // the job that each of `asked` is for
   for (ProposeJob& job : jobs) {
     auto& draft = static_cast<ShortContextDraft&>(*job.draft);
-    const int most = std::min(job.limit, draft.room());
+    const int most = draft.most_draft_tokens(job.limit);
     if (most <= 0) continue;
     asked.push_back({draft.draft_.get(), job.anchor, most, job.builder});
     of.push_back(&job);

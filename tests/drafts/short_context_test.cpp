@@ -46,7 +46,7 @@ TEST_F(ShortContext, AtEveryLengthOfTheTextProposesTheDraftsOwnTokensThatFitAndN
     const auto draft = drafter->open(80, most);
     if (length > 1) draft->observe(first(length - 1), {});
     const Proposal proposal = propose(*draft, first(length), most, sampling, random);
-    const int room = std::max(0, reach - (length - 1));
+    const int room = std::max(0, reach - length);
     ASSERT_EQ(proposal.size(), std::min(most, room)) << length;
     if (room == 0) continue;
     ModelDraft unlimited(*model, 80, most);

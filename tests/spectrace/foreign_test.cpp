@@ -294,6 +294,7 @@ TEST(Foreign, LogProbabilitiesOfTheRawLogitsAreHeldToTheRowThatFollowsFromThem) 
     how.rounds = 20;
     const auto logprobs = [](double more) {
       return [more](Json& step) {
+        Json stated = Json::array();  // a new field moves the others, and `row` is in one
         for (std::size_t i = 0; i < step["emitted"].size(); ++i) {
           const Json& row = step["p_rows"][i];
           for (std::size_t k = 0; k < row.size(); k += 2) {
@@ -302,9 +303,10 @@ TEST(Foreign, LogProbabilitiesOfTheRawLogitsAreHeldToTheRowThatFollowsFromThem) 
                                                     : row[k + 1].get<double>() * 0x1p-52;
             char digits[40];
             std::snprintf(digits, sizeof digits, "%a", std::min(std::log(p) + more, 0.0));
-            step["logprobs"].push_back(digits);
+            stated.push_back(digits);
           }
         }
+        step["logprobs"] = std::move(stated);
       };
     };
     const auto check = [&](const std::function<void(Json&)>& header, double more) {
