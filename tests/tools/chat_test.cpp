@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <pty.h>
 #include <signal.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -223,23 +225,31 @@ TEST_F(ChatCommand, OnATerminalEditsLinesAndCallsThemBack) {
     execl(DRAFTPROOF_BINARY, DRAFTPROOF_BINARY, "chat", target.c_str(), "-n", "4", "--quiet", nullptr);
     _exit(127);
   }
-  const auto type = [&](const std::string& keys) {
-    EXPECT_EQ(write(terminal, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
-  };
-  const auto await_prompt = [&] {
+  // Keys are typed when the editor reads them: after its prompt, which follows the end of the line before, and after it
+  // has switched the terminal to single keys. Until then the terminal itself takes some of them.
+  const auto await_prompt = [&](const std::string& before) {
     std::string shown;
-    char bytes[4096];
-    while (!shown.ends_with("> ")) {
-      const ssize_t count = read(terminal, bytes, sizeof bytes);
-      if (count <= 0) break;
+    pollfd waits = {terminal, POLLIN, 0};
+    while (!(shown.find(before) != std::string::npos && shown.ends_with("> "))) {
+      char bytes[4096];
+      const ssize_t count = poll(&waits, 1, 60'000) == 1 ? read(terminal, bytes, sizeof bytes) : 0;
+      if (count <= 0) return false;
       shown.append(bytes, static_cast<std::size_t>(count));
     }
+    for (termios mode{}; tcgetattr(terminal, &mode) == 0 && (mode.c_lflag & ICANON) != 0;) usleep(1000);
+    return true;
   };
   const std::string to_start = "\x01", deletes = "\x04", up = "\x1b[A", left = "\x1b[D";
+  std::string before;
   for (const std::string& keys : {"xOnce upn" + left + "o" + to_start + deletes + "\r", up + " a time\r",
                                   "/save " + saved + "\r", deletes}) {
-    await_prompt();
-    type(keys);
+    if (!await_prompt(before)) {
+      kill(child, SIGKILL);
+      ADD_FAILURE() << "no prompt";
+      break;
+    }
+    EXPECT_EQ(write(terminal, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+    before = "\n";
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
