@@ -38,6 +38,7 @@ struct VerifyOptions {
   CommonOptions common;
   ConstraintOptions constraints;
   std::vector<std::string> drafts;
+  bool all_drafts = false;  // they are those that `all` stands for: nobody named one
   ReportFileNames files;
   TraceFileNames trace;
   std::string reproducer;
@@ -137,12 +138,13 @@ std::string untested(const Trial& trial, const std::string& draft) {
     sum.accepted += run.trace.statistics.accepted;
     sum.mismatches += run.trace.statistics.mismatches;
   }
-  if (sum.drafted == 0) return draft + " drafted nothing";
+  if (sum.drafted == 0) return "nothing was drafted";
   const auto advice = [&](const char* control) {
-    return draft == control ? ", by its design; choose a draft that is sometimes right" : "; try a longer text";
+    return std::string(draft == control ? ", by its design; choose a draft that is sometimes right"
+                                        : "; try a longer text");
   };
-  if (sum.accepted == 0) return "no draft token of " + draft + " was accepted" + advice("always-reject");
-  if (sum.mismatches == 0) return "no draft token of " + draft + " was rejected" + advice("perfect");
+  if (sum.accepted == 0) return "no draft token was accepted" + advice("always-reject");
+  if (sum.mismatches == 0) return "no draft token was rejected" + advice("perfect");
   return "";
 }
 
@@ -454,10 +456,17 @@ void VerifyCommand::report_drafts() {
   for (const Run& run : trial_->runs) report_.runs.push_back(run.variation.describe());
   for (const std::string& draft : options_.drafts) {
     const Trace& trace = run_of(*trial_, draft).trace;
-    report_.drafts.push_back(
-        {draft, trace.statistics, trace.tokens_per_round(), logits_of(trace), {}, {}, rounds_by_accepted(trace)});
+    report_.drafts.push_back({draft, trace.statistics, trace.tokens_per_round(), logits_of(trace), {}, {},
+                              rounds_by_accepted(trace), untested(*trial_, draft)});
     report_.output_tokens = trace.output.size();
-    if (report_.reason.empty()) report_.reason = untested(*trial_, draft);
+  }
+  const auto is_tested = [](const DraftReport& draft) { return draft.untested.empty(); };
+  const bool enough = options_.all_drafts && std::ranges::any_of(report_.drafts, is_tested);
+  for (const DraftReport& draft : report_.drafts) {
+    if (is_tested(draft)) continue;
+    const std::string why = draft.name + ": " + draft.untested;
+    if (enough) report_.unproved.push_back(why);
+    else if (report_.reason.empty()) report_.reason = why;
   }
 }
 
@@ -593,6 +602,7 @@ void add_verify(Command& app) {
     }
     fixed_draft_max(common);  // these refuse auto before anything is loaded
     threads_of(common);
+    options->all_drafts = all;
     if (all) options->drafts = all_drafts(common.target, layout_of(common.load_options));
     options->files.json = common.json_file;
     return verify(*options);

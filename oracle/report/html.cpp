@@ -512,7 +512,8 @@ std::string drafts(const Report& r) {
             "</tr>\n";
   }
   for (const DraftReport& draft : r.drafts) {
-    rows += fmt::format("<tr><th scope=\"row\">{}</th>", escaped(draft.name)) +
+    const std::string untested = draft.untested.empty() ? "" : ": VACUOUS: " + draft.untested;
+    rows += fmt::format("<tr><th scope=\"row\">{}</th>", escaped(draft.name + untested)) +
             number(fmt::format("{:.2f}", draft.statistics.average_accepted())) +
             number(fmt::format("{:.3f}", draft.statistics.acceptance())) +
             number(fmt::format("{:.2f}", draft.tokens_per_round)) + speed(draft.seconds) + "</tr>\n";

@@ -73,7 +73,8 @@ Json json_of(const DraftReport& draft) {
                                            {"accepted", depth.accepted},
                                            {"expected", number(depth.expected)}};
                              })},
-          {"rounds_by_accepted", draft.accepted}};
+          {"rounds_by_accepted", draft.accepted},
+          {"untested", draft.untested}};
 }
 
 Json json_of(const TokenTest& token_test) {

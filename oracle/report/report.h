@@ -50,6 +50,7 @@ struct DraftReport {
   Spread seconds;                // decoding only, without the prefill
   std::vector<Depth> depths;     // [0]: the first draft token of a round; only draft tokens whose p and q are known
   std::vector<long> accepted;    // [n]: rounds with draft tokens of which n were accepted
+  std::string untested;          // why passing proves nothing of this draft; empty when it was put to the test
 };
 
 /// A sequential test of the tokens against their distribution (oracle/sequential/e_process.h).

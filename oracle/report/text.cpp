@@ -39,6 +39,7 @@ std::string drafts_text(const Report& r) {
   std::string text;
   for (const DraftReport& draft : r.drafts) {
     const Statistics& s = draft.statistics;
+    if (!draft.untested.empty()) text += fmt::format("  {}: VACUOUS: {}\n", shown(draft.name), shown(draft.untested));
     if (s.iterations == 0) continue;
     text += fmt::format("  {}: mean accepted {:.2f} of {:.2f} draft tokens, {:.2f} tokens per round\n",
                         shown(draft.name), s.average_accepted(), static_cast<double>(s.drafted) / s.iterations,

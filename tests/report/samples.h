@@ -67,6 +67,7 @@ inline Report full_report() {
   draft.depths = {{2, 1, 1.5}};
   draft.accepted = {0, 1, 1};
   draft.seconds = spread_of({4});
+  draft.untested = hostile_name;
   report.drafts = {draft};
   report.token_tests = {{100, 1e-9, 0, std::numeric_limits<double>::infinity(), 0.125, hostile_name,
                   {{1, 1.0}, {100, std::numeric_limits<double>::infinity()}}}};

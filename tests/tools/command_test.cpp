@@ -155,6 +155,26 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
   }
 }
 
+/// The text repeats nothing, so drafts that look it up have nothing to propose.
+TEST(VerifySlow, OfAllDraftsNamesThoseThatTheTextDoesNotTestAndJudgesTheOthers) {
+  std::vector<std::string> words = {"verify", fixture("models/tale-target"), "--draft", "all", "--effort", "quick",
+                                    "--prompt", "Once upon a time", "--max-new-tokens", "24"};
+  const json report = json_of(words);
+  EXPECT_EQ(report["verdict"], "PASS_EXACT") << report["reason"];
+  std::vector<std::string> untested;
+  for (const json& draft : report["drafts"]) {
+    if (draft["untested"] == "") continue;
+    untested.push_back(draft["name"].get<std::string>() + ": " + draft["untested"].get<std::string>());
+    EXPECT_THAT(report["unproved"], testing::Contains(untested.back()));
+  }
+  EXPECT_THAT(untested, testing::Contains("ngram-simple: nothing was drafted"));
+  words[3] = "ngram-simple";  // which is named
+  words.insert(words.end(), {"--draft", "suffix"});
+  const json named = json_of(words, 2);
+  EXPECT_EQ(named["verdict"], "VACUOUS");
+  EXPECT_EQ(named["reason"], "ngram-simple: nothing was drafted");
+}
+
 TEST(VerifySlow, ProvesDraftsThatAreTranslatedThroughText) {
   for (const auto& [model, draft] : {std::pair("tale-target", "tale-llama"), {"tale-llama", "tale-target"}}) {
     for (const std::vector<std::string>& flags :
@@ -542,8 +562,8 @@ TEST(Verify, NeedsATokenizerOnlyForAPromptOfText) {
                                        "always-reject", "--max-new-tokens", "4", "--kernels", "scalar", "--effort",
                                        "quick"});
   EXPECT_EQ(outcome.status, 2) << outcome.err;
-  EXPECT_THAT(outcome.out, testing::HasSubstr("no draft token of always-reject was accepted, by its design; choose "
-                                               "a draft that is sometimes right"));
+  EXPECT_THAT(outcome.out, testing::HasSubstr("always-reject: no draft token was accepted, by its design; choose a "
+                                               "draft that is sometimes right"));
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << "how long it takes: " << outcome.err;
   EXPECT_THAT(outcome.err, testing::StartsWith("effort quick: "));
 }
