@@ -3,7 +3,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: demo serve-demo test test-slow bench package setup configure clean
+.PHONY: demo serve-demo test test-one test-slow bench package setup configure clean
 
 demo: configure
 	@echo "== building draftproof"
@@ -21,6 +21,13 @@ test: configure
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "== running the fast tests"
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L fast
+
+# `make test-one FILTER=ShortContext.*`: builds and runs the tests of the folder that has this suite.
+test-one: configure
+	@folder=$$(grep -rlE "TEST(_F|_P)?\($(firstword $(subst ., ,$(FILTER)))," tests --include=*_test.cpp | head -1 | cut -d/ -f2); \
+	test -n "$$folder" || { echo "no file in tests/ has this suite: FILTER=Suite.Test, $(FILTER)" >&2; exit 1; }; \
+	cmake --build $(BUILD) --parallel $(JOBS) --target $${folder}_test && \
+	$(BUILD)/$${folder}_test --gtest_filter='$(FILTER)'
 
 test-slow: configure
 	@tools/install_packages.sh chromium dpkg-dev file g++-aarch64-linux-gnu python3-venv qemu-user-static
