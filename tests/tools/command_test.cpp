@@ -72,7 +72,7 @@ std::vector<Bounded> bounded_outputs(const Folder& folder) {
   const std::string grammar = (folder.path() / "sentences.gbnf").string();
   const std::string schema = (folder.path() / "numbers.json").string();
   put(grammar, "root ::= \" \"? [a-zA-Z]+ ([ ,] [a-zA-Z]+)* \".\"?\n");
-  put(schema, R"({"type": "array", "items": {"type": "number"}})");
+  put(schema, R"({"type": "array", "items": {"type": "number"}, "minItems": 8})");
   return {{"a grammar", {"--grammar", grammar}},
           {"a schema", {"--json-schema", schema}},
           {"biases", {"--logit-bias", "262=4", "--logit-bias", "2044=6", "--logit-bias", "2046=6.5"}}};
@@ -95,28 +95,25 @@ TEST(Verify, ProvesAnOutputThatAGrammarAndBiasesBound) {
 
 TEST(VerifySlow, ProvesBoundedOutputsOfDenseSlidingAndHybridTargetsWithBothRules) {
   const Folder folder;
-  for (const auto& [model, draft] : {std::pair("tale-target", "dflash:tale-dflash"), {"tale-target", "mtp:tale-mtp"},
+  int runs = 0;
+  for (const auto& [model, draft] : {std::pair("tale-target", "dflash:tale-dflash"),
                                      {"tale-gemma", "mtp:tale-gemma-assistant"},
-                                     {"tale-hybrid", "mtp:tale-hybrid-mtp"}, {"tale-hybrid", "self"}}) {
+                                     {"tale-hybrid", "mtp:tale-hybrid-mtp"}}) {
     std::string spec = draft;
-    if (const auto colon = spec.find(':'); colon != std::string::npos) {
-      spec = spec.substr(0, colon + 1) + fixture("models/" + spec.substr(colon + 1));
-    }
+    spec.insert(spec.find(':') + 1, fixture("models/"));
     for (const auto& [name, flags] : bounded_outputs(folder)) {
-      for (const char* rule : {"matching", "rejection"}) {
-        std::vector<std::string> words = {"verify", fixture(std::string("models/") + model), "--draft", spec,
-                                          "--effort", "quick", "--max-new-tokens", "48", "--temperature", "1",
-                                          "--rule", rule, "--sequences", "4"};
-        words.insert(words.end(), flags.begin(), flags.end());
-        const json report = json_of(words);
-        EXPECT_EQ(report["verdict"], "PASS_EXACT") << model << ", " << spec << ", " << name << ", " << rule << ": "
-                                                   << report["reason"];
-      }
+      const char* const rule = ++runs % 2 == 0 ? "matching" : "rejection";  // by turns, so both with each target
+      std::vector<std::string> words = {"verify", fixture(std::string("models/") + model), "--draft", spec,
+                                        "--effort", "quick", "--max-new-tokens", "48", "--temperature", "1",
+                                        "--rule", rule, "--sequences", "4"};
+      words.insert(words.end(), flags.begin(), flags.end());
+      const json report = json_of(words);
+      EXPECT_EQ(report["verdict"], "PASS_EXACT") << model << ", " << spec << ", " << name << ", " << rule << ": "
+                                                 << report["checks"].dump(1) << report["reason"];
     }
   }
 }
 
-/// One draft token of each that looks things up has to be accepted, and one rejected: else the proof is vacuous.
 TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
   struct Row {
     const char* target;
