@@ -197,9 +197,10 @@ class ChatLoop {
     };
     const CommonOptions& common = options_.common;
     PhiloxSource random(common.seed);
-    const Trace trace = engine_.decode(std::move(request), execution_of(common), options_.draft,
-                                       rule_by_name(common.rule), random, Recording::counts, {on_round, false},
-                                       watch_for_interrupt(), nullptr, &prefixes_);
+    const Execution execution = execution_to_write(common, options_.draft);
+    const Trace trace = engine_.decode(std::move(request), execution, options_.draft, rule_by_name(common.rule), random,
+                                       Recording::counts, {on_round, false}, watch_for_interrupt(), nullptr,
+                                       &prefixes_);
     stop_watching_for_interrupt();
     show(stream.finish());
     std::cout << std::endl;

@@ -225,7 +225,8 @@ Exit generate(const GenerateOptions& options) {
     return Next::go_on;
   };
   PhiloxSource random(common.seed);
-  const Trace trace = engine.decode(std::move(request), execution_of(common), draft, rule, random, Recording::counts,
+  const Execution execution = traced.asked() ? execution_of(common) : execution_to_write(common, draft);
+  const Trace trace = engine.decode(std::move(request), execution, draft, rule, random, Recording::counts,
                                     {on_round, traced.asked()}, watch_for_interrupt(), stop.get(),
                                     saved ? &saved->cache() : nullptr);
   printer.finish(trace.request.prompt);

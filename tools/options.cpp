@@ -140,7 +140,8 @@ void add_draft_max_option(Command& command, NumberOrAuto& draft_max) {
   static_assert(NumberOrAuto::automatic == Execution::draft_max_auto);
   command.option("--draft-max", draft_max,
                  "draft tokens per round, at most; auto: as many as pay, by the measured costs of passes and by what "
-                 "was accepted; left out: as the draft prefers");
+                 "was accepted; left out: as the draft prefers, or by generate and chat, where the text is the same "
+                 "and no trace is written, auto");
 }
 
 void add_context_shift_option(Command& command, std::vector<int>& context_shift) {
@@ -292,6 +293,15 @@ int fixed_draft_max(const CommonOptions& options) {
 Execution execution_of(const CommonOptions& options) {
   return {.draft_max = options.draft_max.number,
           .verification = verification_by_name(options.verification)};
+}
+
+Execution execution_to_write(const CommonOptions& options, const std::string& draft) {
+  Execution execution = execution_of(options);
+  const bool same_text = options.sampling.temperature == 0 || options.rule == matching.name;
+  if (execution.draft_max == 0 && same_text && Engine::tuning_error(draft).empty()) {
+    execution.draft_max = Execution::draft_max_auto;
+  }
+  return execution;
 }
 
 bool is_standard_output(const std::string& path) {

@@ -120,6 +120,9 @@ int fixed_draft_max(const CommonOptions& options);
 
 /// --draft-max and --verify.
 Execution execution_of(const CommonOptions& options);
+/// The same, to write a text as fast as can be: where --draft-max was left out, a tuner chooses, if it can for this
+/// draft and if that cannot change the text: greedily, and by matching.
+Execution execution_to_write(const CommonOptions& options, const std::string& draft);
 
 /// True for "-" and for other names of standard output: /dev/stdout, or the file it was redirected to.
 bool is_standard_output(const std::string& path);

@@ -414,7 +414,8 @@ std::unique_ptr<Draft> tuned_length(Model& m, int capacity, int draft_max) {
   }
   std::vector<std::unique_ptr<Draft>> stages;
   stages.push_back(std::make_unique<ModelDraft>(m, capacity, draft_max));
-  return std::make_unique<ChainDraft>(std::move(stages), Tuner(std::move(costs)));
+  return std::make_unique<ChainDraft>(std::move(stages), Tuner(std::move(costs)),
+                                      ChainDraft::Costs::as_given);
 }
 std::unique_ptr<Draft> proposes_the_best(Model& m, int capacity, int draft_max) {
   return made<ProposesTheBest>(m, capacity, draft_max);

@@ -166,6 +166,7 @@ struct Step {
   std::optional<std::vector<int>> draft_asked;  // of each stage, up to the one that proposed; 0: it was not
   int draft_cut = 0;                            // draft tokens that were not verified: behind the end, or forbidden
   int draft_forced = 0;                         // of the last draft tokens: a grammar's, which no draft proposed
+  std::optional<RoundSeconds> seconds;          // what a tuner learned the costs of the round from
 
   std::optional<RngPositions> rng_positions;
   std::vector<TopTwo> top_logits;          // of row 0, 1, ...

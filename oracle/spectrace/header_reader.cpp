@@ -153,6 +153,7 @@ DraftCosts draft_costs_of(const Json& value) {
   DraftCosts costs;
   costs.verify = costs_in(value.at("verify"));
   expect_size(value, "verify", costs.verify, 2, 1 + tuned_draft_tokens_max);
+  if (costs.verify.front() < 1e-9) value.at("verify").fail("must say what a pass without draft tokens costs");
   costs.draft = list_of(value.at("draft"), costs_in);
   expect_size(value, "draft", costs.draft, 1, stages_max);
   for (const std::vector<double>& stage : costs.draft) {

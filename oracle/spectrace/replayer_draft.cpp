@@ -69,7 +69,7 @@ void Replayer::expect_chosen(Sequence& sequence, const std::vector<int>& asked, 
   }
   if (!all || drafts == 0) return;
   const auto accepted = std::min(static_cast<std::int64_t>(step.emitted.size()) - 1, drafted);
-  sequence.tuner->learn(asked, static_cast<int>(drafted), static_cast<int>(accepted));
+  sequence.tuner->learn(asked, static_cast<int>(drafted), static_cast<int>(accepted), step.seconds);
 }
 
 }  // namespace draftproof::spectrace

@@ -14,7 +14,8 @@ const Names step_names = {"type",          "sequence",   "round",       "positio
                           "p_before",      "next",       "next_u",      "draft_u",        "q_before",  "rng_positions",
                           "top_logits",    "logprobs",   "p_digests",   "logits_digests", "q_digests", "p_rows",
                           "q_rows",        "top_logprobs", "target_held", "draft_held",    "draft_unread",
-                          "draft_anchor",  "draft_asked", "draft_cut", "draft_forced"};
+                          "draft_anchor",  "draft_asked", "draft_cut", "draft_forced", "draft_seconds",
+                          "verify_seconds"};
 /// Fields of a round that states no draft tokens.
 const Names token_names = {"type",     "sequence",     "round",       "position",   "emitted",     "p_rows",
                            "logprobs", "top_logprobs", "target_held", "draft_held", "draft_unread"};
@@ -71,6 +72,13 @@ void StepReader::read_positions(const Json& line) {
   if (const auto cut = line.find("draft_cut")) {
     if (!step_.draft_asked) cut->fail("states draft tokens that were not verified, but field draft_asked is missing");
     step_.draft_cut = draft_tokens(*cut);
+  }
+  if (const auto verify = line.find("verify_seconds")) {
+    const auto seconds = [](const Json& value) { return real_in(value, 0, 1e9); };
+    if (!step_.draft_asked) verify->fail("is what a tuner learned from, but field draft_asked is missing");
+    step_.seconds = {seconds(*verify), seconds(line.at("draft_seconds"))};
+  } else if (const auto draft = line.find("draft_seconds")) {
+    draft->fail("belongs to field verify_seconds, which is missing");
   }
   if (const auto forced = line.find("draft_forced")) {
     step_.draft_forced = static_cast<int>(forced->integer(0, static_cast<std::int64_t>(step_.draft_tokens.size())));

@@ -123,13 +123,17 @@ std::string adjustments_text(const Request& request, const std::string& grammar)
                                          : text + fmt::format(",\"constrained_prompt\":{}", request.constrained_prompt);
 }
 
-/// Returns the fields about what each of several drafts, or one with a tuner, was asked for, and about what a grammar
-/// forced.
-std::string asked_text(const Proposal& proposal) {
+/// Returns the fields about what each of several drafts, or one with a tuner, was asked for, what that tuner learned
+/// from, and what a grammar forced.
+std::string asked_text(const Round& round) {
+  const Proposal& proposal = round.proposal;
   std::string text = proposal.forced == 0 ? "" : fmt::format(",\"draft_forced\":{}", proposal.forced);
   if (proposal.asked.empty()) return text;
   text += list("draft_asked", proposal.asked);
-  return proposal.cut == 0 ? text : text + fmt::format(",\"draft_cut\":{}", proposal.cut);
+  if (proposal.cut > 0) text += fmt::format(",\"draft_cut\":{}", proposal.cut);
+  if (!round.seconds) return text;
+  return text + fmt::format(",\"verify_seconds\":{},\"draft_seconds\":{}", real(round.seconds->verify),
+                            real(round.seconds->draft));
 }
 
 /// Returns the fields about what target and draft held when the draft had proposed.
@@ -260,7 +264,7 @@ void Writer::add_round(const Trace& trace) {
       "\"next_from\":\"{}\"{}{}{}{}{},\"next\":{{{}}},\"rng_positions\":{{{}}}{}{}{}{}}}",
       sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : accepted + 1, accepted,
       name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted), held_text(trace, round),
-      asked_text(round.proposal), drafts, next, positions_text(coins.drawn()),
+      asked_text(round), drafts, next, positions_text(coins.drawn()),
       list("logits_digests", round.logits), list("p_digests", round.targets), list("q_digests", q_digests),
       rows_text(round)));
 }

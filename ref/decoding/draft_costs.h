@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Measures on this machine what the tuner has to know: the seconds of passes of the target and of proposals.
+// Measures on this machine what the server has to know to choose lengths of proposals where many texts share passes
+// (draft_lengths.h): the seconds of passes of the target and of proposals.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,7 @@
 
 #include "ref/acceptance/sampling.h"
 #include "ref/drafts/draft.h"
-#include "ref/drafts/tuner.h"
+#include "ref/drafts/costs.h"
 #include "ref/models/model.h"
 
 namespace draftproof {

@@ -18,7 +18,7 @@
 #include <array>
 #include <vector>
 
-#include "ref/drafts/tuner.h"
+#include "ref/drafts/costs.h"
 
 namespace draftproof {
 

@@ -187,21 +187,6 @@ std::string Engine::tuning_error(const std::string& draft) {
   return "";
 }
 
-const DraftCosts& Engine::costs(LoadedDraft& draft, const Execution& execution, const Request& request) {
-  const int draft_max = tuned_draft_max(request);
-  const Sampling& sampling = request.sampling;
-  const auto same = [&](const MeasuredCosts& measured) {
-    return measured.verification == execution.verification && measured.sampling == sampling &&
-           static_cast<int>(measured.costs.verify.size()) == draft_max + 1;
-  };
-  if (const auto known = std::ranges::find_if(draft.costs, same); known != draft.costs.end()) return known->costs;
-  DraftCosts costs;
-  with_workers([&] {
-    costs = measure_draft_costs(target(execution), draft.tuned->stages(), draft_max, request.positions(), sampling);
-  });
-  return draft.costs.emplace_back(MeasuredCosts{execution.verification, sampling, std::move(costs)}).costs;
-}
-
 std::optional<DraftCosts> Engine::shared_pass_costs(const std::string& draft, const Execution& execution, int rows) {
   if (drafter(draft) == nullptr || !tuning_error(draft).empty()) return std::nullopt;
   const int positions = std::min(target_->context(), 2 * rows + 256);
@@ -241,7 +226,7 @@ Engine::Opened Engine::open(Request request, const Execution& asked, const std::
       LoadedDraft& loaded = load(draft);
       if (const std::string why = tuning_error(draft); !why.empty()) throw Error(why);
       shared = loaded.tuned.get();
-      opened.draft = loaded.tuned->open_tuned(request.positions(), costs(loaded, execution, request));
+      opened.draft = loaded.tuned->open_tuned(request.positions(), tuned_draft_max(request));
     } else {
       opened.draft = shared->open(request.positions(), execution.draft_max);
     }

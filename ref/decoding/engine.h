@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -72,7 +71,7 @@ class Engine {
   static std::string tuning_error(const std::string& draft);
 
   /// Decodes a request to its end, speculatively when the gate is open. With `draft_max` 0 the draft chooses how many
-  /// tokens it proposes; with draft_max_auto a tuner does, by costs that are measured when they are first needed.
+  /// tokens it proposes; with draft_max_auto a tuner does, by costs that the rounds of the text show.
   /// `stop`: ends the text beside the stop tokens. `prefixes`: what was read before, and receives what is read now.
   /// Throws Error when the request does not fit.
   Trace decode(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
@@ -110,22 +109,14 @@ class Engine {
   std::uint64_t cache_budget(std::span<const std::string> drafts, int rows_per_pass, int positions);
 
  private:
-  struct MeasuredCosts {
-    Verification verification;
-    Sampling sampling;
-    DraftCosts costs;
-  };
   struct LoadedDraft {
     GateQuestion question;
     std::shared_ptr<Drafter> drafter;
     std::unique_ptr<ChainDrafter> tuned;  // the same stages, for drafts with a tuner
-    std::deque<MeasuredCosts> costs;
     MemoryNeed need;
     int reach = std::numeric_limits<int>::max();
   };
   LoadedDraft& load(const std::string& draft);
-  /// Measured when they are first asked for.
-  const DraftCosts& costs(LoadedDraft& draft, const Execution& execution, const Request& request);
   /// The draft's weights; nullptr when the gate is closed.
   Drafter* drafter(const std::string& draft);
 

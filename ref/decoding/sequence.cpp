@@ -378,6 +378,8 @@ std::optional<Segment> Sequence::plan(const ProposeJob* proposed, double seconds
         builder_.reset();
         prune(round_.proposal);
         jump_ahead(round_.proposal);
+        const bool as_proposed = round_.proposal.cut == 0 && round_.proposal.forced == 0;
+        if (with_.draft.wants_times() && as_proposed) round_.seconds = {.draft = seconds};
       }
       if (digests() || callback_.rows) {
         round_.positions_before = cache_->length();
@@ -403,6 +405,10 @@ std::optional<ObserveJob> Sequence::absorb(const SegmentOutput& output, double s
   try {
     if (!output.error.empty()) throw Error(output.error);
     if (!is_round_) return ObserveJob{&with_.draft, tokens_, output.features};
+    if (round_.seconds) {
+      round_.seconds->verify = seconds;
+      with_.draft.took(*round_.seconds);
+    }
     {
       const Stopwatch watch(trace_.statistics.validate_seconds);
       judge(output, scratch);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@
 #include "ref/base/digest.h"
 #include "ref/base/token.h"
 #include "ref/decoding/request.h"
+#include "ref/drafts/costs.h"
 #include "ref/drafts/draft.h"
-#include "ref/drafts/tuner.h"
 
 namespace draftproof {
 
@@ -41,6 +42,9 @@ struct Round {
   /// For each emitted token, the most likely tokens at its place: by descending logit, of equal ones the smaller token
   /// first. On request only; at most as many as the vocabulary has.
   std::vector<std::vector<TokenLogprob>> top_logprobs;
+  /// What a tuner learned the costs of the round from. Only where one chose its draft tokens, and all of them, and no
+  /// others, were verified.
+  std::optional<RoundSeconds> seconds;
 
   // Recorded on request only.
   std::vector<Fingerprint> logits;    // of every row read: that of the anchor and of each accepted draft token
@@ -82,7 +86,7 @@ struct Trace {
   Execution execution;   // draft_max is the draft's default when none was requested
   std::string kernels;   // kernel table and number of threads; empty and 0 for models without kernels (hash models)
   int threads = 0;
-  DraftCosts costs;      // by which a tuner chose the lengths of the proposals; empty without one
+  DraftCosts costs;      // that a tuner expected when it began to choose lengths of proposals; empty without one
   int draft_reach = std::numeric_limits<int>::max();  // Draft::reach
   int reused = 0;        // positions of the text that came from a prefix cache
   std::vector<Token> output;

@@ -8,8 +8,9 @@
 
 namespace draftproof {
 
-ChainDraft::ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner)
-    : stages_(std::move(stages)), tuner_(std::move(tuner)), times_(stages_.size()) {
+ChainDraft::ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner,
+                       Costs costs)
+    : stages_(std::move(stages)), tuner_(std::move(tuner)), costs_(costs), times_(stages_.size()) {
   for (const auto& stage : stages_) {
     if (auto* const text = dynamic_cast<TextDraft*>(stage.get())) text_.push_back(text);
     if (stage->needs_no_snapshot()) continue;
@@ -109,9 +110,13 @@ void ChainDraft::keep(std::span<const Token> committed, std::span<const float> f
   if (!proposed_) return;
   if (tuner_) {
     const int accepted = std::min(static_cast<int>(committed.size()) - 1, proposed_->drafted);
-    tuner_->learn(proposed_->asked, proposed_->drafted, accepted);
+    tuner_->learn(proposed_->asked, proposed_->drafted, accepted, proposed_->seconds);
   }
   proposed_.reset();
+}
+
+void ChainDraft::took(const RoundSeconds& seconds) {
+  if (proposed_) proposed_->seconds = seconds;
 }
 
 void ChainDraft::observe(std::span<const Token> committed, std::span<const float> features) {
@@ -198,9 +203,13 @@ std::unique_ptr<Draft> ChainDrafter::open(int capacity, int draft_max) {
   return std::make_unique<ChainDraft>(open_stages(capacity, draft_max));
 }
 
-std::unique_ptr<Draft> ChainDrafter::open_tuned(int capacity, const DraftCosts& costs) {
-  const int draft_max = static_cast<int>(costs.verify.size()) - 1;
-  return std::make_unique<ChainDraft>(open_stages(capacity, draft_max), Tuner(costs));
+std::unique_ptr<Draft> ChainDrafter::open_tuned(int capacity, int draft_max) {
+  std::vector<std::unique_ptr<Draft>> stages = open_stages(capacity, draft_max);
+  std::vector<ExpectedStage> expected;
+  for (const auto& stage : stages) {
+    expected.push_back({std::min(draft_max, stage->draft_max()), dynamic_cast<TextDraft*>(stage.get()) != nullptr});
+  }
+  return std::make_unique<ChainDraft>(std::move(stages), Tuner(expected_costs(expected, draft_max)));
 }
 
 template <class Job>

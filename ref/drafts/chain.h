@@ -19,10 +19,13 @@ namespace draftproof {
 class ChainDraft final : public Draft {
  public:
   static constexpr std::size_t waiting_features_max = 16U << 20;  // bytes
+  enum class Costs { measured, as_given };
 
-  /// At most one of the stages keeps a cache or reads features. `tuner`: chooses the length
-  /// of every proposal; it has learned from the rounds of this text only, and forgets nothing of them.
-  explicit ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner = std::nullopt);
+  /// At most one of the stages keeps a cache or reads features. `tuner`: chooses the length of every proposal; it has
+  /// learned from the rounds of this text only, and forgets nothing of them. `costs`: where they are as given, no clock
+  /// has a part in what it chooses.
+  explicit ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner = std::nullopt,
+                      Costs costs = Costs::measured);
 
   int draft_max() const override;
   std::span<const int> taps() const override;
@@ -38,6 +41,8 @@ class ChainDraft final : public Draft {
   std::vector<DraftPositions> positions() const override;
   std::span<const DraftTimes> times() const override { return times_; }
   const DraftCosts* costs() const override { return tuner_ ? &tuner_->costs() : nullptr; }
+  bool wants_times() const override { return tuner_ && costs_ == Costs::measured; }
+  void took(const RoundSeconds& seconds) override;
 
  private:
   friend class ChainDrafter;
@@ -60,6 +65,7 @@ class ChainDraft final : public Draft {
   std::vector<TextDraft*> text_;  // the stages that read the text only
   Draft* network_ = nullptr;      // the one that keeps a cache or reads features
   std::optional<Tuner> tuner_;
+  Costs costs_;
   bool in_prompt_ = true;  // it was not asked yet
 
   // Mutable because it counts as observed wherever the draft is looked at.
@@ -71,6 +77,7 @@ class ChainDraft final : public Draft {
   struct Proposed {
     std::vector<int> asked;  // Proposal::asked
     int drafted = 0;
+    std::optional<RoundSeconds> seconds;
   };
   std::optional<Proposed> proposed_;
 };
@@ -81,7 +88,7 @@ class ChainDrafter final : public Drafter {
 
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
   /// The same with a tuner.
-  std::unique_ptr<Draft> open_tuned(int capacity, const DraftCosts& costs);
+  std::unique_ptr<Draft> open_tuned(int capacity, int draft_max);
   void propose(std::span<ProposeJob> jobs) override;
   void observe(std::span<ObserveJob> jobs) override;
 

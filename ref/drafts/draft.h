@@ -43,7 +43,8 @@ struct DraftTimes {
   double accept = 0;  // observing what the rounds committed
 };
 
-struct DraftCosts;  // tuner.h
+struct DraftCosts;  // costs.h
+struct RoundSeconds;
 
 class Draft {
  public:
@@ -100,8 +101,12 @@ class Draft {
   /// Of drafts that are asked in order returns the times of each; nothing of a draft alone, which its caller can time.
   virtual std::span<const DraftTimes> times() const { return {}; }
 
-  /// Returns the costs by which a tuner chooses the lengths of its proposals; nullptr without one.
+  /// Returns the costs that a tuner expected which chooses the lengths of its proposals; nullptr without one.
   virtual const DraftCosts* costs() const { return nullptr; }
+
+  /// Whether it is to be told what rounds took: took() before it observes what the round committed.
+  virtual bool wants_times() const { return false; }
+  virtual void took(const RoundSeconds&) {}
 };
 
 /// What one of several drafts is asked for in one pass. The result of a job is its own: `error` is what its draft

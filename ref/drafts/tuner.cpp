@@ -13,113 +13,173 @@ constexpr double first_estimate = 0.85;
 constexpr double weight = 8;                    // of an estimate that is taken from the depth before, in draft tokens
 constexpr double kept = 1 - 1.0 / 32;           // of what a depth has shown before, after each round that tries it
 constexpr double kept_untried = 1 - 1.0 / 256;  // the same after each round that drafts and does not reach it
+constexpr double kept_lately = 1 - 1.0 / 32;    // of what rounds gave before, after each
+constexpr double weight_of_plain = 4;           // of the rate of plain decoding, in tokens
+constexpr int plain_every = 24;                 // rounds with draft tokens, at least
+
+std::size_t place(int index) noexcept { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
+void Tuner::Share::learn(bool tried, bool holds) {
+  const double remembered = tried ? kept : kept_untried;
+  of = remembered * of + (tried ? 1 : 0);
+  count = remembered * count + (tried && holds ? 1 : 0);
+}
+
+void Tuner::Account::forget(double kept) {
+  for (double& one : passes) one *= kept;
+  for (std::vector<double>& stage : asked) {
+    for (double& one : stage) one *= kept;
+  }
+  for (double& one : read) one *= kept;
+  output *= kept;
+}
+
 Tuner::Tuner(DraftCosts costs) : costs_(std::move(costs)) {
-  REQUIRE(costs_.verify.size() >= 2, "a round can have a draft token");
-  REQUIRE(costs_.reading.size() == costs_.draft.size(), "every stage has its costs");
-  for (const std::vector<double>& draft : costs_.draft) {
-    REQUIRE(draft.size() >= 2 && draft.size() <= costs_.verify.size(), "every proposal can be verified");
-    stages_.push_back({std::vector<Depth>(draft.size() - 1)});
-    without_draft_ = std::max(without_draft_, plain() + draft[0]);
+  Account none;
+  none.passes.resize(costs_.expected().verify.size());
+  none.read.resize(place(costs_.stages()));
+  for (int stage = 0; stage < costs_.stages(); ++stage) none.asked.emplace_back(place(costs_.most(stage)) + 1);
+  all_ = lately_ = none;
+  for (int stage = 0; stage < costs_.stages(); ++stage) {
+    stages_.push_back({.depths = std::vector<Depth>(place(costs_.most(stage))), .probes = none});
   }
 }
 
-double Tuner::cost(int stage, int asked, int drafted) const {
-  const std::vector<double>& draft = costs_.draft[static_cast<std::size_t>(stage)];
-  return costs_.verify[static_cast<std::size_t>(drafted)] + draft[static_cast<std::size_t>(asked)];
+double Tuner::cost(const Account& account) const {
+  double sum = 0;
+  for (std::size_t n = 0; n < account.passes.size(); ++n) {
+    if (account.passes[n] > 0) sum += account.passes[n] * costs_.verify(static_cast<int>(n));
+  }
+  for (int stage = 0; stage < costs_.stages(); ++stage) {
+    const std::vector<double>& asked = account.asked[place(stage)];
+    for (std::size_t n = 0; n < asked.size(); ++n) {
+      if (asked[n] > 0) sum += asked[n] * costs_.draft(stage, static_cast<int>(n));
+    }
+    sum += account.read[place(stage)] * costs_.reading(stage);
+  }
+  return sum;
 }
 
-double Tuner::reading(int stage) const {
-  const int more = stages_[static_cast<std::size_t>(stage)].unread - DraftCosts::observed;
-  return std::max(0, more) * costs_.reading[static_cast<std::size_t>(stage)];
+double Tuner::tokens_to_read(int stage) const {
+  return std::max(0, stages_[place(stage)].unread - DraftCosts::observed);
+}
+
+double Tuner::risk(int stage, int n) const {
+  return costs_.verify(n) - 1 + costs_.draft(stage, n) + tokens_to_read(stage) * costs_.reading(stage);
+}
+
+/// Output tokens per pass of plain decoding; at least those of plain decoding.
+double Tuner::rate() const {
+  return std::max(1.0, (lately_.output + weight_of_plain) / (cost(lately_) + weight_of_plain));
 }
 
 /// The best length of a proposal, or 0 when none pays. `as_at_first`: by the first estimates, and at least 1.
 Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
-  const std::vector<Depth>& depths = stages_[static_cast<std::size_t>(stage)].depths;
-  const double reading = costs_.reading[static_cast<std::size_t>(stage)];
+  const std::vector<Depth>& depths = stages_[place(stage)].depths;
+  const double reading = costs_.reading(stage);
+  const double rate = as_at_first ? 1 : this->rate();
   Choice choice;
-  if (!as_at_first) choice.rate = 1 / without_draft_;
+  if (as_at_first) choice.value = -1e9;
+  else choice.value = 1 - rate * (1 + costs_.draft(stage, 0));
   double estimate = first_estimate;
-  double reached = 1;
+  double offered = 1;
+  double rows = 0;      // what the pass costs more
+  double reaches = 1;   // a proposal goes on to here
+  double accepted = 1;  // and all of it is accepted
   double expected = 1;
   limit = std::min(limit, static_cast<int>(depths.size()));
   for (int n = 1; n <= limit; ++n) {
-    const Depth& depth = depths[static_cast<std::size_t>(n) - 1];
-    if (!as_at_first) estimate = (depth.accepted + weight * estimate) / (depth.tried + weight);
-    reached *= estimate;
-    expected += reached;
+    const Depth& depth = depths[place(n) - 1];
+    if (!as_at_first) {
+      estimate = depth.accepted.with(estimate, weight);
+      offered = depth.offered.with(n <= 2 ? 1 : offered, 1);
+    }
+    reaches *= offered;
+    accepted *= offered * estimate;
+    expected += accepted;
+    rows += reaches * (costs_.verify(n) - costs_.verify(n - 1));
     const double observing = std::max(0.0, expected - DraftCosts::observed) * reading;
-    const double rate = expected / (cost(stage, n, n) + observing);
-    if (rate > choice.rate) choice = {n, rate};
+    const double value = expected - rate * (1 + rows + costs_.draft(stage, n) + observing);
+    if (value > choice.value) choice = {n, value};
   }
   return choice;
 }
 
+/// Whether the next round is to be left out because all draft, so that what plain decoding costs now is not known.
+bool Tuner::plain_wanted() const {
+  const double lost = 1 - 1 / rate();
+  return since_plain_ >= plain_every && left_out_ + lost <= probing * cost(all_);
+}
+
 int Tuner::length(int stage, int limit) const {
-  limit = std::min(limit, static_cast<int>(stages_[static_cast<std::size_t>(stage)].depths.size()));
+  const Stage& one = stages_[place(stage)];
+  limit = std::min({limit, static_cast<int>(one.depths.size()), std::max(1, 2 * one.longest)});
   // No longer than can be lost.
-  const double allowed = patience * plain() + loss * plain_time_ + gained_ - reading(stage);
-  while (limit > 0 && cost(stage, limit, limit) - plain() > allowed) --limit;
-  if (limit == 0) return 0;
+  const double allowed = patience + loss * all_.output + gained(all_);
+  while (limit > 0 && risk(stage, limit) > allowed) --limit;
+  if (limit == 0 || plain_wanted()) return 0;
   const Choice mine = best(stage, limit, false);
   for (int later = stage + 1; later < static_cast<int>(stages_.size()); ++later) {
-    const Stage& other = stages_[static_cast<std::size_t>(later)];
-    const double proposes = (1 + other.proposed) / (1 + other.asked);
-    const double rate = proposes * best(later, limit, false).rate + (1 - proposes) / without_draft_;
-    if (rate > mine.rate) return 0;
+    if (best(later, limit, false).value > mine.value) return 0;
   }
   if (mine.drafted > 0) return mine.drafted;
   const int probe = best(stage, limit, true).drafted;
-  const double lost = reading(stage) + cost(stage, probe, probe) - plain();
-  const double probed = stages_[static_cast<std::size_t>(stage)].probed;
-  return probed <= 0 || probed + lost <= probing * plain_time_ ? probe : 0;
+  const double probed = -gained(one.probes);
+  return probed <= 0 || probed + risk(stage, probe) <= probing * all_.output ? probe : 0;
 }
 
-/// A stage was asked and proposed nothing. Returns what that has cost.
-double Tuner::nothing_proposed(int stage, int asked) {
-  Stage& one = stages_[static_cast<std::size_t>(stage)];
-  one.asked = kept * one.asked + 1;
-  one.proposed *= kept;
-  const double paid = reading(stage) + costs_.draft[static_cast<std::size_t>(stage)][static_cast<std::size_t>(asked)];
-  one.unread = 0;
-  return paid;
-}
-
-/// A stage was asked and proposed something. Returns what that and the verification have cost.
-double Tuner::proposed(int stage, int asked, int drafted, int accepted) {
-  Stage& one = stages_[static_cast<std::size_t>(stage)];
-  const double paid = reading(stage) + cost(stage, asked, drafted);
-  one.unread = 0;
-  if (best(stage, asked, false).drafted == 0) one.probed += paid - (accepted + 1) * plain();
-  one.asked = kept * one.asked + 1;
-  one.proposed = kept * one.proposed + 1;
-  for (int depth = 0; depth < static_cast<int>(one.depths.size()); ++depth) {
-    Depth& known = one.depths[static_cast<std::size_t>(depth)];
-    const bool tried = depth < drafted && depth <= accepted;
-    const double remembered = tried ? kept : kept_untried;
-    known.tried = remembered * known.tried + (tried ? 1 : 0);
-    known.accepted = remembered * known.accepted + (depth < accepted ? 1 : 0);
+void Tuner::enter(Account& account, const std::vector<int>& asked, int drafted, int accepted) const {
+  ++account.passes[place(drafted)];
+  for (int stage = 0; stage < costs_.stages(); ++stage) {
+    const int n = stage < static_cast<int>(asked.size()) ? asked[place(stage)] : 0;
+    ++account.asked[place(stage)][place(n)];
+    if (n > 0) account.read[place(stage)] += tokens_to_read(stage);
   }
-  return paid;
+  account.output += accepted + 1;
 }
 
-void Tuner::learn(const std::vector<int>& asked, int drafted, int accepted) {
+void Tuner::learn_acceptance(Stage& stage, int asked, int drafted, int accepted) {
+  stage.longest = std::max(stage.longest, drafted);
+  for (int d = 0; d < static_cast<int>(stage.depths.size()); ++d) {
+    Depth& depth = stage.depths[place(d)];
+    depth.offered.learn(d < asked && d <= drafted, d < drafted);
+    if (drafted > 0) depth.accepted.learn(d < drafted && d <= accepted, d < accepted);
+  }
+}
+
+void Tuner::learn(const std::vector<int>& asked, int drafted, int accepted,
+                  const std::optional<RoundSeconds>& seconds) {
   REQUIRE(accepted <= drafted, "accepted draft tokens were proposed");
   REQUIRE(asked.size() <= stages_.size() && (drafted == 0 || drafted <= asked.back()), "the stages were asked");
-  double paid = drafted > 0 ? 0 : without_draft_;
+  const double left_out = drafted == 0 && plain_wanted() ? 1 - 1 / rate() : 0;
+  lately_.forget(kept_lately);
+  for (Account* const account : {&all_, &lately_}) enter(*account, asked, drafted, accepted);
+  left_out_ += left_out;
+  int last = -1;
   for (int stage = 0; stage < static_cast<int>(asked.size()); ++stage) {
-    const int of_stage = asked[static_cast<std::size_t>(stage)];
-    if (of_stage == 0) continue;
-    const bool last = stage + 1 == static_cast<int>(asked.size());
-    paid += last && drafted > 0 ? proposed(stage, of_stage, drafted, accepted) : nothing_proposed(stage, of_stage);
+    const int n = asked[place(stage)];
+    if (n == 0) continue;
+    last = stage;
+    Stage& one = stages_[place(stage)];
+    const bool proposed = drafted > 0 && stage + 1 == static_cast<int>(asked.size());
+    if (proposed && best(stage, n, false).drafted == 0) enter(one.probes, asked, drafted, accepted);
+    learn_acceptance(one, n, proposed ? drafted : 0, proposed ? accepted : 0);
   }
-  const double output = (accepted + 1) * plain();
-  for (Stage& one : stages_) one.unread += accepted + 1;
-  plain_time_ += output;
-  gained_ += output - paid;
+  if (seconds) {
+    costs_.learn_verify(drafted, *seconds);
+    if (last >= 0) {
+      const int more = stages_[place(last)].unread - DraftCosts::observed;
+      costs_.learn_draft(last, asked[place(last)], more, drafted, *seconds);
+    }
+    since_plain_ = drafted > 0 ? since_plain_ + 1 : 0;
+  }
+  for (int stage = 0; stage < static_cast<int>(stages_.size()); ++stage) {
+    int& unread = stages_[place(stage)].unread;
+    if (stage < static_cast<int>(asked.size()) && asked[place(stage)] > 0) unread = 0;
+    unread += accepted + 1;
+  }
 }
 
 }  // namespace draftproof

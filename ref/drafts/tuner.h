@@ -1,43 +1,40 @@
 // SPDX-License-Identifier: MIT
-// Chooses the length of every proposal, so that the expected output per second is most, and drafts nothing where that
-// does not pay.
+// Chooses the length of every proposal, so that the output per second is most, and drafts nothing where that does not
+// pay.
 //
-// It knows what passes and proposals cost, and learns how often a draft token at each depth is accepted when all before
-// it were. With a(d) the estimate at depth d, a proposal of n draft tokens is expected to give
-//   E(n) = 1 + a(0) + a(0) a(1) + ... + a(0) ... a(n - 1)
-// output tokens, at the cost of verify[n] + draft[n], and of observing that output. What happened lately counts most;
-// what a depth has not shown yet is taken from the depth before, and at first an estimate is high.
+// It estimates what passes and proposals cost (measured_costs.h), how often a draft token at each depth is accepted
+// when all before it were, and how far a proposal reaches: a draft may propose fewer draft tokens than it is asked for,
+// and only those cost rows. What happened lately counts most; what a depth has not shown yet is taken from the depth
+// before, and at first an estimate is high. Of all lengths it takes the one for which
+//   (expected output tokens) - rate * (cost in passes of plain decoding)
+// is most, where `rate` is what the rounds gave lately per such cost. That makes the output of all rounds most, those
+// with nothing to propose included. A proposal has at most twice as many draft tokens as the longest so far.
 //
 // A draft that is not expected to pay is tried at first, and again while such tries have lost nothing; then from time
-// to time, for `probing` of the time that plain decoding would have taken. It has then to observe what was decoded
-// without it, which counts as a cost of that round. All in all the tuner loses at most `patience` tokens' time and
-// `loss` of the time of plain decoding, as far as the costs are right.
+// to time, for `probing` of the time that plain decoding would have taken, so the oftener the less a try costs. It has
+// then to observe what was decoded without it, which counts as a cost of that round. All in all the tuner loses at most
+// `patience` tokens' time and `loss` of the time of plain decoding, as far as the costs are right. Where all rounds
+// draft, one is left out from time to time, for `probing` of their time, to measure what plain decoding costs now.
 //
-// The choice depends on the costs, and on what the rounds before drafted and accepted; on no clock.
+// The choice depends on the costs at first, and on what the rounds before drafted, accepted and took. A clock has a
+// part in it only by the times that it is told, which the trace states.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "ref/drafts/costs.h"
+#include "ref/drafts/measured_costs.h"
+
 namespace draftproof {
-
-/// Seconds, or any other unit. [n] is for n draft tokens, from 0 on.
-struct DraftCosts {
-  static constexpr int observed = 2;  // committed tokens of a round that `draft` counts with
-
-  std::vector<double> verify;              // a verification pass over the anchor and n draft tokens
-  std::vector<std::vector<double>> draft;  // [stage][n]: what a round takes more, with its proposal and observation
-  std::vector<double> reading;             // [stage]: each committed token more that the stage has yet to observe
-
-  bool operator==(const DraftCosts&) const = default;
-};
 
 class Tuner {
  public:
   static constexpr double patience = 5;
-  static constexpr double probing = 0.0075;
-  static constexpr double loss = 0.01;
+  static constexpr double probing = 0.015;
+  static constexpr double loss = 0.02;
 
-  /// Every stage has at least one draft token in `costs`.
+  /// Every stage has at least one draft token in `costs`, which are right, or expected until times are told.
   explicit Tuner(DraftCosts costs);
 
   /// Returns how many draft tokens, at most `limit` >= 1, this stage is to propose. 0: none, the next stage is asked.
@@ -45,38 +42,59 @@ class Tuner {
 
   /// Learns of a round: how many draft tokens each stage was asked for (0: it was not), up to the one that proposed
   /// `drafted`, of which `accepted` became output. Without a proposal these are 0, and the stages are all there are.
-  void learn(const std::vector<int>& asked, int drafted, int accepted);
+  /// `seconds`: what the round took, when it was measured.
+  void learn(const std::vector<int>& asked, int drafted, int accepted,
+             const std::optional<RoundSeconds>& seconds = std::nullopt);
 
-  const DraftCosts& costs() const noexcept { return costs_; }
+  /// What costs were expected at first.
+  const DraftCosts& costs() const noexcept { return costs_.expected(); }
 
  private:
+  /// How often something was so, of the times that it could have been.
+  struct Share {
+    double of = 0;
+    double count = 0;
+    void learn(bool tried, bool holds);
+    double with(double prior, double weight) const { return (count + weight * prior) / (of + weight); }
+  };
+  /// What rounds did, so that they cost what is known now.
+  struct Account {
+    std::vector<double> passes;              // [draft tokens]
+    std::vector<std::vector<double>> asked;  // [stage][draft tokens]
+    std::vector<double> read;                // [stage]: tokens, more than DraftCosts::observed
+    double output = 0;                       // tokens
+    void forget(double kept);
+  };
   struct Depth {
-    double tried = 0;  // draft tokens that were verified at this depth
-    double accepted = 0;
+    Share accepted;  // of the draft tokens here that were verified with all before accepted
+    Share offered;   // of the proposals that could go on to here, those that did
   };
   struct Stage {
     std::vector<Depth> depths;
-    double asked = 0;
-    double proposed = 0;
-    int unread = 0;     // tokens committed since it was asked
-    double probed = 0;  // what drafting that was not expected to pay has cost, less what it gave
+    int longest = 0;  // proposal so far
+    int unread = 0;   // tokens committed since it was asked
+    Account probes;   // drafting that was not expected to pay
   };
   struct Choice {
     int drafted = 0;
-    double rate = 0;  // expected tokens per unit of cost
+    double value = 0;  // expected tokens, less what the rounds give otherwise in that time
   };
-  double nothing_proposed(int stage, int asked);
-  double proposed(int stage, int asked, int drafted, int accepted);
-  double cost(int stage, int asked, int drafted) const;
-  double reading(int stage) const;  // what it has to observe first
+  double cost(const Account& account) const;
+  double gained(const Account& account) const { return account.output - cost(account); }
+  void enter(Account& account, const std::vector<int>& asked, int drafted, int accepted) const;
+  void learn_acceptance(Stage& stage, int asked, int drafted, int accepted);
+  double tokens_to_read(int stage) const;  // more than DraftCosts::observed
+  double risk(int stage, int n) const;     // what a proposal costs of which nothing is accepted
+  double rate() const;
+  bool plain_wanted() const;
   Choice best(int stage, int limit, bool as_at_first) const;
-  double plain() const noexcept { return costs_.verify[0]; }
 
-  DraftCosts costs_;
-  double without_draft_ = 0;  // a round without a proposal: plain decoding, and what a draft needs of its pass
+  MeasuredCosts costs_;
   std::vector<Stage> stages_;
-  double plain_time_ = 0;  // of plain decoding for the output so far
-  double gained_ = 0;      // plain_time_ minus what the rounds cost
+  Account all_;
+  Account lately_;
+  int since_plain_ = 0;  // rounds with draft tokens since the last without, which were measured
+  double left_out_ = 0;  // what it cost to leave rounds out, in passes
 };
 
 }  // namespace draftproof

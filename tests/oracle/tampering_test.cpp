@@ -342,6 +342,7 @@ constexpr Unclaimed unclaimed[] = {
     {"top_logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"costs", "why proposals have their lengths; every length is right"},
     {"draft_reach", "what the draft was made for; a draft behind its end proposes nothing that could be wrong"},
+    {"seconds", "a clock says nothing about results"},
     {"proposal.asked", "why proposals have their lengths; every length is right"},
     {"proposal.cut", "draft tokens that were not verified; they decide nothing"},
     {"proposal.forced", "draft tokens that no draft proposed; they are verified like the others"},
@@ -367,7 +368,7 @@ std::set<std::string> all_fields() {
                                 validate_seconds] = statistics;
   const Round round;
   [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, logprobs,
-                                top_logprobs, logits, targets, rows, cache, draft, cache_length,
+                                top_logprobs, seconds, logits, targets, rows, cache, draft, cache_length,
                                 positions_before, draft_positions] = round;
   [[maybe_unused]] const auto& [tokens, drawn_from, depths, asked, cut, forced] = proposal;
   [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
@@ -381,7 +382,7 @@ std::set<std::string> all_fields() {
           "statistics.validate_seconds", "draft_times", "final_length", "final_cache", "final_draft",
           "position", "anchor", "proposal.tokens", "proposal.drawn_from", "proposal.depths", "proposal.asked",
           "proposal.cut", "proposal.forced", "verdict.accepted", "verdict.next", "verdict.last", "emitted", "accepted",
-          "logprobs", "top_logprobs", "logits", "targets", "rows", "cache", "draft", "cache_length",
+          "logprobs", "top_logprobs", "seconds", "logits", "targets", "rows", "cache", "draft", "cache_length",
           "positions_before", "draft_positions"};
 }
 

@@ -92,6 +92,15 @@ std::string with_costs(const char* list, const Json& value) {
   return with(1, "draft_costs", costs);
 }
 
+/// States what a round took; null: not.
+std::string with_times(const Json& verify, const Json& draft, bool asked = true) {
+  return with(refused_line(), [&](Json& json) {
+    if (asked) json["draft_asked"] = {4};
+    if (!verify.is_null()) json["verify_seconds"] = verify;
+    if (!draft.is_null()) json["draft_seconds"] = draft;
+  });
+}
+
 struct Bad {
   const char* name;
   std::string text;
@@ -276,6 +285,12 @@ std::vector<Bad> bad_rounds() {
       {"no draft asked", with(at, "draft_asked", Json::array()), refused, "field draft_asked"},
       {"more drafts than anybody asks", with(at, "draft_asked", std::vector<int>(65, 1)), refused, "field draft_asked"},
       {"less than nothing cut", with(at, "draft_cut", -1), refused, "field draft_cut"},
+      {"times of a draft without what it was asked for", with_times("0x1p+0", "0x1p+0", false), refused, "draft_asked"},
+      {"a time of the pass only", with_times("0x1p+0", nullptr), refused, "draft_seconds"},
+      {"a time of the proposal only", with_times(nullptr, "0x1p+0"), refused, "verify_seconds"},
+      {"less than no time", with_times("-0x1p+0", "0x1p+0"), refused, "verify_seconds"},
+      {"a time that is no number", with_times("0x1p+0", "nan"), refused, "draft_seconds"},
+      {"a pass that costs nothing", with_costs("verify", {"0x0p+0", "0x1p+0", "0x1p+0"}), ":2: ", "verify"},
       {"weights before, under rejection", with(at, "p_before", {0}), refused, "field p_before"},
   };
 }

@@ -37,7 +37,7 @@ inline Decoded of_chain(std::uint64_t model_seed, const Rule& rule, const std::v
   std::vector<std::unique_ptr<Draft>> stages;
   stages.push_back(std::make_unique<NgramMapKDraft>(most, NgramMapKSettings{.n = 1, .m = most, .min_hits = 1}));
   stages.push_back(std::make_unique<ModelDraft>(*model, 400, most));
-  ChainDraft chain(std::move(stages), Tuner(chain_costs()));
+  ChainDraft chain(std::move(stages), Tuner(chain_costs()), ChainDraft::Costs::as_given);
   return decoded(chain, rule, stops);
 }
 

@@ -67,8 +67,8 @@ TEST_F(ChatCommand, GivesTheTemplateItsVariables) {
 }
 
 TEST_F(ChatCommand, AnswersAsGenerateDoesOnTheRenderedConversation) {
-  const Words drafted_and_sampled = {"--draft", dflash, "--temperature", "1", "--seed", "7"};
-  for (const Words& how : {Words{}, Words{"--draft", dflash}, drafted_and_sampled}) {
+  const Words drafted = {"--draft", dflash, "--draft-max", "4"};  // a tuner's choices depend on a clock
+  for (const Words& how : {Words{}, drafted, drafted + Words{"--temperature", "1", "--seed", "7"}}) {
     const std::string first = turn("system", "Tell tales.") + turn("user", "Once upon a time");
     const json one = generated(first + answer_begins, how);
     const std::string answer = one["text"];
@@ -89,9 +89,9 @@ TEST_F(ChatCommand, AnswersAsGenerateDoesOnTheRenderedConversation) {
     const auto all = one["prompt_tokens"].size() + prompt.size();
     EXPECT_THAT(outcome.out, HasSubstr(std::to_string(all) + " prompt positions: " + std::to_string(same) +
                                        " found in the prefix cache, " + std::to_string(all - same) + " read\n"));
-    const int drafted = one["statistics"]["drafted"].get<int>() + two["statistics"]["drafted"].get<int>();
-    EXPECT_THAT(outcome.out, HasSubstr("\n" + std::to_string(drafted) + " draft tokens verified, "));
-    EXPECT_EQ(drafted > 0, !how.empty());
+    const int verified = one["statistics"]["drafted"].get<int>() + two["statistics"]["drafted"].get<int>();
+    EXPECT_THAT(outcome.out, HasSubstr("\n" + std::to_string(verified) + " draft tokens verified, "));
+    EXPECT_EQ(verified > 0, !how.empty());
   }
 }
 

@@ -231,6 +231,21 @@ TEST(Generate, WithATunerDecodesTextsTooShortForOne) {
   }
 }
 
+/// Nothing that this draft proposes is accepted, so that a tuner soon leaves it out.
+TEST(Generate, LetsATunerChooseWhereThatCannotChangeTheText) {
+  const auto drafted = [](std::vector<std::string> more) {
+    std::vector<std::string> words = {"generate", fixture("models/tale-target"), "--prompt", "Once upon a time",
+                                      "-n",       "100", "--draft", "always-reject"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json_of(words)["statistics"]["drafted"].get<int>();
+  };
+  const int fixed = drafted({"--draft-max", "4"});
+  EXPECT_GT(fixed, 300);
+  EXPECT_LT(drafted({}), fixed / 2) << "by matching";
+  EXPECT_LT(drafted({"--rule", "rejection", "--temperature", "0"}), fixed / 2) << "greedily";
+  EXPECT_GT(drafted({"--rule", "rejection", "--temperature", "1"}), fixed / 2) << "by rejection as the draft prefers";
+}
+
 TEST(Verify, UsesTheRequestedDraftLength) {
   std::vector<std::string> words{"verify", target, "--draft", dflash, "--draft-max", "2", "--kernels", "scalar",
                                  "--effort", "quick"};
@@ -337,7 +352,7 @@ TEST(VerifySlow, ProvesATextThatOutgrowsItsDraft) {
 
 TEST(Generate, StatesOfEveryDraftInAChainWhatItProposedAndItsTimes) {
   const json report = json_of({"generate", target, "--prompt-tokens", "5,6,7", "--max-new-tokens", "12", "--draft",
-                               "ngram-simple+" + dflash});
+                               "ngram-simple+" + dflash, "--draft-max", "4"});
   const json& statistics = report["statistics"];
   ASSERT_EQ(statistics["drafters"].size(), 2U);
   int drafted = 0;
@@ -354,7 +369,7 @@ TEST(Generate, StatesOfEveryDraftInAChainWhatItProposedAndItsTimes) {
 TEST(Generate, GivesTheSameLogprobsWithAndWithoutSpeculation) {
   const auto logprobs = [](const std::string& draft) {
     return json_of({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "12", "--logprobs", "--draft",
-                    draft});
+                    draft, "--draft-max", "4"});
   };
   const json plain = logprobs("none");
   const json drafted = logprobs(dflash);
@@ -367,7 +382,7 @@ TEST(Generate, GivesTheSameLogprobsWithAndWithoutSpeculation) {
 TEST(Generate, GivesTheSameTopLogprobsWithAndWithoutSpeculation) {
   const auto run = [](const std::string& draft) {
     return json_of({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "12", "--logprobs",
-                    "--top-logprobs", "3", "--draft", draft});
+                    "--top-logprobs", "3", "--draft", draft, "--draft-max", "4"});
   };
   const json plain = run("none");
   const json drafted = run(dflash);
@@ -423,7 +438,8 @@ TEST(Generate, EndsTheTextBeforeAStopStringWithAndWithoutSpeculation) {
     EXPECT_EQ(plain["stop_string"], stop);
     const std::size_t tokens = plain["tokens"].size();
     EXPECT_TRUE(std::equal(plain["tokens"].begin(), plain["tokens"].end(), whole["tokens"].begin()));
-    const std::vector<std::string> drafted_words = with(words, {"--draft", "dflash:" + fixture("models/tale-dflash")});
+    const std::vector<std::string> drafted_words = with(
+        words, {"--draft", "dflash:" + fixture("models/tale-dflash"), "--draft-max", "4"});
     const json drafted = json_of(drafted_words);
     EXPECT_GT(drafted["statistics"]["accepted"], 0);
     for (const char* field : {"tokens", "text", "finish", "stop_string"}) EXPECT_EQ(drafted[field], plain[field]);

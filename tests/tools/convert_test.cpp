@@ -222,7 +222,7 @@ TEST(Convert, WhatAGgufCannotSayIsRefusedByName) {
 /// The text that a model generates, and its tokens.
 json told(const std::string& model, std::vector<std::string> more) {
   more.insert(more.begin(), {"generate", model, "--prompt", "Long ago, near the mill", "--max-new-tokens", "40",
-                             "--quiet", "--json", "-"});
+                             "--draft-max", "4", "--quiet", "--json", "-"});
   const Outcome outcome = run_command(more);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   return json::parse(outcome.out);
@@ -254,7 +254,7 @@ TEST(Convert, ATargetWithItsTokenizerAndItsDraftTellTheTaleOfTheFolders) {
 /// What a target generates from tokens with its own MTP heads.
 json drafted_by_heads(const std::string& model) {
   const Outcome outcome = run_command({"generate", model, "--prompt-tokens", "1,2,3", "-n", "40", "--draft", "mtp",
-                                       "--quantize", "f32", "--quiet", "--json", "-"});
+                                       "--draft-max", "2", "--quantize", "f32", "--quiet", "--json", "-"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   const json told = json::parse(outcome.out, nullptr, false);
   EXPECT_GT(told["statistics"]["drafted"], 0) << model;

@@ -78,7 +78,7 @@ TEST(Corpus, GivesADraftTokensThatAreAccepted) {
                                           "-n",       "24",   "--quiet",  "--json", "-"};
   const auto told = [&](const std::string& draft) {
     std::vector<std::string> more = words;
-    more.insert(more.end(), {"--draft", draft});
+    more.insert(more.end(), {"--draft", draft, "--draft-max", "8"});
     const Outcome outcome = run_command(more);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return json::parse(outcome.out, nullptr, false);

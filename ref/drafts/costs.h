@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// What rounds of decoding cost: as a tuner expects it, and as the clock says.
+#pragma once
+
+#include <vector>
+
+namespace draftproof {
+
+/// Seconds, or any other unit. [n] is for n draft tokens, from 0 on.
+struct DraftCosts {
+  static constexpr int observed = 2;  // committed tokens of a round that `draft` counts with
+
+  std::vector<double> verify;              // a verification pass over the anchor and n draft tokens
+  std::vector<std::vector<double>> draft;  // [stage][n]: what a round takes more, with its proposal and observation
+  std::vector<double> reading;             // [stage]: each committed token more that the stage has yet to observe
+
+  bool operator==(const DraftCosts&) const = default;
+};
+
+/// What one round took by the clock.
+struct RoundSeconds {
+  double verify = 0;  // the verification pass
+  double draft = 0;   // the proposal, with what the draft observed for it
+
+  bool operator==(const RoundSeconds&) const = default;
+};
+
+}  // namespace draftproof
