@@ -109,7 +109,7 @@ MeasuredCosts::MeasuredCosts(DraftCosts expected) : expected_(std::move(expected
     least = std::min(least, expected_.verify[n] / plain - 1);
     more_[n] = std::max(least, least_row * static_cast<double>(n));
   }
-  rows_factor_ = Votes(1, more_.back() / (1 + more_.back()) / 2);
+  rows_factor_ = Votes(1, more_.back() / (1 + more_.back()));
 }
 
 /// Learns the factor of what more rows cost. Two passes at the same speed of the machine with

@@ -36,7 +36,7 @@ void Tuner::Account::forget(double kept) {
   output *= kept;
 }
 
-Tuner::Tuner(DraftCosts costs) : costs_(std::move(costs)), since_plain_(plain_every - 1) {
+Tuner::Tuner(DraftCosts costs) : costs_(std::move(costs)) {
   Account none;
   none.passes.resize(costs_.expected().verify.size());
   none.read.resize(place(costs_.stages()));
@@ -110,8 +110,7 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
 /// Whether the next round is to be left out because all draft, so that what plain decoding costs now is not known.
 bool Tuner::plain_wanted() const {
   const double lost = 1 - 1 / rate();
-  const bool affordable = left_out_ == 0 || left_out_ + lost <= probing * cost(all_);  // the first always
-  return since_plain_ >= plain_every && affordable;
+  return since_plain_ >= plain_every && left_out_ + lost <= probing * cost(all_);
 }
 
 int Tuner::length(int stage, int limit) const {
@@ -174,8 +173,7 @@ void Tuner::learn(const std::vector<int>& asked, int drafted, int accepted,
       const int more = stages_[place(last)].unread - DraftCosts::observed;
       costs_.learn_draft(last, asked[place(last)], more, drafted, *seconds);
     }
-    if (drafted == 0) since_plain_ = 0;
-    else if (since_plain_ < plain_every) ++since_plain_;
+    since_plain_ = drafted > 0 ? since_plain_ + 1 : 0;
   }
   for (int stage = 0; stage < static_cast<int>(stages_.size()); ++stage) {
     int& unread = stages_[place(stage)].unread;

@@ -14,8 +14,7 @@
 // to time, for `probing` of the time that plain decoding would have taken, so the oftener the less a try costs. It has
 // then to observe what was decoded without it, which counts as a cost of that round. All in all the tuner loses at most
 // `patience` tokens' time and `loss` of the time of plain decoding, as far as the costs are right. Where all rounds
-// draft, one is left out from time to time, for `probing` of their time, to measure what plain decoding costs now; so
-// is the round after the first proposal, since what more rows cost is not known before they can be compared with one.
+// draft, one is left out from time to time, for `probing` of their time, to measure what plain decoding costs now.
 //
 // The choice depends on the costs at first, and on what the rounds before drafted, accepted and took. A clock has a
 // part in it only by the times that it is told, which the trace states.
@@ -94,7 +93,7 @@ class Tuner {
   std::vector<Stage> stages_;
   Account all_;
   Account lately_;
-  int since_plain_;      // measured rounds with draft tokens since the last without, up to where one is left out
+  int since_plain_ = 0;  // rounds with draft tokens since the last without, which were measured
   double left_out_ = 0;  // what it cost to leave rounds out, in passes
 };
 
