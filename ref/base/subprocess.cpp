@@ -81,8 +81,8 @@ constexpr char bad = '-';
 }  // namespace
 
 Subprocess::Subprocess(std::string name, const std::function<Answer()>& begin, std::size_t bytes_max,
-                       std::chrono::seconds patience)
-    : name_(std::move(name)), bytes_max_(bytes_max), patience_(patience) {
+                       std::chrono::seconds patience, Does does)
+    : name_(std::move(name)), bytes_max_(bytes_max), patience_(patience), does_(does) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw Error(name_ + ": cannot create a socket");
   process_ = fork();
@@ -94,7 +94,7 @@ Subprocess::Subprocess(std::string name, const std::function<Answer()>& begin, s
   socket_ = ends[0];
   if (process_ < 0) {
     close(socket_);
-    throw Error(name_ + ": cannot create a process to read it");
+    throw Error(name_ + ": cannot create a process to " + (does_ == Does::read ? "read it" : "write it"));
   }
   const timeval limit = {static_cast<time_t>(patience_.count()), 0};
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -120,16 +120,32 @@ std::string Subprocess::ask(std::string_view question) {
 }
 
 void Subprocess::fail() {
-  if (process_ < 0) throw Error(name_ + ": its reader has ended");
+  const bool reads = does_ == Does::read;
+  const std::string who = reads ? "its reader " : "its writer ";
+  const std::string so = reads ? "; it is damaged" : "; it was not written, and the file that it replaces is kept";
+  if (process_ < 0) throw Error(name_ + ": " + who + "has ended");
   const bool late = errno == EAGAIN || errno == EWOULDBLOCK;
   kill(process_, SIGKILL);  // has no effect if the process ended before; its status then shows why
   int status = 0;
   waitpid(process_, &status, 0);
   process_ = -1;
-  if (late) throw Error(name_ + ": takes more than " + std::to_string(patience_.count()) + " s to read; it is damaged");
-  const std::string how = WIFSIGNALED(status) ? "was ended by signal " + std::to_string(WTERMSIG(status))
-                                              : "ended with status " + std::to_string(WEXITSTATUS(status));
-  throw Error(name_ + ": its reader " + how + "; it is damaged");
+  if (late) {
+    throw Error(name_ + ": takes more than " + std::to_string(patience_.count()) + " s to " +
+                (reads ? "read" : "write") + so);
+  }
+  throw Error(name_ + ": " + who +
+              (WIFSIGNALED(status) ? "was ended by signal " + std::to_string(WTERMSIG(status))
+                                   : "ended with status " + std::to_string(WEXITSTATUS(status))) + so);
+}
+
+void write_in_subprocess(const std::string& name, const std::function<void()>& write) {
+  const auto begin = [&]() -> Subprocess::Answer {
+    return [&](const std::string&) {
+      write();
+      return std::string();
+    };
+  };
+  Subprocess(name, begin, 0, std::chrono::hours(1), Subprocess::Does::write).ask("");
 }
 
 }  // namespace draftproof

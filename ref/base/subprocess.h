@@ -12,13 +12,14 @@ namespace draftproof {
 
 class Subprocess {
  public:
+  enum class Does { read, write };
   using Answer = std::function<std::string(const std::string& question)>;
 
   /// `begin` is called in the new process and returns the function that answers there. ask() throws an Error that
   /// either of them throws. `name` begins the message when the process does not answer. An answer may have at most
   /// `bytes_max` bytes and take at most `patience`.
   Subprocess(std::string name, const std::function<Answer()>& begin, std::size_t bytes_max,
-             std::chrono::seconds patience = std::chrono::seconds(60));
+             std::chrono::seconds patience = std::chrono::seconds(60), Does does = Does::read);
   ~Subprocess();
   Subprocess(const Subprocess&) = delete;
   Subprocess& operator=(const Subprocess&) = delete;
@@ -31,8 +32,12 @@ class Subprocess {
   std::string name_;
   std::size_t bytes_max_;
   std::chrono::seconds patience_;
+  Does does_;
   int socket_ = -1;
   int process_ = -1;
 };
+
+/// Lets a library write the file `name` in a process that may crash there. Throws an Error that `write` throws.
+void write_in_subprocess(const std::string& name, const std::function<void()>& write);
 
 }  // namespace draftproof

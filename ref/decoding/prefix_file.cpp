@@ -259,7 +259,7 @@ void save_prefix_cache(const PrefixCache& prefixes, const PrefixOrigin& origin, 
   Integers layers;
   for (const std::string& name : names) layers.push_back(static_cast<std::int64_t>(layers_of(nodes, name)));
   replace_whole(path, [&](const std::filesystem::path& partial) {
-    {
+    write_in_subprocess(path.string(), [&] {
       Hdf5 file = Hdf5::create(partial);
       prepare_seal(file);
       file.write_string_attribute("/", "schema", prefix_schema);
@@ -270,7 +270,7 @@ void save_prefix_cache(const PrefixCache& prefixes, const PrefixOrigin& origin, 
       file.write("parts", list_of(std::move(layers)));
       std::size_t part = 0;
       for (const std::string& name : names) write_part(file, nodes, name, part++);
-    }
+    });
     seal(partial);
   });
 }

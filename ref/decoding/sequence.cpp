@@ -74,7 +74,7 @@ class VerifiedRows final : public TargetRows {
     drafted_.clear();
     for (const int node : round_.proposal.path_to(row - 1)) drafted_.push_back(round_.proposal.tokens[node]);
     const auto logits = output_.logits_row(row, vocabulary_);
-    scratch_.sampler.read(logits, request_.sampling, {committed_, drafted_}, scratch_.row, allowed());
+    read(logits);
     if (digests_) {
       round_.logits.push_back(digest_of(logits));
       round_.targets.push_back(scratch_.row.fingerprint());
@@ -84,6 +84,16 @@ class VerifiedRows final : public TargetRows {
   }
 
  private:
+  /// A row behind the end of the text decides nothing: one that cannot be read there is no failure of the request.
+  void read(std::span<const float> logits) {
+    try {
+      scratch_.sampler.read(logits, request_.sampling, {committed_, drafted_}, scratch_.row, allowed());
+    } catch (const Error&) {
+      if (!ends_with_(drafted_)) throw;
+      scratch_.row.become_point(0);
+    }
+  }
+
   /// What masks the row. No token is needed of one behind the end of the text, or after a draft token that is not
   /// allowed; the constraint has nothing to say about them.
   const TokenSet* allowed() {

@@ -207,7 +207,7 @@ std::unique_ptr<Draft> ChainDrafter::open_tuned(int capacity, int draft_max) {
   std::vector<std::unique_ptr<Draft>> stages = open_stages(capacity, draft_max);
   std::vector<ExpectedStage> expected;
   for (const auto& stage : stages) {
-    expected.push_back({std::min(draft_max, stage->draft_max()), dynamic_cast<TextDraft*>(stage.get()) != nullptr});
+    expected.push_back({std::min(draft_max, stage->draft_max()), stage->work()});
   }
   return std::make_unique<ChainDraft>(std::move(stages), Tuner(expected_costs(expected, draft_max)));
 }

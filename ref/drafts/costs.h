@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: MIT
-// What rounds of decoding cost: as a tuner expects it, and as the clock says.
+// What rounds of decoding take: what a tuner expects, and what the clock says.
 #pragma once
 
 #include <vector>
 
 namespace draftproof {
+
+/// What a draft computes for a proposal.
+enum class ProposalWork {
+  none,      // it looks something up
+  one_pass,  // one pass of a network, however many draft tokens
+  passes,    // one for each draft token
+};
 
 /// Seconds, or any other unit. [n] is for n draft tokens, from 0 on.
 struct DraftCosts {

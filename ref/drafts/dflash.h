@@ -23,6 +23,7 @@ class DFlashDraft final : public Draft {
   DFlashDraft(DFlashNetwork& network, int capacity, int tree = 0, MinProbability min_probability = {});
 
   int draft_max() const override { return tree_ > 0 ? tree_ : longest_chain(); }
+  ProposalWork work() const override { return ProposalWork::one_pass; }
   std::span<const int> taps() const override { return network_.config().taps; }
   void observe(std::span<const Token> committed, std::span<const float> features) override;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;

@@ -20,6 +20,7 @@
 #include "ref/acceptance/proposal.h"
 #include "ref/base/digest.h"
 #include "ref/base/token.h"
+#include "ref/drafts/costs.h"
 #include "ref/models/model.h"
 
 namespace draftproof {
@@ -43,15 +44,15 @@ struct DraftTimes {
   double accept = 0;  // observing what the rounds committed
 };
 
-struct DraftCosts;  // costs.h
-struct RoundSeconds;
-
 class Draft {
  public:
   virtual ~Draft() = default;
 
   /// Returns the most draft tokens that it can propose in one round.
   virtual int draft_max() const = 0;
+
+  /// Returns what it computes for a proposal.
+  virtual ProposalWork work() const { return ProposalWork::passes; }
 
   /// Returns the target layers whose output it needs for every committed position.
   virtual std::span<const int> taps() const { return {}; }

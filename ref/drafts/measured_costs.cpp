@@ -2,149 +2,176 @@
 #include "ref/drafts/measured_costs.h"
 
 #include <algorithm>
-#include <limits>
 #include <span>
+#include <utility>
 
 #include "ref/base/require.h"
 
 namespace draftproof {
 namespace {
 
-constexpr int votes = 128;             // the last ones
-constexpr int measurements = 16;       // of proposals, the last ones
-constexpr int passes_apart = 5;        // at most, to be compared
-constexpr double factor_most = 40;
-constexpr double least_row = 0.005;  // that a row more is expected to cost, in passes of plain decoding
+constexpr std::size_t passes_apart = 5;         // at most, to be compared
 constexpr double least_seconds = 1e-9;  // a shorter time says nothing
+constexpr double least_cost = 1e-4;     // a lower one is as good as none, in passes of plain decoding
+constexpr double spread = 0.2;          // of measurements of one cost, as a share of it
+constexpr double guess_spread = 2;      // of costs around what was guessed, the same
+constexpr double zero_likely = 0.1;     // that a cost is 0 which is guessed to be more, beside that the guess is right
+constexpr double least_likely = 1e-9;   // at first, of what differs from the guess
+constexpr double disturbed = 0.1;       // share of measurements that say nothing
+constexpr double changed = 0.001;       // of a cost between two measurements, so that it is to be guessed anew
 
-/// Appends to a list of which the first `fixed` elements stay, and of the others the last `most`.
-template <class Value>
-void keep_last(std::vector<Value>& list, Value value, int most, int fixed = 0) {
-  if (static_cast<int>(list.size()) == fixed + most) list.erase(list.begin() + fixed);
-  list.push_back(value);
+/// 1 when both are equal, and less the more their ratio differs from 1, in spreads: as much for a half as for two.
+double nearness(double ratio, double spread) {
+  const double apart = (ratio - 1 / ratio) / (2 * spread);
+  return 1 / (1 + apart * apart);
 }
 
-/// The least value that has half of the weight at or below it. The list is not empty.
-double lower_median(std::vector<Weighted> values) {
-  std::ranges::stable_sort(values, {}, &Weighted::value);
-  double half = 0;
-  for (const Weighted& one : values) half += one.weight / 2;
-  auto at = values.begin();
-  for (double below = at->weight; below < half && at + 1 != values.end(); below += at->weight) ++at;
-  return at->value;
+double likely_at_first(double cost, double guess) {
+  if (guess <= 0) return cost <= 0 ? 1 : 0;
+  return cost <= 0 ? zero_likely : std::max(least_likely, nearness(cost / guess, guess_spread));
+}
+
+/// From `first` on, each `factor` times the one before.
+std::vector<double> costs_from(double first, double factor, int count) {
+  std::vector<double> costs;
+  for (double cost = first; count > 0; --count, cost *= factor) costs.push_back(cost);
+  return costs;
+}
+
+std::vector<double> or_none(std::vector<double> costs) {
+  costs.insert(costs.begin(), 0);
+  return costs;
+}
+
+double median(std::vector<double>& values) {
+  std::ranges::sort(values);
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
+/// The line through the first and the last of a list of at least one cost, for 1 draft token on.
+CostLine line_through(std::span<const double> costs) {
+  const auto steps = static_cast<double>(costs.size() - 1);
+  const double each = steps > 0 ? std::max(0.0, (costs.back() - costs.front()) / steps) : 0;
+  return {std::max(0.0, costs.front() - each), each};
+}
+
+/// Of passes, the first of which costs something.
+CostLine line_of_rows(std::span<const double> passes) {
+  constexpr double least_row = 0.01;
+  REQUIRE(passes.size() >= 2 && passes[0] > 0, "a round can have a draft token, and a pass costs something");
+  return {1, std::max(least_row, (passes.back() / passes[0] - 1) / static_cast<double>(passes.size() - 1))};
 }
 
 }  // namespace
 
 DraftCosts expected_costs(const std::vector<ExpectedStage>& stages, int draft_max) {
-  constexpr double row = 0.05;
-  constexpr double proposal = 0.1;
-  constexpr double draft_token = 0.3;
+  constexpr double row = 0.2;
   constexpr double reading = 0.02;
-  constexpr double look_up = 0.002;
+  const auto line = [](ProposalWork work) -> CostLine {
+    if (work == ProposalWork::none) return {0.002, 0};
+    if (work == ProposalWork::one_pass) return {0.3, 0.01};
+    return {0.1, 0.3};
+  };
   DraftCosts costs;
   for (int n = 0; n <= draft_max; ++n) costs.verify.push_back(1 + row * n);
   for (const ExpectedStage& stage : stages) {
     costs.draft.push_back({0});
-    for (int n = 1; n <= stage.draft_max; ++n) {
-      costs.draft.back().push_back(stage.reads_text_only ? look_up : proposal + draft_token * n);
-    }
-    costs.reading.push_back(stage.reads_text_only ? 0 : reading);
+    for (int n = 1; n <= stage.draft_max; ++n) costs.draft.back().push_back(line(stage.work).at(n));
+    costs.reading.push_back(stage.work == ProposalWork::none ? 0 : reading);
   }
   return costs;
 }
 
-void Votes::add(const std::vector<Weighted>& more) {
-  for (const Weighted& one : more) keep_last(votes_, one, votes, 1);
-  median_ = lower_median(votes_);
-}
-
-CostLine::CostLine(const std::vector<double>& expected)
-    : of_none_(expected[0]),
-      expected_first_(expected[1]),
-      expected_each_(0) {
-  if (const auto more = static_cast<double>(expected.size()) - 2; more > 0) {
-    expected_each_ = std::max(0.0, (expected.back() - expected[1]) / more);
-  }
-  expected_first_ = std::max(0.0, expected[1] - expected_each_);
-  first_ = expected_first_;
-  each_ = expected_each_;
-}
-
-void CostLine::learn(int n, double cost) {
-  keep_last(measured_, {n, cost}, measurements);
-  fit();
-}
-
-/// Theil and Sen's line: a minority of the measurements cannot move it far.
-void CostLine::fit() {
-  std::vector<Weighted> slopes = {{expected_each_}};
-  for (const Measured& a : measured_) {
-    for (const Measured& b : measured_) {
-      if (a.n < b.n) slopes.push_back({(b.cost - a.cost) / (b.n - a.n)});
+LikelyLines::LikelyLines(const std::vector<double>& firsts, const std::vector<double>& eaches, CostLine guess) {
+  for (const double first : firsts) {
+    for (const double each : eaches) {
+      const double likely = likely_at_first(first, guess.first) * likely_at_first(each, guess.each);
+      if (likely <= 0) continue;
+      lines_.push_back({first, each});
+      at_first_.push_back(likely);
     }
   }
-  each_ = std::max(0.0, lower_median(slopes));
-  std::vector<Weighted> firsts = {{expected_first_}};
-  for (const Measured& one : measured_) firsts.push_back({one.cost - one.n * each_});
-  first_ = std::max(0.0, lower_median(firsts));
+  REQUIRE(!lines_.empty(), "some line is near the guess");
+  double sum = 0;
+  for (const double likely : at_first_) sum += likely;
+  for (double& likely : at_first_) likely /= sum;
+  now_ = at_first_;
+  take_mean();
 }
 
-MeasuredCosts::MeasuredCosts(DraftCosts expected) : expected_(std::move(expected)), rows_factor_(1, 0) {
-  REQUIRE(expected_.verify.size() >= 2, "a round can have a draft token");
-  REQUIRE(expected_.verify[0] > 0, "a pass costs something");
+void LikelyLines::learn(double measured, const std::function<double(const CostLine&)>& by_line) {
+  double sum = 0;
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    now_[i] *= disturbed + (1 - disturbed) * nearness(measured / by_line(lines_[i]), spread);
+    sum += now_[i];
+  }
+  for (std::size_t i = 0; i < lines_.size(); ++i) now_[i] = (1 - changed) * now_[i] / sum + changed * at_first_[i];
+  take_mean();
+}
+
+void LikelyLines::take_mean() {
+  mean_ = {};
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    mean_.first += now_[i] * lines_[i].first;
+    mean_.each += now_[i] * lines_[i].each;
+  }
+}
+
+MeasuredCosts::MeasuredCosts(DraftCosts expected)
+    : expected_(std::move(expected)), rows_({1}, costs_from(0.01, 1.3, 20), line_of_rows(expected_.verify)) {
   REQUIRE(expected_.reading.size() == expected_.draft.size(), "every stage has its costs");
   const double plain = expected_.verify[0];
   for (std::size_t stage = 0; stage < expected_.draft.size(); ++stage) {
-    std::vector<double> draft = expected_.draft[stage];
+    const std::span<const double> draft = expected_.draft[stage];
     REQUIRE(draft.size() >= 2 && draft.size() <= expected_.verify.size(), "every proposal can be verified");
-    for (double& cost : draft) cost /= plain;
-    draft_.emplace_back(draft);
-    reading_.emplace_back(expected_.reading[stage] / plain);
+    const CostLine proposal = line_through(draft.subspan(1));
+    const CostLine reading = {0, expected_.reading[stage] / plain};
+    stages_.push_back({LikelyLines(or_none(costs_from(0.002, 2.15, 10)), or_none(costs_from(0.01, 1.4, 16)),
+                                   {proposal.first / plain, proposal.each / plain}),
+                       LikelyLines({0}, or_none(costs_from(0.002, 1.5, 16)), reading)});
   }
-  // A longer pass takes no less time: one that does shows that the shorter was disturbed.
-  more_.resize(expected_.verify.size());
-  double least = std::numeric_limits<double>::infinity();
-  for (std::size_t n = more_.size(); n-- > 0;) {
-    least = std::min(least, expected_.verify[n] / plain - 1);
-    more_[n] = std::max(least, least_row * static_cast<double>(n));
-  }
-  rows_factor_ = Votes(1, more_.back() / (1 + more_.back()));
 }
 
-/// Learns the factor of what more rows cost. Two passes at the same speed of the machine with
-///   seconds(1) / seconds(2) = (1 + factor more(1)) / (1 + factor more(2))
-/// have one. It is the surer the more their rows differ.
-void MeasuredCosts::compare_with_last(const Pass& pass) {
-  std::vector<Weighted> factors;
-  for (const Pass& last : passes_) {
-    const Pass& longer = last.drafted > pass.drafted ? last : pass;
-    const Pass& other = last.drafted > pass.drafted ? pass : last;
-    const double more = more_[place(longer.drafted)];
-    const double less = more_[place(other.drafted)];
-    if (1 + longer.drafted < 2 * (1 + other.drafted) || !(more > less)) continue;
-    const double ratio = longer.seconds / other.seconds;
-    const double scale = more - ratio * less;
-    const double factor = scale > 0 ? std::clamp((ratio - 1) / scale, 0.0, factor_most) : factor_most;
-    factors.push_back({factor, (more - less) / ((1 + more) * (1 + less))});
-  }
-  if (!factors.empty()) rows_factor_.add(factors);
+double MeasuredCosts::verify(int n) const {
+  return measured_ ? rows_.mean().at(n) : expected_.verify[place(n)] / expected_.verify[0];
 }
 
+double MeasuredCosts::draft(int stage, int n) const {
+  if (measured_ && n > 0) return stages_[place(stage)].draft.mean().at(n);
+  return expected_.draft[place(stage)][place(n)] / expected_.verify[0];
+}
+
+double MeasuredCosts::reading(int stage) const {
+  return measured_ ? stages_[place(stage)].reading.mean().each : expected_.reading[place(stage)] / expected_.verify[0];
+}
+
+/// Compares the pass with what plain decoding takes now, by the last passes, if this is what passes cost.
 void MeasuredCosts::learn_verify(int drafted, const RoundSeconds& seconds) {
   if (seconds.verify < least_seconds) return;
-  const Pass pass = {drafted, seconds.verify};
-  compare_with_last(pass);
-  keep_last(passes_, pass, passes_apart);
+  measured_ = true;
+  if (!passes_.empty()) {
+    std::vector<double> plain(passes_.size());
+    rows_.learn(seconds.verify, [&](const CostLine& line) {
+      std::ranges::transform(passes_, plain.begin(), [&](const Pass& pass) {
+        return pass.seconds / line.at(pass.drafted);
+      });
+      return median(plain) * line.at(drafted);
+    });
+  }
+  if (passes_.size() == passes_apart) passes_.erase(passes_.begin());
+  passes_.push_back({drafted, seconds.verify});
 }
 
 void MeasuredCosts::learn_draft(int stage, int n, int more, int drafted, const RoundSeconds& seconds) {
   if (seconds.verify < least_seconds) return;
-  const double cost = seconds.draft / seconds.verify * verify(drafted);
-  CostLine& draft = draft_[place(stage)];
-  Votes& reading = reading_[place(stage)];
-  if (more > 0) reading.add({{std::max(0.0, cost - draft.at(n)) / more}});
-  else draft.learn(n, cost);
+  const double cost = seconds.draft / seconds.verify * verify(drafted) + least_cost;
+  Stage& one = stages_[place(stage)];
+  if (more > 0) {
+    const double proposal = one.draft.mean().at(n) + least_cost;
+    one.reading.learn(cost, [&](const CostLine& reading) { return proposal + more * reading.each; });
+  } else {
+    one.draft.learn(cost, [&](const CostLine& proposal) { return proposal.at(n) + least_cost; });
+  }
 }
 
 }  // namespace draftproof

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // What verification passes and proposals cost, as the rounds of one text show it, in passes of plain decoding.
 //
-// Costs begin as expected ones and follow the times that rounds took. Whatever else the machine does delays rounds,
-// often by several times their length, and lets them all take longer for a while. So only what is close in time is
-// compared, and of many comparisons the median counts:
-// - What more rows cost, as a factor of what is expected, by pairs of passes of which one is at least twice as long as
-//   the other.
-// - What a proposal costs, and what more for each of its draft tokens, by the pass of the same round.
+// Whatever else the machine does delays rounds, often by several times their length, and lets them all take longer for
+// a while. So only what is close in time is compared: a pass with the passes before it, a proposal with the pass of its
+// own round. And no measurement decides: of many possible costs each measurement makes those likelier that it fits, and
+// one that fits none of them says little. What costs count with is their mean, by how likely they are.
+//
+// No function of the C library has a part in it, so that costs are the same wherever they are computed.
 #pragma once
 
 #include <cstddef>
-#include <utility>
+#include <functional>
 #include <vector>
 
 #include "ref/drafts/costs.h"
@@ -21,49 +21,36 @@ namespace draftproof {
 /// and networks take. A stage that reads the text only takes next to nothing.
 struct ExpectedStage {
   int draft_max = 0;
-  bool reads_text_only = false;
+  ProposalWork work = ProposalWork::passes;
 };
 DraftCosts expected_costs(const std::vector<ExpectedStage>& stages, int draft_max);
 
-/// A number, and how much it counts.
-struct Weighted {
-  double value = 0;
-  double weight = 1;
+/// Costs that grow by the same with each of a count.
+struct CostLine {
+  double first = 0;
+  double each = 0;
+  double at(int n) const { return first + n * each; }
 };
 
-/// The median of what was expected, as one vote, and of what was measured lately.
-class Votes {
+/// How likely each of many lines is to be what something costs.
+class LikelyLines {
  public:
-  explicit Votes(double expected, double weight = 1) : votes_{{expected, weight}}, median_(expected) {}
-  double median() const noexcept { return median_; }
-  void add(const std::vector<Weighted>& more);
+  /// Every pair of these. At first those near the guess are likelier, 0 only when it is guessed.
+  LikelyLines(const std::vector<double>& firsts, const std::vector<double>& eaches, CostLine guess);
+
+  /// Their mean.
+  const CostLine& mean() const noexcept { return mean_; }
+
+  /// Learns what was measured, beside what it would be by each line, above 0.
+  void learn(double measured, const std::function<double(const CostLine&)>& by_line);
 
  private:
-  std::vector<Weighted> votes_;  // the expectation, then the last measurements, the oldest first
-  double median_;
-};
+  void take_mean();
 
-/// What something costs that costs the same for each of a count, and something besides.
-class CostLine {
- public:
-  /// `expected`: for every count from 0 on. What is expected of 0 is not learned.
-  explicit CostLine(const std::vector<double>& expected);
-  double at(int n) const { return n == 0 ? of_none_ : first_ + n * each_; }
-  void learn(int n, double cost);
-
- private:
-  struct Measured {
-    int n;
-    double cost;
-  };
-  void fit();
-
-  double of_none_;
-  double expected_first_;
-  double expected_each_;
-  std::vector<Measured> measured_;  // the last ones, the oldest first
-  double first_;
-  double each_;
+  std::vector<CostLine> lines_;
+  std::vector<double> at_first_;  // how likely each is, of all 1
+  std::vector<double> now_;
+  CostLine mean_;
 };
 
 class MeasuredCosts {
@@ -72,14 +59,17 @@ class MeasuredCosts {
   explicit MeasuredCosts(DraftCosts expected);
 
   const DraftCosts& expected() const noexcept { return expected_; }
-  int stages() const noexcept { return static_cast<int>(draft_.size()); }
+  int stages() const noexcept { return static_cast<int>(stages_.size()); }
   /// The most draft tokens of a proposal of the stage.
   int most(int stage) const noexcept { return static_cast<int>(expected_.draft[place(stage)].size()) - 1; }
 
-  // All costs are in passes of plain decoding.
-  double verify(int n) const { return 1 + rows_factor_.median() * more_[place(n)]; }
-  double draft(int stage, int n) const { return draft_[place(stage)].at(n); }
-  double reading(int stage) const { return reading_[place(stage)].median(); }
+  // All costs are in passes of plain decoding. They are those expected until a round was measured.
+  double verify(int n) const;
+  double draft(int stage, int n) const;
+  double reading(int stage) const;
+
+  /// Whether a round was measured.
+  bool measured() const noexcept { return measured_; }
 
   /// Learns how long the pass over the anchor and this many draft tokens took.
   void learn_verify(int drafted, const RoundSeconds& seconds);
@@ -92,15 +82,17 @@ class MeasuredCosts {
     int drafted;
     double seconds;
   };
+  struct Stage {
+    LikelyLines draft;
+    LikelyLines reading;
+  };
   static std::size_t place(int index) noexcept { return static_cast<std::size_t>(index); }
-  void compare_with_last(const Pass& pass);
 
   DraftCosts expected_;
-  std::vector<double> more_;  // [draft tokens]: what a pass is expected to cost more
-  Votes rows_factor_;         // of what more rows are expected to cost
+  bool measured_ = false;
+  LikelyLines rows_;
   std::vector<Pass> passes_;  // the last ones, the oldest first
-  std::vector<CostLine> draft_;
-  std::vector<Votes> reading_;
+  std::vector<Stage> stages_;
 };
 
 }  // namespace draftproof

@@ -12,6 +12,7 @@ ShortContextDraft::ShortContextDraft(Drafter& drafter, int capacity, int draft_m
       capacity_(std::min(capacity, drafter.reach())),
       draft_(drafter.open(capacity_, draft_max)),
       draft_max_(draft_->draft_max()),
+      work_(draft_->work()),
       taps_(draft_->taps()) {
   REQUIRE(draft_->context() != nullptr, "a draft with a short context keeps a cache of the text");
 }

@@ -21,6 +21,7 @@ class ShortContextDraft final : public Draft {
   ShortContextDraft(Drafter& drafter, int capacity, int draft_max);
 
   int draft_max() const override { return draft_max_; }
+  ProposalWork work() const override { return work_; }
   std::span<const int> taps() const override { return taps_; }
   void observe(std::span<const Token> committed, std::span<const float> features) override;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
@@ -45,6 +46,7 @@ class ShortContextDraft final : public Draft {
   int capacity_;
   std::unique_ptr<Draft> draft_;  // nullptr: the text is longer than its context
   int draft_max_;
+  ProposalWork work_;
   std::span<const int> taps_;
   Cache* target_ = nullptr;
 };

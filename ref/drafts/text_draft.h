@@ -18,6 +18,7 @@ class TextDraft : public Draft {
   explicit TextDraft(int draft_max) : draft_max_(draft_max) {}
 
   int draft_max() const override { return draft_max_; }
+  ProposalWork work() const override { return ProposalWork::none; }
   void observe(std::span<const Token> committed, std::span<const float>) override {
     text_.insert(text_.end(), committed.begin(), committed.end());
   }

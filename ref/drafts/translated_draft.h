@@ -44,6 +44,7 @@ class TranslatedDraft final : public TextDraft {
   /// `shared` outlives the draft.
   TranslatedDraft(const TranslatedModel& shared, int capacity, int draft_max);
 
+  ProposalWork work() const override { return ProposalWork::passes; }
   /// A digest of the text and of what the cache holds of it.
   Fingerprint digest() const override;
 

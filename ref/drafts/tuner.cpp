@@ -14,8 +14,10 @@ constexpr double weight = 8;                    // of an estimate that is taken 
 constexpr double kept = 1 - 1.0 / 32;           // of what a depth has shown before, after each round that tries it
 constexpr double kept_untried = 1 - 1.0 / 256;  // the same after each round that drafts and does not reach it
 constexpr double kept_lately = 1 - 1.0 / 32;    // of what rounds gave before, after each
-constexpr double weight_of_plain = 4;           // of the rate of plain decoding, in tokens
+constexpr double weight_of_plain = 2;           // of the rate of plain decoding, in tokens
 constexpr int plain_every = 24;                 // rounds with draft tokens, at least
+constexpr int first_proposal = 2;               // draft tokens, at most
+constexpr int growth = 4;                       // of proposals, over the longest before
 
 std::size_t place(int index) noexcept { return static_cast<std::size_t>(index); }
 
@@ -109,13 +111,14 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
 
 /// Whether the next round is to be left out because all draft, so that what plain decoding costs now is not known.
 bool Tuner::plain_wanted() const {
+  if (costs_.measured() && !plain_measured_) return true;
   const double lost = 1 - 1 / rate();
   return since_plain_ >= plain_every && left_out_ + lost <= probing * cost(all_);
 }
 
 int Tuner::length(int stage, int limit) const {
   const Stage& one = stages_[place(stage)];
-  limit = std::min({limit, static_cast<int>(one.depths.size()), std::max(1, 2 * one.longest)});
+  limit = std::min({limit, static_cast<int>(one.depths.size()), std::max(first_proposal, growth * one.longest)});
   // No longer than can be lost.
   const double allowed = patience + loss * all_.output + gained(all_);
   while (limit > 0 && risk(stage, limit) > allowed) --limit;
@@ -173,6 +176,7 @@ void Tuner::learn(const std::vector<int>& asked, int drafted, int accepted,
       const int more = stages_[place(last)].unread - DraftCosts::observed;
       costs_.learn_draft(last, asked[place(last)], more, drafted, *seconds);
     }
+    plain_measured_ = plain_measured_ || drafted == 0;
     since_plain_ = drafted > 0 ? since_plain_ + 1 : 0;
   }
   for (int stage = 0; stage < static_cast<int>(stages_.size()); ++stage) {

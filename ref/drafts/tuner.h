@@ -8,13 +8,15 @@
 // before, and at first an estimate is high. Of all lengths it takes the one for which
 //   (expected output tokens) - rate * (cost in passes of plain decoding)
 // is most, where `rate` is what the rounds gave lately per such cost. That makes the output of all rounds most, those
-// with nothing to propose included. A proposal has at most twice as many draft tokens as the longest so far.
+// with nothing to propose included. The first proposal has at most 2 draft tokens, each other at most 4 times as many
+// as the longest before, so that costs are known before much is risked.
 //
 // A draft that is not expected to pay is tried at first, and again while such tries have lost nothing; then from time
 // to time, for `probing` of the time that plain decoding would have taken, so the oftener the less a try costs. It has
 // then to observe what was decoded without it, which counts as a cost of that round. All in all the tuner loses at most
 // `patience` tokens' time and `loss` of the time of plain decoding, as far as the costs are right. Where all rounds
-// draft, one is left out from time to time, for `probing` of their time, to measure what plain decoding costs now.
+// draft, the second is left out, and one from time to time, for `probing` of their time, to measure what plain decoding
+// costs now.
 //
 // The choice depends on the costs at first, and on what the rounds before drafted, accepted and took. A clock has a
 // part in it only by the times that it is told, which the trace states.
@@ -31,8 +33,8 @@ namespace draftproof {
 class Tuner {
  public:
   static constexpr double patience = 5;
-  static constexpr double probing = 0.015;
-  static constexpr double loss = 0.02;
+  static constexpr double probing = 0.0075;
+  static constexpr double loss = 0.01;
 
   /// Every stage has at least one draft token in `costs`, which are right, or expected until times are told.
   explicit Tuner(DraftCosts costs);
@@ -93,6 +95,7 @@ class Tuner {
   std::vector<Stage> stages_;
   Account all_;
   Account lately_;
+  bool plain_measured_ = false;
   int since_plain_ = 0;  // rounds with draft tokens since the last without, which were measured
   double left_out_ = 0;  // what it cost to leave rounds out, in passes
 };

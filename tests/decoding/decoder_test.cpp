@@ -348,6 +348,42 @@ TEST(Decoder, AStopTokenEndsTheTextAsTheFirstAcceptedALaterAndTheTargetsToken) {
   EXPECT_TRUE(as_own);
 }
 
+/// Nothing can follow a stop token here, so whoever reads a row behind one fails.
+TEST(Decoder, ARowBehindTheStopTokenThatNobodyCanReadEndsNoRequest) {
+  Bench bench;
+  WatchedModel target(bench.target());
+  target.change = [](std::span<const Segment> batch, Outputs& outputs) {
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      for (int row = batch[i].logits_from; row < batch[i].rows(); ++row) {
+        const Token token = batch[i].tokens[static_cast<std::size_t>(row)];
+        if (token != 0 && token != 3) continue;
+        const auto from = static_cast<std::size_t>(row - batch[i].logits_from) * vocabulary;
+        std::ranges::fill(outputs.segments[i].logits.subspan(from, vocabulary), std::nanf(""));
+      }
+    }
+  };
+  int drafted_to_the_end = 0;
+  for (const float temperature : {0.0f, 1.0f}) {
+    for (const Rule* const rule : {&matching, &rejection}) {
+      for (std::size_t draft = 0; draft < draft_kinds; ++draft) {
+        const Asked request = asked({2}, 12, 8, {.temperature = temperature}, {0, 3});
+        const std::unique_ptr<Draft> used = bench.new_draft(draft, request);
+        PhiloxSource random(seed);
+        Decoder decoder({target, *used, *rule, random}, request, request);
+        decoder.run();
+        const Trace& trace = decoder.trace();
+        ASSERT_EQ(trace.finish, Finish::stop) << draft;
+        if (rule == &matching) {
+          EXPECT_EQ(trace.output, plain_output(bench.target(), request, seed));
+        }
+        const Round& last = trace.rounds.back();
+        drafted_to_the_end += last.accepted == static_cast<int>(last.emitted.size());
+      }
+    }
+  }
+  EXPECT_GT(drafted_to_the_end, 0);
+}
+
 TEST(Decoder, DraftTokensAfterADraftedStopTokenAreNeverVerified) {
   Bench bench;
   Case point;

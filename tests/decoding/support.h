@@ -281,13 +281,14 @@ class WatchedDraft final : public Draft {
   std::string fault_;
 };
 
-/// Wraps a model: calls `before` and `after` each pass; either may throw or set a flag.
+/// Wraps a model: calls `before` and `after` each pass; either may throw or set a flag. `change` may change its outputs.
 class WatchedModel final : public Model {
  public:
   explicit WatchedModel(Model& inner) : inner_(inner) {}
 
   std::function<void()> before;
   std::function<void()> after;
+  std::function<void(std::span<const Segment>, Outputs&)> change;
 
   int vocabulary() const override { return inner_.vocabulary(); }
   int context() const override { return inner_.context(); }
@@ -300,6 +301,7 @@ class WatchedModel final : public Model {
   void forward(std::span<const Segment> batch, Outputs& outputs) override {
     if (before) before();
     inner_.forward(batch, outputs);
+    if (change) change(batch, outputs);
     if (after) after();
   }
 

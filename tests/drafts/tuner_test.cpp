@@ -94,7 +94,7 @@ double best_fixed(const DraftCosts& costs, double probability) {
   return best;
 }
 
-TEST(Tuner, ComesWithinSixPercentOfTheBestFixedLength) {
+TEST(Tuner, ComesWithinFivePercentOfTheBestFixedLength) {
   for (const Shape& shape : shapes) {
     const DraftCosts costs = costs_of(shape);
     for (const double probability : {0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97}) {
@@ -106,7 +106,7 @@ TEST(Tuner, ComesWithinSixPercentOfTheBestFixedLength) {
         paid += decoded.paid;
         output += decoded.output;
       }
-      EXPECT_GE(output / paid, 0.94 * best_fixed(costs, probability)) << shape.name << ", " << probability;
+      EXPECT_GE(output / paid, 0.95 * best_fixed(costs, probability)) << shape.name << ", " << probability;
     }
   }
 }
@@ -165,7 +165,7 @@ TEST(Tuner, TriesADraftThatPaysOnlyWhenMoreIsAcceptedThanItExpects) {
   EXPECT_LT(good.paid, 0.96 * good.output);
   const Decoded bad = decode(costs, 200, [](int, int) { return false; });
   EXPECT_GT(bad.lengths.front(), 0);
-  EXPECT_LE(std::ranges::count_if(bad.lengths, [](int n) { return n > 0; }), 3);
+  EXPECT_LE(std::ranges::count_if(bad.lengths, [](int n) { return n > 0; }), 2);
 }
 
 TEST(Tuner, NeverExceedsTheLimit) {
@@ -227,6 +227,7 @@ struct Kind {
 constexpr Kind kinds[] = {{"a block of a network", 1, 1, {"", 0.03, 0.25, 0.005, 0.003}},
                           {"a small model", 1, 1, {"", 0.05, 0, 0.2, 0.02}},
                           {"the target in 4 bits", 1, 1, {"", 0.1, 0, 0.45, 0.02}},
+                          {"a target of 4 bits in 4 bits", 1, 1, {"", 0.7, 0, 0.87, 0.1}},
                           {"n-grams", 0.4, 0.9, {"", 0.05, 0.001, 0, 0}},
                           {"n-grams, rows that cost", 0.7, 0.7, {"", 0.15, 0.001, 0, 0}},
                           {"n-grams, rows that cost much", 0.7, 0.7, {"", 0.35, 0.001, 0, 0}},
@@ -256,13 +257,13 @@ constexpr Machine machines[] = {{"quiet", quiet},
                                 {"busy in turns", busy_in_turns},
                                 {"disturbed", disturbed}};
 
-bool reads_text_only(const Kind& kind) { return kind.shape.draft_token == 0 && kind.shape.proposing < 0.1; }
-
-/// Not what the kind costs, and nearly the same for all.
-DraftCosts expected_of(const Kind& kind) {
-  const bool text = reads_text_only(kind);
-  return costs_of({"", 0.05, text ? 0.002 : 0.1, text ? 0 : 0.05, text ? 0 : 0.02});
+ProposalWork work(const Shape& shape) {
+  if (shape.draft_token >= 0.1) return ProposalWork::passes;
+  return shape.proposing >= 0.1 ? ProposalWork::one_pass : ProposalWork::none;
 }
+
+/// Not what the kind costs, and the same for all of its kind.
+DraftCosts expected_of(const Kind& kind) { return expected_costs({{most, work(kind.shape)}}, most); }
 
 struct Timed {
   double seconds = 0;
@@ -311,27 +312,29 @@ Timed timed(const Kind& kind, const Machine& machine, double probability, int fi
   return run;
 }
 
-/// Tokens per second of several texts.
-double rate(const Kind& kind, const Machine& machine, double probability, int fixed,
-            const std::function<DraftCosts(std::uint64_t seed)>& expected) {
+using Expected = std::function<DraftCosts(std::uint64_t seed)>;
+
+/// Tokens per second of `texts` texts of so many tokens.
+double rate(const Kind& kind, const Machine& machine, double probability, int fixed, int tokens, std::uint64_t texts,
+            const Expected& expected) {
   double seconds = 0;
   double output = 0;
-  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
-    const Timed one = timed(kind, machine, probability, fixed, 1000, seed, expected(seed));
+  for (std::uint64_t seed = 1; seed <= texts; ++seed) {
+    const Timed one = timed(kind, machine, probability, fixed, tokens, seed, expected(seed));
     seconds += one.seconds;
     output += one.output;
   }
   return output / seconds;
 }
 
-/// The tuner's share of the rate of the best fixed length.
-double share(const Kind& kind, const Machine& machine, double probability,
-             const std::function<DraftCosts(std::uint64_t seed)>& expected) {
+/// The tuner's share of the rate of the best fixed length, plain decoding included.
+double share(const Kind& kind, const Machine& machine, double probability, int tokens, std::uint64_t texts,
+             const Expected& expected) {
   double best = 0;
   for (const int fixed : {0, 1, 2, 3, 4, 6, 8, 12, 16}) {
-    best = std::max(best, rate(kind, machine, probability, fixed, expected));
+    best = std::max(best, rate(kind, machine, probability, fixed, tokens, texts, expected));
   }
-  return rate(kind, machine, probability, tuned, expected) / best;
+  return rate(kind, machine, probability, tuned, tokens, texts, expected) / best;
 }
 
 /// Networks are worst beside other work, whose proposals such a machine measures badly.
@@ -339,9 +342,22 @@ TEST(Tuner, ThatMeasuresComesNearTheBestFixedLengthWhateverElseTheMachineDoes) {
   for (const Kind& kind : kinds) {
     for (const Machine& machine : machines) {
       for (const double probability : {0.0, 0.5, 0.9}) {
-        const double reached = share(kind, machine, probability, [&](std::uint64_t) { return expected_of(kind); });
-        const double least = machine.slowness == quiet ? 0.94 : reads_text_only(kind) ? 0.92 : 0.83;
+        const double reached = share(kind, machine, probability, 1000, 4, [&](auto) { return expected_of(kind); });
+        const double least = machine.slowness == quiet ? 0.95 : work(kind.shape) == ProposalWork::none ? 0.93 : 0.9;
         EXPECT_GE(reached, least) << kind.name << ", " << machine.name << ", " << probability;
+      }
+    }
+  }
+}
+
+/// Five tokens' time, which the tuner may lose, is 5 % of such a text.
+TEST(Tuner, ThatMeasuresComesNearTheBestFixedLengthOfATextOf96Tokens) {
+  for (const Kind& kind : kinds) {
+    for (const Machine& machine : machines) {
+      for (const double probability : {0.0, 0.5, 0.9}) {
+        const double reached = share(kind, machine, probability, 96, 24, [&](auto) { return expected_of(kind); });
+        EXPECT_GE(reached, machine.slowness == quiet ? 0.92 : 0.88)
+            << kind.name << ", " << machine.name << ", " << probability;
       }
     }
   }
@@ -372,9 +388,9 @@ DraftCosts measured_at_a_bad_moment(const Shape& shape, std::uint64_t seed) {
 TEST(Tuner, IsNotDecidedByCostsThatWereMeasuredAtABadMoment) {
   for (const Kind& kind : kinds) {
     for (const double probability : {0.0, 0.5, 0.9}) {
-      const double reached = share(kind, machines[0], probability,
+      const double reached = share(kind, machines[0], probability, 1000, 4,
                                    [&](std::uint64_t seed) { return measured_at_a_bad_moment(kind.shape, seed); });
-      EXPECT_GE(reached, 0.88) << kind.name << ", " << probability;
+      EXPECT_GE(reached, 0.93) << kind.name << ", " << probability;
     }
   }
 }
