@@ -5,11 +5,13 @@
 
 Continues a story, an edit and a list greedily with `draftproof generate`: plainly (0), with each fixed number of draft
 tokens and with --draft-max auto, in turn. --busy: so many loops compute beside it. Prints output tokens per second of
-decoding, the median, and the ratio of auto and of the best fixed number, plain decoding included. Needs Python only.
+decoding, the median, and the ratio of auto and of the best fixed number, plain decoding included; in the rows "all" the
+same of the three texts together, by the sums of the median times. Needs Python only.
 """
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -23,14 +25,20 @@ TEXTS = {
 }
 
 
-def speed(options, text: str, draft: str, length: str) -> float:
+def run(options, text: str, draft: str, length: str) -> tuple[int, float]:
+    """Output tokens, and seconds of decoding."""
     words = [options.draftproof, "generate", options.model, "--prompt", text, "--max-new-tokens", str(options.tokens),
              "--temperature", "0", "--draft", "none" if length == "0" else draft, "--json", "-", "--quiet"]
     if length != "0":
         words += ["--draft-max", length]
     said = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     times = said["statistics"]
-    return len(said["tokens"]) / (times["target_seconds"] + times["draft_seconds"] + times["validate_seconds"])
+    return len(said["tokens"]), times["target_seconds"] + times["draft_seconds"] + times["validate_seconds"]
+
+
+def row(draft: str, text: str, speeds: list[float]) -> str:
+    shown = " | ".join(f"{one:.0f}" for one in speeds)
+    return f"| {draft} | {text} | {shown} | {speeds[-1] / max(speeds[:-1]):.2f} |"
 
 
 def main() -> None:
@@ -44,19 +52,26 @@ def main() -> None:
     parser.add_argument("--draftproof", default="build/draftproof")
     options = parser.parse_args()
     lengths = ["0", *options.lengths.split(","), "auto"]
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(options.busy)]
+    busy = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
+    loops = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(options.busy)]
     try:
         print(f"| draft | text | {' | '.join(lengths)} | auto over the best |")
         print("|---|---|" + "---|" * (len(lengths) + 1))
         for draft in options.draft:
+            tokens = dict.fromkeys(lengths, 0)
+            seconds = dict.fromkeys(lengths, 0.0)
             for name, text in TEXTS.items():
                 runs = {length: [] for length in lengths}
                 for _ in range(options.repeats):
                     for length in lengths:
-                        runs[length].append(speed(options, text, draft, length))
+                        output, time = run(options, text, draft, length)
+                        runs[length].append(time)
                 medians = [statistics.median(runs[length]) for length in lengths]
-                shown = " | ".join(f"{one:.0f}" for one in medians)
-                print(f"| {draft} | {name} | {shown} | {medians[-1] / max(medians[:-1]):.2f} |", flush=True)
+                for length, median in zip(lengths, medians):
+                    tokens[length] += output
+                    seconds[length] += median
+                print(row(draft, name, [output / median for median in medians]), flush=True)
+            print(row(draft, "all", [tokens[length] / seconds[length] for length in lengths]), flush=True)
     finally:
         for loop in loops:
             loop.kill()

@@ -145,7 +145,8 @@ void write_in_subprocess(const std::string& name, const std::function<void()>& w
       return std::string();
     };
   };
-  Subprocess(name, begin, 0, std::chrono::hours(1), Subprocess::Does::write).ask("");
+  constexpr std::size_t error_bytes_max = std::size_t{1} << 16;
+  Subprocess(name, begin, error_bytes_max, std::chrono::hours(1), Subprocess::Does::write).ask("");
 }
 
 }  // namespace draftproof

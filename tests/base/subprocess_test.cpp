@@ -6,7 +6,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "ref/base/error.h"
+#include "tests/folder.h"
 #include "tests/sanitized.h"
 
 namespace draftproof::subprocess_test {
@@ -64,6 +68,18 @@ TEST(Subprocess, ACrashAHangAndATooLargeAnswerAreErrors) {
     EXPECT_THAT(error_of([&] { there.ask(question); }), HasSubstr(words));
     EXPECT_EQ(error_of([&] { there.ask("a"); }), "it: its reader has ended");
   }
+}
+
+TEST(WriteInSubprocess, WritesAndThrowsWhatItThrowsAndACrashIsAnError) {
+  if (test::sanitized) GTEST_SKIP() << "the sanitizer answers the signal";
+  const test::Folder folder;
+  const std::filesystem::path file = folder.path() / "written";
+  write_in_subprocess("it", [&] { std::ofstream(file) << "all"; });
+  EXPECT_EQ(std::filesystem::file_size(file), 3u);
+  const std::string full = "the disk is full " + std::string(1000, '!');
+  EXPECT_EQ(error_of([&] { write_in_subprocess("it", [&] { throw Error(full); }); }), full);
+  EXPECT_EQ(error_of([] { write_in_subprocess("it", [] { raise(SIGSEGV); }); }),
+            "it: its writer was ended by signal 11; it was not written, and the file that it replaces is kept");
 }
 
 }  // namespace

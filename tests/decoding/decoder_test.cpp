@@ -369,7 +369,7 @@ TEST(Decoder, ARowBehindTheStopTokenThatNobodyCanReadEndsNoRequest) {
         const Asked request = asked({2}, 12, 8, {.temperature = temperature}, {0, 3});
         const std::unique_ptr<Draft> used = bench.new_draft(draft, request);
         PhiloxSource random(seed);
-        Decoder decoder({target, *used, *rule, random}, request, request);
+        Decoder decoder(target, *used, *rule, random, request, request, Recording::counts);
         decoder.run();
         const Trace& trace = decoder.trace();
         ASSERT_EQ(trace.finish, Finish::stop) << draft;

@@ -69,6 +69,34 @@ TEST_F(Limits, OfMemoryEndEveryRunWithoutASignal) {
   EXPECT_TRUE(seen.contains(0));
 }
 
+/// Of the last allocations, with which the HDF5 library writes, each fails alone.
+TEST_F(Limits, OfMemoryWhileAFixtureIsWrittenKeepTheOldOne) {
+  const std::string file = (folder.path() / "f.h5").string();
+  const std::vector<std::string> record = {"fixture", "record", fixture("models/tale-small"), file, "-p", "Once", "-n",
+                                           "4", "--threads", "1", "--reason", "a run"};
+  const auto with = [&](const char* which, long number) {
+    return run_command(record, fmt::format("{}={} LD_PRELOAD={}", which, number, quoted(NO_MEMORY_LIBRARY)));
+  };
+  ASSERT_EQ(run_command(record).status, 0);
+  const std::string old = text_of(file);
+  long too_few = 0;
+  long enough = 1'000'000;
+  while (enough - too_few > 1) {
+    const long number = (too_few + enough) / 2;
+    (with("FAIL_FROM", number).status == 0 ? enough : too_few) = number;
+  }
+  int refused = 0;
+  for (long number = std::max(1L, enough - 1500); number < enough; number += 25) {
+    const Outcome outcome = with("FAIL_ONE", number);
+    EXPECT_TRUE(outcome.status == 0 || outcome.status == 3) << number << ": " << outcome.status << outcome.err;
+    if (outcome.status == 0) continue;
+    ++refused;
+    EXPECT_EQ(text_of(file), old) << number;
+    EXPECT_THAT(outcome.err, HasSubstr("draftproof: "));
+  }
+  EXPECT_GT(refused, 10);
+}
+
 TEST_F(Limits, OnOneCpuTakeOneThread) {
   const Outcome outcome = run_command({"generate", fixture("models/tale-small"), "-p", "Once", "-n", "4", "--stats"},
                                       "taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')");

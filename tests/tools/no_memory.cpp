@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Put before the C library: of the allocations since main() began, all fail from the number FAIL_FROM on.
+// Put before the C library: of the allocations since main() began, all fail from the number FAIL_FROM on, or FAIL_ONE
+// alone.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -30,7 +31,10 @@ int counted_main(int count, char** words, char** environment) {
 
 bool fails() {
   static const char* const from = std::getenv("FAIL_FROM");
-  if (!in_main || from == nullptr || allocations.fetch_add(1) + 1 < std::atol(from)) return false;
+  static const char* const one = std::getenv("FAIL_ONE");
+  if (!in_main) return false;
+  const long number = allocations.fetch_add(1) + 1;
+  if ((from == nullptr || number < std::atol(from)) && (one == nullptr || number != std::atol(one))) return false;
   errno = ENOMEM;
   return true;
 }
