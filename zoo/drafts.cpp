@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "ref/acceptance/draw.h"
-#include "ref/acceptance/sampling.h"
+#include "ref/acceptance/sampler.h"
 #include "ref/drafts/chain.h"
 #include "ref/drafts/model_draft.h"
 #include "zoo/parts.h"

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "oracle/plain/plain.h"
+#include "ref/acceptance/sampler.h"
 #include "ref/base/error.h"
 
 namespace draftproof::zoo {

@@ -505,7 +505,7 @@ const Mutant mutants[] = {
 // - N12, typical acceptance, is lossy by design. A rule here states what it promises, so without a promise it could
 // only
 //   be a mutant (R15).
-// - N13: rows that contain NaN are refused (tests/acceptance/sampling_test.cpp).
+// - N13: rows that contain NaN are refused (tests/acceptance/sampler_test.cpp).
 const Mutant controls[] = {
     {"N00", "production loop", "", "", Harm::none, "the loop that ships", {}, {}},
     {"N00b", "small loop", "", "", Harm::none, "the loop of the mutants, without a fault", {}, {.loop = Fault::none}},

@@ -10,7 +10,7 @@
 #include "ref/acceptance/distribution.h"
 #include "ref/acceptance/random_source.h"
 #include "ref/acceptance/rule.h"
-#include "ref/acceptance/sampling.h"
+#include "ref/acceptance/sampler.h"
 #include "ref/drafts/draft.h"
 #include "ref/models/model.h"
 

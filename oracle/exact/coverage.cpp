@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "oracle/plain/plain.h"
+#include "ref/acceptance/sampler.h"
 
 namespace draftproof {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "oracle/exact/build_checks.h"
 #include "ref/acceptance/rule.h"
-#include "ref/acceptance/sampling.h"
+#include "ref/acceptance/sampler.h"
 #include "ref/acceptance/uniform.h"
 
 namespace draftproof {

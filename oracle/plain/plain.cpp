@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "kernels/math64.h"
-#include "ref/acceptance/sampling.h"
+#include "ref/acceptance/sampler.h"
 #include "ref/base/require.h"
 #include "ref/models/read_text.h"
 

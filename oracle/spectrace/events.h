@@ -12,7 +12,7 @@
 
 #include "ref/acceptance/distribution.h"
 #include "ref/acceptance/random_source.h"
-#include "ref/acceptance/sampling.h"
+#include "ref/acceptance/sampling_params.h"
 #include "ref/base/digest.h"
 #include "ref/base/token.h"
 #include "ref/decoding/trace.h"

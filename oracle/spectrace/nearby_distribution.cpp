@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 12> other_samplers = {
     "dry",   "top_n_sigma", "typ_p",      "typical_p",  "xtc",     "mirostat",
     "tfs_z", "top_a",       "adaptive_p", "logit_bias", "grammar", "infill"};
 
-/// Applies the biases and the penalties of ref/acceptance/sampling.h, in doubles.
+/// Applies the biases and the penalties of ref/acceptance/sampler.h, in doubles.
 std::vector<double> adjusted(std::span<const float> logits, const Sampling& s, std::span<const Token> text) {
   std::vector<double> z(logits.begin(), logits.end());
   for (const LogitBias& one : s.logit_bias) {

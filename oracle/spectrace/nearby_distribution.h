@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "ref/acceptance/distribution.h"
-#include "ref/acceptance/sampling.h"
+#include "ref/acceptance/sampling_params.h"
 #include "ref/acceptance/token_set.h"
 
 namespace draftproof::spectrace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "ref/acceptance/row_scan.h"
 #include "ref/base/require.h"
 
 namespace draftproof {

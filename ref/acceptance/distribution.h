@@ -3,7 +3,7 @@
 // draws from the same integers that acceptance compares, so "lossless" is an exact statement about integers and can be
 // checked by enumeration.
 //
-// Weights are stored in the token blocks of row_scan.h, each with its sum, so that a draw reads the sums and one token
+// Weights are stored in token blocks, each with its sum, so that a draw reads the sums and one token
 // block.
 //
 // D1  The weights sum to `total`.
@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "ref/acceptance/row_scan.h"
+#include "ref/acceptance/token_block.h"
 #include "ref/base/digest.h"
 #include "ref/base/token.h"
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ref/acceptance/draw.h"
+#include "ref/acceptance/sampler.h"
 #include "ref/base/require.h"
 
 namespace draftproof {

@@ -13,10 +13,12 @@
 #include "ref/acceptance/constraint.h"
 #include "ref/acceptance/distribution.h"
 #include "ref/acceptance/random_source.h"
-#include "ref/acceptance/sampling.h"
+#include "ref/acceptance/sampling_params.h"
 #include "ref/base/token.h"
 
 namespace draftproof {
+
+class Sampler;  // sampler.h
 
 struct Proposal {
   std::vector<Token> tokens;

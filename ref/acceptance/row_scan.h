@@ -14,11 +14,10 @@
 #include <cstdint>
 #include <span>
 
+#include "ref/acceptance/token_block.h"
 #include "ref/base/token.h"
 
 namespace draftproof {
-
-inline constexpr std::size_t token_block_size = 64;
 
 /// A row seen as whole token blocks. The last one is padded with -infinity, whose raw weight is always 0.
 class BlockedRow {
@@ -36,8 +35,6 @@ class BlockedRow {
   std::size_t blocks_;
   std::array<float, token_block_size> last_;
 };
-
-using TokenBlocks = std::span<const std::uint32_t>;  // indices of token blocks, ascending
 
 /// Sets best[b] to the largest logit of token block b. Returns false when a logit is NaN or +infinity; `best` is then
 /// meaningless.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ref/acceptance/proposal.h"
+#include "ref/acceptance/sampler.h"
 #include "ref/base/stopwatch.h"
 
 namespace draftproof {

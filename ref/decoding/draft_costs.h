@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "ref/acceptance/sampling.h"
+#include "ref/acceptance/sampling_params.h"
 #include "ref/drafts/draft.h"
 #include "ref/drafts/costs.h"
 #include "ref/models/model.h"

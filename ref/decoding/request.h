@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ref/acceptance/constraint.h"
-#include "ref/acceptance/sampling.h"
+#include "ref/acceptance/sampling_params.h"
 #include "ref/base/token.h"
 #include "ref/caches/context_shift.h"
 

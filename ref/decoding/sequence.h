@@ -29,6 +29,7 @@
 
 #include "ref/acceptance/random_source.h"
 #include "ref/acceptance/rule.h"
+#include "ref/acceptance/sampler.h"
 #include "ref/caches/prefix_cache.h"
 #include "ref/decoding/trace.h"
 #include "ref/drafts/draft.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/kernels.h"
+#include "ref/acceptance/sampler.h"
 #include "ref/base/error.h"
 #include "ref/drafts/control_drafts.h"
 #include "ref/drafts/dflash.h"

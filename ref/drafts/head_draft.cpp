@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ref/acceptance/sampler.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/drafts/draft_tree.h"

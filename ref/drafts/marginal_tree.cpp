@@ -5,6 +5,7 @@
 #include <queue>
 #include <vector>
 
+#include "ref/acceptance/sampler.h"
 #include "ref/drafts/most_probable.h"
 
 namespace draftproof {

@@ -7,6 +7,8 @@
 #include <ranges>
 #include <utility>
 
+#include "ref/acceptance/sampler.h"
+
 namespace draftproof {
 
 std::vector<Token> most_probable(std::span<const float> logits, int count) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The most probable tokens of a row of logits, in the order of sampling.h: larger logit first, then smaller token. By
+// The most probable tokens of a row of logits, in the order of sampler.h: larger logit first, then smaller token. By
 // it trees are grown, a DFlash2 draft takes its candidates, and a draft that is not sure enough stops.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include "ref/acceptance/sampling.h"
 #include "ref/base/token.h"
 
 namespace draftproof {
+
+class Sampler;  // ref/acceptance/sampler.h
 
 /// Returns the `count` tokens with the largest logits, fewer when fewer are above -infinity. No logit is NaN.
 std::vector<Token> most_probable(std::span<const float> logits, int count);

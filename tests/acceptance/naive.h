@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/exp.h"
-#include "ref/acceptance/sampling.h"
+#include "ref/acceptance/sampler.h"
 
 namespace draftproof {
 

@@ -9,6 +9,7 @@
 
 #include "oracle/exact/enumerate.h"
 #include "ref/acceptance/draw.h"
+#include "ref/acceptance/sampler.h"
 #include "tests/acceptance/numbers.h"
 
 namespace draftproof::proposal_test {

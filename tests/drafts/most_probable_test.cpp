@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ref/acceptance/sampler.h"
 #include "ref/base/error.h"
 
 namespace draftproof::most_probable_test {

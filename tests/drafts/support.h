@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ref/acceptance/draw.h"
+#include "ref/acceptance/sampler.h"
 #include "ref/caches/history_cache.h"
 #include "ref/drafts/draft.h"
 #include "ref/models/model.h"

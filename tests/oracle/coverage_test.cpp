@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "ref/acceptance/sampler.h"
 #include "tests/oracle/constant_model.h"
 #include "zoo/constraint.h"
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ref/acceptance/sampler.h"
 #include "tests/oracle/fixture_parts.h"
 
 namespace draftproof::fixture_test {

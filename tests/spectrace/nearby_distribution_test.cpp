@@ -9,6 +9,7 @@
 #include <map>
 #include <numeric>
 
+#include "ref/acceptance/sampler.h"
 #include "tests/fuzz/damage.h"
 
 namespace draftproof::spectrace::nearby_distribution_test {

@@ -10,6 +10,7 @@
 #include "ref/acceptance/draw.h"
 #include "ref/acceptance/proposal.h"
 #include "ref/acceptance/rule.h"
+#include "ref/acceptance/sampler.h"
 #include "ref/decoding/engine.h"
 #include "tools/bench/bench.h"
 #include "tools/statistics.h"

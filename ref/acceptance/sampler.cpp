@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ref/acceptance/sampling.h"
+#include "ref/acceptance/sampler.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ref/acceptance/sampling.h"
+#include "ref/acceptance/sampler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "tests/acceptance/numbers.h"
 #include "tests/threads.h"
 
-namespace draftproof::sampling_test {
+namespace draftproof::sampler_test {
 namespace {
 
 using testing::ElementsAre;
@@ -338,4 +338,4 @@ TEST(Sampling, InvalidRowsAreErrorsThatNameTheToken) {
 }
 
 }  // namespace
-}  // namespace draftproof::sampling_test
+}  // namespace draftproof::sampler_test
