@@ -10,15 +10,15 @@
 namespace draftproof {
 namespace {
 
-constexpr std::size_t passes_apart = 5;         // at most, to be compared
-constexpr double least_seconds = 1e-9;  // a shorter time says nothing
-constexpr double least_cost = 1e-4;     // a lower one is as good as none, in passes of plain decoding
-constexpr double spread = 0.2;          // of measurements of one cost, as a share of it
-constexpr double guess_spread = 2;      // of costs around what was guessed, the same
-constexpr double zero_likely = 0.1;     // that a cost is 0 which is guessed to be more, beside that the guess is right
-constexpr double least_likely = 1e-9;   // at first, of what differs from the guess
-constexpr double disturbed = 0.1;       // share of measurements that say nothing
-constexpr double changed = 0.001;       // of a cost between two measurements, so that it is to be guessed anew
+constexpr std::size_t passes_apart = 5;  // at most, to be compared
+constexpr double least_seconds = 1e-9;   // a shorter time says nothing
+constexpr double least_cost = 1e-4;      // a lower one is as good as none, in passes of plain decoding
+constexpr double spread = 0.2;           // of measurements of one cost, as a share of it
+constexpr double expected_spread = 2;    // of costs around the expected one, the same
+constexpr double none_likely = 0.1;      // how likely no cost is where one is expected, which has 1
+constexpr double least_likely = 1e-9;    // how likely every other cost is at first
+constexpr double disturbed = 0.1;        // share of measurements that say nothing
+constexpr double changed = 0.001;        // how likely a cost changes between two measurements to any other
 
 /// 1 when both are equal, and less the more their ratio differs from 1, in spreads: as much for a half as for two.
 double nearness(double ratio, double spread) {
@@ -26,9 +26,9 @@ double nearness(double ratio, double spread) {
   return 1 / (1 + apart * apart);
 }
 
-double likely_at_first(double cost, double guess) {
-  if (guess <= 0) return cost <= 0 ? 1 : 0;
-  return cost <= 0 ? zero_likely : std::max(least_likely, nearness(cost / guess, guess_spread));
+double likely_at_first(double cost, double expected) {
+  if (expected <= 0) return cost <= 0 ? 1 : 0;
+  return cost <= 0 ? none_likely : std::max(least_likely, nearness(cost / expected, expected_spread));
 }
 
 /// From `first` on, each `factor` times the one before.
@@ -82,16 +82,16 @@ DraftCosts expected_costs(const std::vector<ExpectedStage>& stages, int draft_ma
   return costs;
 }
 
-LikelyLines::LikelyLines(const std::vector<double>& firsts, const std::vector<double>& eaches, CostLine guess) {
+LikelyLines::LikelyLines(const std::vector<double>& firsts, const std::vector<double>& eaches, CostLine expected) {
   for (const double first : firsts) {
     for (const double each : eaches) {
-      const double likely = likely_at_first(first, guess.first) * likely_at_first(each, guess.each);
+      const double likely = likely_at_first(first, expected.first) * likely_at_first(each, expected.each);
       if (likely <= 0) continue;
       lines_.push_back({first, each});
       at_first_.push_back(likely);
     }
   }
-  REQUIRE(!lines_.empty(), "some line is near the guess");
+  REQUIRE(!lines_.empty(), "some line is near the expected");
   double sum = 0;
   for (const double likely : at_first_) sum += likely;
   for (double& likely : at_first_) likely /= sum;

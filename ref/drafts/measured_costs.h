@@ -35,8 +35,8 @@ struct CostLine {
 /// How likely each of many lines is to be what something costs.
 class LikelyLines {
  public:
-  /// Every pair of these. At first those near the guess are likelier, 0 only when it is guessed.
-  LikelyLines(const std::vector<double>& firsts, const std::vector<double>& eaches, CostLine guess);
+  /// Every pair of these. At first those near the expected one are likelier, and 0 only when it is expected.
+  LikelyLines(const std::vector<double>& firsts, const std::vector<double>& eaches, CostLine expected);
 
   /// Their mean.
   const CostLine& mean() const noexcept { return mean_; }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr double first_estimate = 0.85;
 constexpr double weight = 8;                    // of an estimate that is taken from the depth before, in draft tokens
+constexpr double weight_of_product = 16;        // of the estimates of all depths, in proposals that reached the last
 constexpr double kept = 1 - 1.0 / 32;           // of what a depth has shown before, after each round that tries it
 constexpr double kept_untried = 1 - 1.0 / 256;  // the same after each round that drafts and does not reach it
 constexpr double kept_lately = 1 - 1.0 / 32;    // of what rounds gave before, after each
@@ -89,7 +90,8 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
   double offered = 1;
   double rows = 0;      // what the pass costs more
   double reaches = 1;   // a proposal goes on to here
-  double accepted = 1;  // and all of it is accepted
+  double whole = 1;     // and all of it is accepted then
+  bool stops = false;   // whether proposals have ended before
   double expected = 1;
   limit = std::min(limit, static_cast<int>(depths.size()));
   for (int n = 1; n <= limit; ++n) {
@@ -97,10 +99,12 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
     if (!as_at_first) {
       estimate = depth.accepted.with(estimate, weight);
       offered = depth.offered.with(n <= 2 ? 1 : offered, 1);
+      stops = stops || depth.offered.count < depth.offered.of;
     }
+    whole *= estimate;
+    if (stops) whole = depth.whole.with(whole, weight_of_product);
     reaches *= offered;
-    accepted *= offered * estimate;
-    expected += accepted;
+    expected += reaches * whole;
     rows += reaches * (costs_.verify(n) - costs_.verify(n - 1));
     const double observing = std::max(0.0, expected - DraftCosts::observed) * reading;
     const double value = expected - rate * (1 + rows + costs_.draft(stage, n) + observing);
@@ -148,7 +152,9 @@ void Tuner::learn_acceptance(Stage& stage, int asked, int drafted, int accepted)
   for (int d = 0; d < static_cast<int>(stage.depths.size()); ++d) {
     Depth& depth = stage.depths[place(d)];
     depth.offered.learn(d < asked && d <= drafted, d < drafted);
-    if (drafted > 0) depth.accepted.learn(d < drafted && d <= accepted, d < accepted);
+    if (drafted == 0) continue;
+    depth.accepted.learn(d < drafted && d <= accepted, d < accepted);
+    depth.whole.learn(d < drafted, d < accepted);
   }
 }
 

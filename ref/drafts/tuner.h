@@ -4,8 +4,10 @@
 //
 // It estimates what passes and proposals cost (measured_costs.h), how often a draft token at each depth is accepted
 // when all before it were, and how far a proposal reaches: a draft may propose fewer draft tokens than it is asked for,
-// and only those cost rows. What happened lately counts most; what a depth has not shown yet is taken from the depth
-// before, and at first an estimate is high. Of all lengths it takes the one for which
+// and only those cost rows. Where it does so, long proposals may be better or worse than short ones, so they are
+// counted apart: how often one that reached a depth was accepted up to there. What happened lately counts most; what a
+// depth has not shown yet is taken from the depth before, and at first an estimate is high. Of all lengths it takes the
+// one for which
 //   (expected output tokens) - rate * (cost in passes of plain decoding)
 // is most, where `rate` is what the rounds gave lately per such cost. That makes the output of all rounds most, those
 // with nothing to propose included. The first proposal has at most 2 draft tokens, each other at most 4 times as many
@@ -70,6 +72,7 @@ class Tuner {
   struct Depth {
     Share accepted;  // of the draft tokens here that were verified with all before accepted
     Share offered;   // of the proposals that could go on to here, those that did
+    Share whole;     // of these, those that were accepted up to here
   };
   struct Stage {
     std::vector<Depth> depths;

@@ -281,7 +281,7 @@ class WatchedDraft final : public Draft {
   std::string fault_;
 };
 
-/// Wraps a model: calls `before` and `after` each pass; either may throw or set a flag. `change` may change its outputs.
+/// Wraps a model: calls `before` and `after` each pass; either may throw or set a flag. `change` may change outputs.
 class WatchedModel final : public Model {
  public:
   explicit WatchedModel(Model& inner) : inner_(inner) {}

@@ -223,6 +223,7 @@ struct Kind {
   double proposes;
   double goes_on;
   Shape shape;
+  double longer = 1;  // how many times as probably draft tokens of longer proposals are accepted
 };
 constexpr Kind kinds[] = {{"a block of a network", 1, 1, {"", 0.03, 0.25, 0.005, 0.003}},
                           {"a small model", 1, 1, {"", 0.05, 0, 0.2, 0.02}},
@@ -231,6 +232,8 @@ constexpr Kind kinds[] = {{"a block of a network", 1, 1, {"", 0.03, 0.25, 0.005,
                           {"n-grams", 0.4, 0.9, {"", 0.05, 0.001, 0, 0}},
                           {"n-grams, rows that cost", 0.7, 0.7, {"", 0.15, 0.001, 0, 0}},
                           {"n-grams, rows that cost much", 0.7, 0.7, {"", 0.35, 0.001, 0, 0}},
+                          {"n-grams, long ones worse", 0.6, 0.7, {"", 0.5, 0.001, 0, 0}, 0.3},
+                          {"n-grams, long ones better", 0.6, 0.7, {"", 0.5, 0.001, 0, 0}, 1.8},
                           {"n-grams that always propose", 1, 1, {"", 0.15, 0.001, 0, 0}}};
 
 /// How many times as long as on a quiet machine something takes that begins at this time.
@@ -289,7 +292,8 @@ Timed timed(const Kind& kind, const Machine& machine, double probability, int fi
     int offered = here.next() < kind.proposes ? 1 : 0;
     while (offered > 0 && offered < most && here.next() < kind.goes_on) ++offered;
     int right = 0;
-    while (right < most && here.next() < probability) ++right;
+    const double accepted_here = offered > 1 ? std::min(0.98, probability * kind.longer) : probability;
+    while (right < most && here.next() < accepted_here) ++right;
     const int asked = fixed == tuned ? tuner.length(0, most) : fixed;
     const int drafted = std::min(asked, offered);
     const int accepted = std::min(drafted, right);
