@@ -62,6 +62,15 @@ row 'draftproof generate TARGET --draft dflash:DRAFT --prompt "..."' 0 \
 row 'draftproof chat TARGET --draft dflash:DRAFT' 0 dp chat $target --draft dflash:$models/tale-dflash
 row 'draftproof serve TARGET --draft dflash:DRAFT' 0 served $target --draft dflash:$models/tale-dflash
 row 'draftproof serve MODEL --draft dflash:DRAFT' 0 served $target --draft dflash:$models/tale-dflash
+# Of README, with a smaller model than the one that it downloads.
+months="January has 31 days. February has 28 days. March has"
+row "draftproof generate \$M --draft self --stats --prompt \"$months\"" 0 \
+  dp generate $target --draft self --stats --prompt "$months"
+row "draftproof generate \$M --draft suffix --stats --prompt \"$months\"" 0 \
+  dp generate $target --draft suffix --stats --prompt "$months"
+row 'draftproof chat $M --draft suffix' 0 dp chat $target --draft suffix
+row 'draftproof verify $M --draft self suffix --effort quick --prompt "January has 31 days. February has 28 days."' 0 \
+  dp verify $target --draft self suffix --effort quick --prompt "$prompt, $prompt, $prompt"
 row 'draftproof serve TARGET --draft DRAFT --port 8080' 0 served $target --draft $models/tale-dflash
 row 'draftproof verify TARGET --endpoint http://127.0.0.1:8080' 0 served $target
 row 'draftproof verify --endpoint http://127.0.0.1:8080 TARGET' 0 served $target
@@ -108,6 +117,19 @@ sed -n '/^## Example 2/,/^    draftproof/s/^{/{/p' docs/spectrace.md >round.json
 row 'draftproof trace check round.jsonl' 2 dp trace check round.jsonl
 row 'draftproof trace check docs/examples/tokens.jsonl --target fixtures/models/tale-target' 0 \
   dp trace check docs/examples/tokens.jsonl --target fixtures/models/tale-target
+row 'draftproof trace check docs/examples/coin_of_zero.jsonl' 1 \
+  dp trace check docs/examples/coin_of_zero.jsonl
+# README shows parts of what it says, with "..." between them and other line ends.
+sed -n '/^build.draftproof trace check docs.examples.coin_of_zero/,/^```/p' "$source/README.md" | sed '1d; $d' |
+  tr -s ' \n' ' ' | sed 's/ \.\.\. /\n/g; s/^\.\.\. //; s/ $/\n/' >parts
+tr -s ' \n' ' ' <said >said_in_one_line
+if [ "$(wc -l <parts)" != 3 ]; then
+  echo "README shows $(wc -l <parts) parts of a finding, not 3"
+  failures=$((failures + 1))
+fi
+while read -r part; do
+  grep -qF -- "$part" said_in_one_line || { echo "README shows what is not said: $part"; failures=$((failures + 1)); }
+done <parts
 row 'draftproof trace show run.jsonl --round 12' 0 dp trace show run.jsonl --round 2
 row 'draftproof trace diff a.jsonl b.jsonl' 0 dp trace diff a.jsonl b.jsonl
 
@@ -115,6 +137,16 @@ row 'draftproof trace diff a.jsonl b.jsonl' 0 dp trace diff a.jsonl b.jsonl
 sed -E '0,/"emitted":\[[0-9]+/s//"emitted":[7/' run.jsonl | grep -v '"end"' >wrong.jsonl
 dp trace check wrong.jsonl --target $target --reproducer case >said 2>&1 || true
 row 'draftproof reproduce DIR' 1 dp reproduce case
+
+# The tables of docs/cli.md, and of docs/serve.md for `verify --endpoint`, name every option of these commands.
+for command in generate chat verify inspect; do dp $command --help; done |
+  grep -oE '^ +(-[a-z], )?--[a-z-]+(, --[a-z-]+)*' | grep -oE -- '--[a-z-]+' | grep -vx -- --help | sort -u >options
+grep -hE '^\| `-' "$source/docs/cli.md" "$source/docs/serve.md" | sed 's/\\|/ /g' | grep -oE '^\|[^|]*' |
+  grep -oE -- '--[a-z-]+' | sort -u >named
+if ! diff options named >different; then
+  sed -n 's/^< /docs\/cli.md does not name /p; s/^> /docs\/cli.md names what no command has: /p' different
+  failures=$((failures + 1))
+fi
 
 sort -u rows >known
 if ! diff shown known >different; then
