@@ -5,6 +5,9 @@
 //
 // The tree is stored in preorder: a draft token, then all its descendants, then its next sibling, which is a different
 // token. So ancestors come before descendants, and the depths alone define the tree.
+//
+// Example: a with the children c and d, then b, a sibling of a: tokens [a, c, d, b], depths [0, 1, 1, 0]. The chain
+// [4, 2, 3] has the depths 0, 1, 2, which are left out.
 #pragma once
 
 #include <span>

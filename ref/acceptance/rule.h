@@ -41,6 +41,9 @@ struct Rule {
 /// matching: the target draws its token at every position with the key (position, target), as plain autoregressive
 /// decoding does. A draft token that equals this draw is accepted, and its children are verified next. The output
 /// equals that of plain decoding, token by token, whatever the draft proposes.
+///
+/// Example: the draft proposes [4, 2, 3], and the target draws 4, 2 and 9 at these positions. 4 and 2 are accepted, 9
+/// takes the place of 3: the round emits [4, 2, 9].
 extern const Rule matching;
 
 /// rejection: speculative sampling. A draft token x drawn from q is accepted when p_x >= q_x, or when
@@ -49,6 +52,11 @@ extern const Rule matching;
 /// plain decoding. In a tree, the first child of an accepted token is verified this way. When the residual draw equals
 /// one of its siblings, that sibling is accepted. Siblings must depend neither on the residual draw here nor on the
 /// noise that later positions are drawn with; ProposalBuilder enforces this.
+///
+/// Example: p is 0.5, 0.3, 0.2 and q is 0.2, 0.8, 0 for the tokens a, b, c. A draft token a is accepted, because
+/// p >= q. A draft token b is accepted with probability 0.3 / 0.8 = 3/8; else the residual 0.3, 0, 0.2 gives a with
+/// 3/5, c with 2/5. So a comes with 0.2 + 0.8 * 5/8 * 3/5 = 0.5, b with 0.8 * 3/8 = 0.3, c with 0.8 * 5/8 * 2/5 = 0.2:
+/// that is p.
 extern const Rule rejection;
 
 /// Returns the rule of this name, or nullptr.

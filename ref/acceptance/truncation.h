@@ -3,6 +3,9 @@
 // token); a token is kept while the count of the tokens before it is small enough. top-k counts tokens, top-p adds up
 // raw weights (row_scan.h). Nothing is sorted: the logits are put into buckets by size, and only the tokens of the
 // bucket that contains the boundary are examined further.
+//
+// Example: raw weights 8, 4, 2, 1. top-k 2 keeps 8 and 4. top-p 0.75 of their sum is 11.25: 8 is kept (0 before it), 4
+// is kept (8 before it), 2 is not (12 before it).
 #pragma once
 
 #include <array>

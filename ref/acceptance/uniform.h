@@ -2,6 +2,8 @@
 // A uniform integer below a bound from uniform words, by multiplication with rejection (Lemire, "Fast random integer
 // generation in an interval", 2019). The word type is a template parameter, so that tests can check this very code
 // exhaustively on all words of 8 bits.
+//
+// Example: words of 8 bits, bound 3. 256 = 3 * 85 + 1, so one word, 0, is rejected, and 85 words give each of 0, 1, 2.
 #pragma once
 
 #include <limits>

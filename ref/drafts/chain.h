@@ -5,6 +5,9 @@
 // The one with a cache observes the prompt at once. What the rounds commit it observes when it is asked, in passes for
 // all rounds since, or earlier when the features that wait for it take more than `waiting_features_max`: where another
 // stage proposes or nothing is drafted, it costs little.
+//
+// Example: suffix+model:PATH. Where the end of the text occurred before, suffix proposes and the model computes
+// nothing. Where it did not, the model reads what was committed since it was last asked, and proposes.
 #pragma once
 
 #include <memory>

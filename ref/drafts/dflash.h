@@ -5,6 +5,9 @@
 // A draft token is drawn from the logits of its position. With a candidate selector (DFlash2) it is drawn from scores:
 // those of the position's most probable tokens (most_probable.h), which depend on the token drawn before, the anchor
 // for the first; no other token can be drawn.
+//
+// Example: a block of 4, the anchor 7 at position 10. One pass reads [7, MASK, MASK, MASK] at positions 10 to 13, and
+// the rows of the three masks give the draft tokens of positions 11 to 13.
 #pragma once
 
 #include <memory>

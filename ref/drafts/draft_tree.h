@@ -6,6 +6,9 @@
 // Which ones they are is known once each of them has been expanded: the draft has computed the row of its last token,
 // which gives the probabilities of the tokens after it. Probabilities are those of the row at temperature 1, as the
 // integers of a Distribution; nothing is drawn.
+//
+// Example: after the anchor a has 0.6 and b 0.3; after a, c has 0.9; after c, no token has more than 0.5. The most
+// likely paths are a 0.6, ac 0.54, b 0.3: a budget of 2 gives a with the child c, a budget of 3 also b.
 #pragma once
 
 #include <span>

@@ -6,6 +6,9 @@
 // A longer row loses the tokens from the target's vocabulary on. A shorter one gets minus infinity for the tokens that
 // the draft does not have: it never proposes them. Where the text has such a token, the draft reads its token 0, so
 // what it keeps of a text is a function of the text, and positions stay those of the target.
+//
+// Example: a target of 100 tokens. Of a draft of 102 tokens the logits of 100 and 101 are cut off. A draft of 98 tokens
+// never proposes 98 and 99, and where the text has 99 it reads 0.
 #pragma once
 
 #include <memory>

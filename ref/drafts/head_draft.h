@@ -5,6 +5,10 @@
 //
 // The last observed position's feature is read by the row of the next token, which is not known before the next round.
 // So the features are a layer of the cache, behind the head's own.
+//
+// Example: the text is [1, 2, 3], and the target gave the features f1 of 1 and f2 of 2. A row that reads the anchor 3
+// and f2 draws 4 and returns g3; one that reads 4 and g3 draws 5: the proposal is [4, 5]. Both rows are rolled back.
+// Where the text takes 4, its row is computed again, from 4 and the target's f3.
 #pragma once
 
 #include <memory>

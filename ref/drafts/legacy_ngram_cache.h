@@ -7,6 +7,9 @@
 // - Nothing is proposed for a text of fewer than 4 tokens. (The original reads out of range.)
 // - Of several tokens with the largest score, it is the smallest. (In the original, the first in hash order.)
 //
+// Example: m = 3, first round, t = [1, 2, 3, 1, 2, 3, 1, 2]: the draft tokens are [3, 1, 2], as by ngram_cache.h. A
+// later round that begins with one new token, for example 4, counts nothing: not that 4 followed `1 2`.
+//
 // There is no dynamic lookup file. Products of counts never overflow. Time: per token of x, O(distinct tokens that
 // followed its n-grams). Memory: the text, and bytes_per_token per token.
 #pragma once

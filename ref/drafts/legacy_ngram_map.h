@@ -17,6 +17,10 @@
 // place found twice counts twice. The first of those with the largest count decides; nothing when that is less than
 // twice the sum of the other three. But the draft tokens are those after the place found, whatever its value.
 //
+// Example: n = 2, m = 3, min_hits = 1, first round. After [9, 1, 2, 3, 4, 5, 1, 2], B is 7 and place 1 the only one
+// that is looked at: both kinds draft [3, 4, 5]. After [1, 2, 3, 4, 5, 6, 1, 2] nothing is drafted: `1 2` is at place
+// 0.
+//
 // Time: O(L n) per round at worst. Memory: 1 MiB, the text, and bytes_per_round per round.
 #pragma once
 

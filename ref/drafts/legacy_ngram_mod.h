@@ -8,6 +8,9 @@
 // tokens, and so on, until a slot is empty or there are m. After three proposals in a row of which less than half was
 // accepted, of the tokens before the loop cut them, the table is emptied, and everything learned again.
 //
+// Example: n = 2, first round, t = [1, 2, 3, 4, 2, 3]. The slot of `2 3` holds 4 and that of `3 4` holds 2. The anchor
+// 3 is not learned, so that of `4 2` is empty: the draft tokens are [4, 2].
+//
 // The original has one table for all sequences; this one is of one sequence.
 //
 // Time: O(n) per token. Memory: 4 * 2^bits, and the text.

@@ -3,6 +3,9 @@
 // largest j in [1, L - n) such that the n tokens at j are the last n of the text; up to m tokens from j + n on, but not
 // the anchor. Nothing when these are fewer than n: so a period of less than n tokens at the end is never gone on with.
 //
+// Example: n = 2, m = 3. After [9, 1, 2, 3, 4, 5, 1, 2] the draft tokens are [3, 4, 5]. After [1, 2, 3, 4, 5, 6, 1, 2]
+// there are none: `1 2` occurred at 0 only, and j >= 1.
+//
 // Time: O(L n) per round. Memory: the text.
 #pragma once
 

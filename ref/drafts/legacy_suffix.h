@@ -4,6 +4,9 @@
 // suffix.h with these differences: p = p * (n(sc) / n(s)), all in floats; the least probability is not min_prob but
 // depends on acceptance; of several candidates with the largest score, it is the first, with the shortest match.
 //
+// Example: min_match = 1, factor = 1, offset = 0, first round, t = [1, 2, 3, 1, 2]. `1 2` occurs twice, and 3 follows
+// it once: p is 1/2, where suffix.h has 1. The draft tokens are [3, 1], as there, with score 1 in place of 2.
+//
 // The least probability is 0.1 at first. After three proposals in a row of which less than half was accepted it rises
 // by 0.1, to 0.5 at most, and the three are counted anew. After any other proposal it falls by 0.05, if it is above
 // min_prob, and not below that. A proposal counts as it was before the loop cut it.

@@ -3,6 +3,10 @@
 // of its own cache. What the text takes of the proposal needs no other pass: its rows are committed. The rest of the
 // round, most often nothing or one token, it reads in the first pass of the next proposal, or once its state is looked
 // at.
+//
+// Example: the text is [1, 2, 3], and the cache holds 1 and 2. The draft reads the anchor 3 and draws 4, then reads 4
+// and draws 5: the proposal is [4, 5]. Where the text takes 4 and goes on with 9, the rows of 3 and 4 are committed,
+// and 9 is the next anchor. Where it takes 4 and 5, 5 is left to be read with the next proposal.
 #pragma once
 
 #include <memory>

@@ -15,6 +15,10 @@
 //   a b = the last two tokens of x: c = the token with the largest S(a, b, c), the smallest of several, when
 //   S(a, b, all) >= 2 and 100 S(a, b, c) >= 50 S(a, b, all).
 //
+// Example: m = 3, no lookup file, t = [1, 2, 3, 1, 2, 4, 1, 2, 3, 1, 2]. `2 3 1 2` was followed by 4, once, which is
+// enough for n = 4. So the first draft token is 4, although 3 followed `1 2` more often. `3 1 2 4` was followed by 1,
+// `1 2 4 1` by 2: the draft tokens are [4, 1, 2].
+//
 // Of the lookup file only n-grams of two tokens are used, which is what llama-lookup-create writes.
 //
 // Time: expected O(1) per token. Memory: bytes_per_token per token of the text, and 5 times the lookup file, once.

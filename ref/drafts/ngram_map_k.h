@@ -6,6 +6,9 @@
 // tokens of t, and n <= e < |t|. When there are at least min_hits of them, the draft tokens are t[e], t[e + 1], ... of
 // the largest e; where the text ends, they go on with themselves, as a period goes on. At most m.
 //
+// Example: n = 2, min_hits = 1, t = [1, 2, 3, 4, 2, 3]. `2 3` occurred before, at e = 3: m = 3 gives [4, 2, 3], and
+// m = 5 gives [4, 2, 3, 4, 2]. With min_hits = 2 nothing is drafted.
+//
 // Time: expected O(n) per token. Memory: 4 bytes per token of the text, and up to bytes_per_ngram per distinct n-gram.
 #pragma once
 

@@ -7,6 +7,10 @@
 // that of all other occurrences, kept or not. The draft tokens are that continuation when c + o >= min_hits, c >= 1 and
 // c >= 2 * o; so no two can tie.
 //
+// Example: n = 2, m = 2, min_hits = 1, t = [1, 2, 7, 8, 1, 2, 7, 8, 1, 2, 9, 9, 1, 2]. `1 2` was followed by `7 8`
+// twice and by `9 9` once: c = 2, o = 1, and the draft tokens are [7, 8]. After [1, 2, 7, 8, 1, 2, 9, 9, 1, 2] c and o
+// are 1, and nothing is drafted.
+//
 // Time: expected O(n + m) per token. Memory: 4 bytes per token of the text, and up to bytes_per_ngram per distinct
 // n-gram.
 #pragma once

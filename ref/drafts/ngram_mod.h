@@ -9,6 +9,9 @@
 // t[i - n .. i) is set to t[i]. The draft tokens: the token in the slot of the last n tokens, then that in the slot of
 // the last n tokens with it, and so on, until a slot is empty or there are m.
 //
+// Example: n = 2, m = 3, t = [1, 2, 3, 4, 2, 3], no two n-grams in one slot. The slot of `2 3` holds 4, that of `3 4`
+// holds 2, that of `4 2` holds 3: the draft tokens are [4, 2, 3].
+//
 // Time: O(n) per token. Memory: 4 bytes per token of the text, and 4 * 2^bits.
 #pragma once
 

@@ -2,6 +2,9 @@
 // The target's own layers as its draft, with smaller weights or without the last layers. It continues the text over the
 // target's cache, in a transaction that is rolled back, and keeps nothing of the text itself: its keys and values of
 // committed tokens are the target's.
+//
+// Example: the text is [1, 2, 3], and the target's cache holds 1 and 2. The draft reads the anchor 3 and draws 4, then
+// reads 4 and draws 5: the proposal is [4, 5]. The rows of 3 and 4 are rolled back, and the target reads [3, 4, 5].
 #pragma once
 
 #include <memory>

@@ -3,6 +3,9 @@
 // of 131072. The target's context is the limit of a text. Up to its own last position the draft drafts; a text that
 // grows beyond it goes on plainly, and the draft gives its memory back.
 //
+// Example: 2048 positions, a text whose first 2045 tokens are in the draft's cache. Three positions are left: one for
+// the anchor, two for draft tokens. Two tokens later there is room for the anchor only, and nothing is drafted.
+//
 // What it keeps, and whether it proposes, follows from the length of the text alone.
 #pragma once
 

@@ -13,6 +13,11 @@
 // A corpus has a tree of its own, in which the last tokens of t are looked up by the same rule. Its candidate is taken
 // when its score is larger.
 //
+// Example: min_match = 1, min_prob = 0.1, factor = 1, offset = 0, t = [1, 2, 3, 1, 2, 4, 1, 2, 3, 1, 2]. After `2` came
+// 3 in two of three places: [3], score 2/3. After `1 2` the same, then 1: [3, 1], score 4/3. After `3 1 2` came 4:
+// [4, 1, 2], score 3. After `2 3 1 2`: [4, 1, 2, 3], score 4. After `1 2 3 1 2`: [4, 1, 2, 3, 1], score 5; this one is
+// drafted.
+//
 // Time: expected O(depth) per token, O(depth^2) per proposal. Memory: of a sequence, 4 bytes per token of the text and
 // those of its tree (suffix_tree.h); of a corpus, the same once.
 #pragma once

@@ -8,6 +8,10 @@
 // the text goes on with may change them; so a cache hardly ever has to forget something, which recurrent layers cannot:
 // then it reads the text again.
 //
+// Example: the text is `a red`, and the draft goes on with ` apple pie`. The target's tokenizer makes ` apple` and
+// ` pie` of it; ` pie` could become longer, so ` apple` is proposed. Where the text is `a red ap` and the draft goes on
+// with `ple pie`, the target's token ` apple` lies on both sides of the end of the text: nothing is proposed.
+//
 // It ends a proposal early, or proposes nothing, where translation does; and it proposes nothing once the text has more
 // of its tokens than its cache has room for. Draft tokens are deterministic, so `matching` gives the text of plain
 // decoding and `rejection` its distribution.
