@@ -219,6 +219,10 @@ void add_trace_show(Command& trace) {
   command.option("--sequence", options->wanted.sequence, "only this sequence").range(std::int64_t{0}, most);
   command.option("--round", options->wanted.round, "only this round of every sequence shown")
       .range(std::int64_t{0}, most);
+  command
+      .option("--position", options->wanted.position,
+              "only the round that decides the token at this position of every sequence shown; the prompt begins at 0")
+      .range(std::int64_t{0}, most);
   command.action([options] { return show(*options); });
 }
 

@@ -95,11 +95,15 @@ std::string shown(const Ending& e) {
   return text + "\n";
 }
 
+bool emits_at(const Step& step, std::int64_t position) {
+  return position >= step.position && position - step.position < std::ssize(step.emitted);
+}
+
 }  // namespace
 
 long show(const std::string& file, const Wanted& wanted, const std::function<void(const std::string&)>& take) {
   Reader reader(file);
-  if (!wanted.round) take(shown(reader.header()));
+  if (!wanted.is_part()) take(shown(reader.header()));
   long rounds = 0;
   std::map<std::int64_t, AcceptanceRule> rules;  // by sequence
   const auto chosen = [&](std::int64_t sequence) { return !wanted.sequence || *wanted.sequence == sequence; };
@@ -107,10 +111,11 @@ long show(const std::string& file, const Wanted& wanted, const std::function<voi
     if (const auto* opening = std::get_if<Opening>(&event->what)) rules[opening->sequence] = opening->rule.kind;
     if (const auto* step = std::get_if<Step>(&event->what)) {
       if (!chosen(step->sequence) || (wanted.round && *wanted.round != step->round)) continue;
+      if (wanted.position && !emits_at(*step, *wanted.position)) continue;
       take(shown(*step, reader.header(), rules[step->sequence]));
       ++rounds;
     }
-    if (wanted.round) continue;
+    if (wanted.is_part()) continue;
     if (const auto* opening = std::get_if<Opening>(&event->what); opening && chosen(opening->sequence)) {
       take(shown(*opening));
     }

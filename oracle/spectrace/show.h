@@ -16,6 +16,9 @@ namespace draftproof::spectrace {
 struct Wanted {
   std::optional<std::int64_t> sequence;  // all of them when absent
   std::optional<std::int64_t> round;
+  std::optional<std::int64_t> position;  // the round that emits the token at this position of the text
+
+  bool is_part() const noexcept { return round || position; }
 };
 
 /// Calls `take` with each wanted line in readable form. Returns how many rounds there were. Throws InvalidTrace as

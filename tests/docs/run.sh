@@ -131,6 +131,7 @@ while read -r part; do
   grep -qF -- "$part" said_in_one_line || { echo "README shows what is not said: $part"; failures=$((failures + 1)); }
 done <parts
 row 'draftproof trace show run.jsonl --round 12' 0 dp trace show run.jsonl --round 2
+row 'draftproof trace show run.jsonl --position 40' 0 dp trace show run.jsonl --position 40
 row 'draftproof trace diff a.jsonl b.jsonl' 0 dp trace diff a.jsonl b.jsonl
 
 # A trace that fails, and its reproducer.

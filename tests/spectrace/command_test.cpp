@@ -304,6 +304,42 @@ TEST(TraceCommand, ATargetWithAnotherVocabularyIsRefused) {
   EXPECT_THAT(refused.out, HasSubstr(":1: field vocabulary: is 6, but"));
 }
 
+TEST(TraceCommand, ShowPrintsTheRoundThatDecidesAPosition) {
+  const std::string path = std::string(DRAFTPROOF_SOURCE_DIR) + "/docs/examples/coin_of_zero.jsonl";
+  const auto shown_at = [&](const std::string& position) {
+    return run_command({"trace", "show", path, "--position", position});
+  };
+  const auto accepted = shown_at("4");
+  EXPECT_EQ(accepted.status, 0) << accepted.err;
+  EXPECT_THAT(accepted.out, testing::StartsWith("round 1 of sequence 0, from position 4: 1 of 1 draft tokens"));
+  EXPECT_THAT(accepted.out, HasSubstr("         4  draft token       2  q 0.500000  p 0.000000"));
+  const auto bonus = shown_at("3");
+  EXPECT_THAT(bonus.out, testing::StartsWith("round 0 of sequence 0, from position 2: "));
+  EXPECT_THAT(bonus.out, testing::Not(HasSubstr("round 1"))) << "the round before position 4 only";
+  for (const char* outside : {"1", "6"}) {
+    const auto none = shown_at(outside);
+    EXPECT_EQ(none.status, 3);
+    EXPECT_THAT(none.err, HasSubstr("there is no such round")) << "in the prompt, or behind the end";
+  }
+}
+
+TEST(TraceCommand, ShowPrintsOneRoundForAPositionWhereADraftTokenWasRejected) {
+  Recorded recorded;
+  const File file(recorded.text({"", &rejection, {.temperature = 1}, "perturbed", Verification::batched, {}, 24}));
+  const auto all = run_command({"trace", "show", file.path()});
+  const std::string mark = "  rejected\n";
+  std::size_t rejections = 0;
+  for (std::size_t at = all.out.find(mark); at != std::string::npos; at = all.out.find(mark, at + 1)) {
+    const std::size_t line = all.out.rfind('\n', at) + 1;
+    const std::string position = std::to_string(std::stoi(all.out.substr(line)));
+    const auto shown = run_command({"trace", "show", file.path(), "--position", position});
+    EXPECT_THAT(shown.out, HasSubstr(all.out.substr(line, at - line))) << position;
+    EXPECT_EQ(shown.out.find("round ", 1), std::string::npos) << "what an earlier round drafted there decides nothing";
+    ++rejections;
+  }
+  EXPECT_GT(rejections, 0U);
+}
+
 TEST(TraceCommand, ShowPrintsARoundAndDiffNamesWhereTwoTextsDiffer) {
   Recorded recorded;
   const Case c{"", &rejection, {.temperature = 1}, "perturbed", Verification::batched, {}, 24};
