@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "ref/base/error.h"
@@ -22,7 +23,6 @@ namespace {
 constexpr int choices_max = 16;  // of one request
 constexpr int prompts_max = 16;
 constexpr std::size_t messages_max = 4096;
-constexpr int int_max = std::numeric_limits<int>::max();
 
 Json body_of(const std::string& body) {
   const Json json = Json::parse(body, "the request");
@@ -30,15 +30,14 @@ Json body_of(const std::string& body) {
   return json;
 }
 
-template <class Value>
-void read_number(const Json& json, const char* field, double least, double most, Value& value) {
+void read_real(const Json& json, const char* field, double least, double most, float& value) {
   const auto found = json.find(field);
   if (!found) return;
   const double number = found->number();
   if (number < least || number > most) {
     found->fail("lies outside " + std::to_string(least) + " to " + std::to_string(most));
   }
-  value = static_cast<Value>(number);
+  value = static_cast<float>(number);
 }
 
 void read_integer(const Json& json, const char* field, int least, int most, int& value) {
@@ -60,19 +59,19 @@ void refuse_fields(const Json& json, std::initializer_list<const char*> fields) 
 }
 
 Sampling read_sampling(const Json& json, const ServedModel& model) {
-  Sampling sampling;
-  sampling.temperature = 1;
-  sampling.repeat_last_n = -1;
-  read_number(json, "temperature", 0, 1000, sampling.temperature);
-  read_number(json, "top_p", 0, 1, sampling.top_p);
+  Sampling sampling = default_sampling();
+  for_each_sampling_field([&]<class T>(const SamplingField<T>& field) {
+    T& value = sampling.*field.member;
+    if constexpr (std::is_same_v<T, float>) {
+      read_real(json, field.api_name, field.min, field.max, value);
+    } else {
+      read_integer(json, field.api_name, std::min(field.min, -1), field.max, value);  // to clients -1 is off, or all
+    }
+    if (field.not_zero && value == 0) {
+      json.at(field.api_name).fail(std::string("must be above 0; ") + field.help);
+    }
+  });
   if (sampling.top_p == 0) sampling.top_p = std::numeric_limits<float>::min();  // 0 would be off: clients mean the best
-  read_number(json, "min_p", 0, 1, sampling.min_p);
-  read_integer(json, "top_k", -1, int_max, sampling.top_k);
-  read_number(json, "presence_penalty", -100, 100, sampling.presence_penalty);
-  read_number(json, "frequency_penalty", -100, 100, sampling.frequency_penalty);
-  read_number(json, "repetition_penalty", 0, 100, sampling.repeat_penalty);
-  if (sampling.repeat_penalty == 0) json.at("repetition_penalty").fail("must be above 0; 1 is off");
-  read_integer(json, "repeat_last_n", -1, int_max, sampling.repeat_last_n);
   if (const auto biases = json.find("logit_bias")) {
     if (!biases->is_object()) biases->fail("is not an object of token ids and biases");
     for (const std::string& name : biases->fields()) {
@@ -81,8 +80,8 @@ Sampling read_sampling(const Json& json, const ServedModel& model) {
         return c >= '0' && c <= '9';
       });
       if (!digits || std::stoi(name) >= model.vocabulary) bias.fail("is not a bias of a token id of this model");
-      if (!(bias.number() >= -100 && bias.number() <= 100)) bias.fail("lies outside -100 to 100");
-      sampling.logit_bias.push_back({std::stoi(name), static_cast<float>(bias.number())});
+      sampling.logit_bias.push_back({std::stoi(name), 0});
+      read_real(*biases, name.c_str(), -LogitBias::max, LogitBias::max, sampling.logit_bias.back().bias);
     }
   }
   return sampling;
@@ -255,6 +254,8 @@ Question read_common(const Json& json, const ServedModel& model, Request request
 }
 
 }  // namespace
+
+Sampling default_sampling() { return {.temperature = 1, .repeat_last_n = -1}; }
 
 Question read_chat(const std::string& body, const ServedModel& model) {
   const Json json = body_of(body);

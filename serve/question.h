@@ -44,6 +44,10 @@ struct Question {
   Job job;
 };
 
+/// What a request asks for that says nothing about sampling: the values of OpenAI's API, and penalties that see the
+/// whole text.
+Sampling default_sampling();
+
 /// Read the body of a request. Throw Error, with a sentence for the client.
 Question read_chat(const std::string& body, const ServedModel& model);
 Question read_completion(const std::string& body, const ServedModel& model);

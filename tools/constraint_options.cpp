@@ -16,8 +16,6 @@
 namespace draftproof {
 namespace {
 
-constexpr float bias_most = 100;  // as in OpenAI's API
-
 template <class Number>
 bool parse_whole(std::string_view text, Number& number) {
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -64,7 +62,7 @@ void add_logit_biases(Request& request, const ConstraintOptions& options, const 
     LogitBias one;
     const bool right = sign < text.size() && parse_whole(std::string_view(text).substr(0, sign), one.token) &&
                        parse_whole(std::string_view(text).substr(sign + 1), one.bias) && one.token >= 0 &&
-                       one.token < vocabulary && one.bias >= -bias_most && one.bias <= bias_most;
+                       one.token < vocabulary && one.bias >= -LogitBias::max && one.bias <= LogitBias::max;
     if (!right) {
       throw Error("--logit-bias " + in_quotes(text) + ": give a token id below " + std::to_string(vocabulary) +
                   " and a bias from -100 to 100, like 12=-5.5");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/endpoint_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bitset>
@@ -12,6 +14,7 @@
 #include "ref/formats/json.h"
 #include "ref/grammar/grammar_constraint.h"
 #include "ref/grammar/json_schema.h"
+#include "serve/question.h"
 
 namespace draftproof {
 namespace {
@@ -163,40 +166,42 @@ void RequestMaker::add_chat() {
   add_prompt();
 }
 
-/// The fields that say how tokens are drawn; those that are left out keep the values of OpenAI's API.
+/// The fields that say how tokens are drawn, without those that ask for what is the default.
 void RequestMaker::add_sampling() {
   Sampling& sampling = like_.sampling;
-  sampling.temperature = 1;
-  sampling.repeat_last_n = -1;
-  const auto set = [&](const char* field, double value, float& member) {
-    body_[field] = value;
-    member = static_cast<float>(value);
-  };
+  sampling = serve::default_sampling();
+  const auto hundredths = [&](int least, int most) { return static_cast<float>(from(least, most)) / 100; };
+  const auto tenths = [&](int least, int most) { return static_cast<float>(from(least, most)) / 10; };
   switch (below(7)) {
     case 0:
-    case 1: set("temperature", 0, sampling.temperature); break;
+    case 1: sampling.temperature = 0; break;
     case 2: break;
     case 3:
-      set("temperature", 0.8, sampling.temperature);
-      body_["top_k"] = sampling.top_k = from(1, 40);
+      sampling.temperature = 0.8F;
+      sampling.top_k = from(1, 40);
       break;
-    case 4: set("top_p", 0.05 * from(10, 19), sampling.top_p); break;
+    case 4: sampling.top_p = static_cast<float>(from(10, 19)) / 20; break;
     case 5:
-      set("temperature", 1.3, sampling.temperature);
-      set("min_p", 0.01 * from(1, 20), sampling.min_p);
+      sampling.temperature = 1.3F;
+      sampling.min_p = hundredths(1, 20);
       break;
     default:
-      set("temperature", 0.7, sampling.temperature);
-      body_["top_k"] = sampling.top_k = 40;
-      set("top_p", 0.95, sampling.top_p);
-      set("min_p", 0.01, sampling.min_p);
+      sampling.temperature = 0.7F;
+      sampling.top_k = 40;
+      sampling.top_p = 0.95F;
+      sampling.min_p = 0.01F;
   }
   if (one_in(4)) {
-    set("presence_penalty", 0.1 * from(-5, 10), sampling.presence_penalty);
-    set("frequency_penalty", 0.1 * from(-5, 10), sampling.frequency_penalty);
-    if (one_in(2)) set("repetition_penalty", 1.1, sampling.repeat_penalty);
-    if (one_in(2)) body_["repeat_last_n"] = sampling.repeat_last_n = from(0, 32);
+    sampling.presence_penalty = tenths(-5, 10);
+    sampling.frequency_penalty = tenths(-5, 10);
+    if (one_in(2)) sampling.repeat_penalty = 1.1F;
+    if (one_in(2)) sampling.repeat_last_n = from(0, 32);
   }
+  for_each_sampling_field([&](const auto& field) {
+    const auto value = sampling.*field.member;
+    if (value == serve::default_sampling().*field.member) return;
+    body_[field.api_name] = PlanJson::parse(fmt::format("{}", value));  // 0.8, without the digits of its double
+  });
   if (one_in(4)) {
     PlanJson biases = PlanJson::object();
     for (int i = from(1, 3); i > 0; --i) {

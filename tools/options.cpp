@@ -12,6 +12,7 @@
 #include <limits>
 #include <sstream>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/kernels.h"
@@ -19,6 +20,7 @@
 #include "ref/base/error.h"
 #include "ref/base/incoming.h"
 #include "ref/acceptance/rule.h"
+#include "ref/acceptance/sampling_params.h"
 #include "ref/decoding/engine.h"
 #include "ref/decoding/fastest_threads.h"
 #include "ref/drafts/drafts.h"
@@ -60,6 +62,11 @@ std::string read_prompt(const std::string& path) {
 
 }  // namespace
 
+std::string with_dashes(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
 std::string read_text_file(const std::string& path) {
   Incoming bytes(path == "-" ? "/dev/stdin" : path);
   std::string text(text_bytes_max + 1, '\0');
@@ -91,21 +98,14 @@ void add_prompt_options(Command& command, CommonOptions& options) {
 
 void add_sampling_options(Command& command, CommonOptions& options) {
   command.group("Sampling");
-  Sampling& s = options.sampling;
-  command.option("--temperature,--temp", s.temperature, "0 is greedy").range(0.0, 1000.0).show_default();
-  command.option("--top-k K", s.top_k, "keep the K most probable tokens; 0 keeps all").range(0, int_max).show_default();
-  command.option("--top-p P", s.top_p, "keep the most probable tokens that sum to P; 1 keeps all")
-      .range(0.0, 1.0)
-      .show_default();
-  command.option("--min-p P", s.min_p, "drop tokens below P times the highest probability; 0 drops none")
-      .range(0.0, 1.0)
-      .show_default();
-  command.option("--repeat-penalty", s.repeat_penalty, "1 is off").range(0.0, 100.0).not_zero().show_default();
-  command.option("--presence-penalty", s.presence_penalty, "0 is off").range(-100.0, 100.0).show_default();
-  command.option("--frequency-penalty", s.frequency_penalty, "0 is off").range(-100.0, 100.0).show_default();
-  command.option("--repeat-last-n", s.repeat_last_n, "how many tokens the penalties count; -1 is all, 0 is none")
-      .range(-1, int_max)
-      .show_default();
+  for_each_sampling_field([&]<class T>(const SamplingField<T>& field) {
+    using Bound = std::conditional_t<std::is_same_v<T, float>, double, T>;
+    const std::string alias = std::string_view(field.name) == "temperature" ? ",--temp" : "";
+    Option& option = command.option("--" + with_dashes(field.name) + alias + " " + field.placeholder,
+                                    options.sampling.*field.member, field.help);
+    option.range<Bound>(field.min, field.max).show_default();
+    if (field.not_zero) option.not_zero();
+  });
   add_seed_option(command, options.seed, "seed of every random draw");
 }
 

@@ -93,6 +93,9 @@ void set_threads_to_load(const NumberOrAuto& threads);
 /// With auto, sets the number of threads that the target is fastest with.
 void set_fastest_threads(const NumberOrAuto& threads, Model& target);
 
+/// The name of a field as people read it and as an option has it: "top-k" for "top_k".
+std::string with_dashes(std::string name);
+
 /// Throws Error for a name that does not exist; the message lists the names.
 LoadOptions layout_of(const LayoutOptions& options);
 

@@ -7,6 +7,9 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include "oracle/checks/checks.h"
 #include "oracle/exact/build_checks.h"
@@ -26,15 +29,11 @@ using Written = nlohmann::ordered_json;
 constexpr const char* schema = "draftproof-case/2";
 constexpr std::int64_t many = 1 << 20;  // more tokens or rows cannot be of a case that was shrunk
 
-Written written(const Sampling& s) {
-  return {{"temperature", s.temperature},
-          {"top_k", s.top_k},
-          {"top_p", s.top_p},
-          {"min_p", s.min_p},
-          {"repeat_penalty", s.repeat_penalty},
-          {"presence_penalty", s.presence_penalty},
-          {"frequency_penalty", s.frequency_penalty},
-          {"repeat_last_n", s.repeat_last_n}};
+/// Without the biases, which stand beside it.
+Written written(const Sampling& sampling) {
+  Written json;
+  for_each_sampling_field([&](const auto& field) { json[field.name] = sampling.*field.member; });
+  return json;
 }
 
 Written written(const std::vector<LogitBias>& biases) {
@@ -143,7 +142,7 @@ const std::string& one_of(const Json& value, std::initializer_list<const char*> 
 }
 
 /// Fails for any other field: a misspelled one would silently change the case.
-void expect_fields(const Json& object, std::initializer_list<std::string_view> known) {
+void expect_fields(const Json& object, const std::vector<std::string_view>& known) {
   for (const std::string& name : object.fields()) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       object.fail("field " + in_quotes(name) + " is not one of " + schema);
@@ -152,18 +151,19 @@ void expect_fields(const Json& object, std::initializer_list<std::string_view> k
 }
 
 Sampling sampling_in(const Json& json) {
-  expect_fields(json, {"temperature", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty",
-                       "frequency_penalty", "repeat_last_n"});
-  Sampling s;
-  s.temperature = real_in(json.at("temperature"), 0, 1000);
-  s.top_k = count_in(json.at("top_k"), 0, std::numeric_limits<int>::max());
-  s.top_p = real_in(json.at("top_p"), 0, 1);
-  s.min_p = real_in(json.at("min_p"), 0, 1);
-  s.repeat_penalty = real_in(json.at("repeat_penalty"), 0, 100);
-  s.presence_penalty = real_in(json.at("presence_penalty"), -100, 100);
-  s.frequency_penalty = real_in(json.at("frequency_penalty"), -100, 100);
-  s.repeat_last_n = count_in(json.at("repeat_last_n"), -1, std::numeric_limits<int>::max());
-  return s;
+  Sampling sampling;
+  std::vector<std::string_view> names;
+  for_each_sampling_field([&]<class T>(const SamplingField<T>& field) {
+    names.push_back(field.name);
+    const Json value = json.at(field.name);
+    if constexpr (std::is_same_v<T, float>) {
+      sampling.*field.member = real_in(value, field.min, field.max);
+    } else {
+      sampling.*field.member = count_in(value, field.min, field.max);
+    }
+  });
+  expect_fields(json, names);
+  return sampling;
 }
 
 Request request_in(const Json& json) {
@@ -180,7 +180,8 @@ Request request_in(const Json& json) {
     for (std::size_t i = 0; i < biases->size(); ++i) {
       const Json one = (*biases)[i];
       expect_fields(one, {"token", "bias"});
-      request.sampling.logit_bias.push_back({count_in(one.at("token")), real_in(one.at("bias"), -100, 100)});
+      request.sampling.logit_bias.push_back(
+          {count_in(one.at("token")), real_in(one.at("bias"), -LogitBias::max, LogitBias::max)});
     }
   }
   if (const auto shift = json.find("context_shift")) {

@@ -60,15 +60,14 @@ std::vector<std::string> tables_to_try(const std::string& named) {
   return names;
 }
 
-std::string sampling_text(const Sampling& s) {
-  std::string text = s.greedy() ? "greedy" : fmt::format("temperature {:g}", s.temperature);
-  if (!s.greedy() && s.top_k > 0) text += fmt::format(", top-k {}", s.top_k);
-  if (!s.greedy() && s.top_p < 1) text += fmt::format(", top-p {:g}", s.top_p);
-  if (!s.greedy() && s.min_p > 0) text += fmt::format(", min-p {:g}", s.min_p);
-  if (s.penalizes()) {
-    text += fmt::format(", penalties {:g}, {:g}, {:g} over {}", s.repeat_penalty, s.presence_penalty,
-                        s.frequency_penalty, s.repeat_last_n);
-  }
+/// What differs from the defaults, which are greedy.
+std::string sampling_text(const Sampling& sampling) {
+  std::string text = sampling.greedy() ? "greedy" : "";
+  for_each_sampling_field([&](const auto& field) {
+    const auto value = sampling.*field.member;
+    if (value == Sampling{}.*field.member) return;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", with_dashes(field.name), value);
+  });
   return text;
 }
 

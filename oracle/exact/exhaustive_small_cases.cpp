@@ -11,6 +11,7 @@
 
 #include "oracle/exact/enumerate.h"
 #include "ref/acceptance/draw.h"
+#include "ref/acceptance/row_scan.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 

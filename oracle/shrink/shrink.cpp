@@ -82,17 +82,13 @@ class Shrinker {
   void leave_out_sampling() {
     const auto without = [&](auto change) { return keep_changed([&](Case& c) { change(c.request.sampling); }); };
     if (without([](Sampling& s) { s = {}; })) return;
-    without([](Sampling& s) { s.top_k = 0; });
-    without([](Sampling& s) { s.top_p = 1; });
-    without([](Sampling& s) { s.min_p = 0; });
-    without([](Sampling& s) { s.repeat_penalty = 1; });
-    without([](Sampling& s) { s.logit_bias.clear(); });
-    without([](Sampling& s) { s.presence_penalty = 0; });
-    without([](Sampling& s) { s.frequency_penalty = 0; });
-    without([](Sampling& s) {
-      if (!s.penalizes()) s.repeat_last_n = Sampling{}.repeat_last_n;
+    for_each_sampling_field([&](const auto& field) {
+      const auto simplest = Sampling{}.*field.member;
+      if (best_.smallest.request.sampling.*field.member == simplest) return;
+      const auto at = [&](auto value) { return without([&](Sampling& s) { s.*field.member = value; }); };
+      if (!at(simplest)) at(field.off);
     });
-    without([](Sampling& s) { s.temperature = s.greedy() ? s.temperature : 1; });
+    without([](Sampling& s) { s.logit_bias.clear(); });
     keep_changed([](Case& c) { c.request.sequence = 0; });
     keep_changed([](Case& c) { c.request.context_shift = {}; });
     keep_changed([](Case& c) { c.request.constraint = nullptr; });

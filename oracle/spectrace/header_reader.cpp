@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <string_view>
+#include <type_traits>
 
 #include "ref/formats/printable.h"
 
@@ -11,15 +12,16 @@ namespace {
 
 const Names header_names = {"type", "schema", "engine",       "weights", "vocabulary",
                             "rule", "dtype",  "total_weight", "rng",     "rows_file"};
-const Names opening_names = {
-    "type",           "sequence",         "rng_key",           "rule",
-    "prompt",         "stop_tokens",      "stop_strings",      "stop_token_emitted",
-    "max_new_tokens", "max_draft_tokens", "verification",      "draft",
-    "kernels",        "numerics",         "temperature",       "top_k",
-    "top_p",          "min_p",            "repeat_penalty",    "presence_penalty",
-    "repeat_last_n",  "sampler_order",    "frequency_penalty", "logprobs_of",
-    "draft_costs",    "logit_bias",       "grammar",           "json_schema",
-    "adjustments",    "constrained_prompt"};
+const Names opening_names = [] {
+  Names names = {"type",           "sequence",         "rng_key",      "rule",
+                 "prompt",         "stop_tokens",      "stop_strings", "stop_token_emitted",
+                 "max_new_tokens", "max_draft_tokens", "verification", "draft",
+                 "kernels",        "numerics",         "logprobs_of",  "sampler_order",
+                 "draft_costs",    "logit_bias",       "grammar",      "json_schema",
+                 "adjustments",    "constrained_prompt"};
+  for_each_sampling_field([&](const auto& field) { names.insert(field.name); });
+  return names;
+}();
 
 DeclaredRule rule_of(const Json& value) {
   const std::string& name = value.string();
@@ -72,26 +74,20 @@ void expect_schema(const Json& line) {
   schema.fail("this program reads " + std::string(schema_name) + ", not " + in_quotes(schema.string()));
 }
 
+/// Reads any numbers, also those that users may not ask for: an engine states what it did.
 Sampling sampling_of(const Json& line) {
   Sampling sampling;
-  const auto real = [&](const char* name, float& value) {
-    const auto field = line.find(name);
-    if (!field) return;
-    constexpr double most = std::numeric_limits<float>::max();
-    value = static_cast<float>(real_in(*field, -most, most));
-  };
-  const auto integer = [&](const char* name, int& value) {
-    if (const auto field = line.find(name)) value = static_cast<int>(field->integer(-position_max, position_max));
-  };
   line.at("temperature");  // throws when it is missing
-  real("temperature", sampling.temperature);
-  integer("top_k", sampling.top_k);
-  real("top_p", sampling.top_p);
-  real("min_p", sampling.min_p);
-  real("repeat_penalty", sampling.repeat_penalty);
-  real("presence_penalty", sampling.presence_penalty);
-  real("frequency_penalty", sampling.frequency_penalty);
-  integer("repeat_last_n", sampling.repeat_last_n);
+  for_each_sampling_field([&]<class T>(const SamplingField<T>& field) {
+    const auto stated = line.find(field.name);
+    if (!stated) return;
+    constexpr double most = std::numeric_limits<float>::max();
+    if constexpr (std::is_same_v<T, float>) {
+      sampling.*field.member = static_cast<float>(real_in(*stated, -most, most));
+    } else {
+      sampling.*field.member = static_cast<int>(stated->integer(-position_max, position_max));
+    }
+  });
   return sampling;
 }
 

@@ -36,6 +36,7 @@ using Coin = std::optional<std::uint64_t>;
 std::string shown(std::int64_t value) { return std::to_string(value); }
 std::string shown(std::uint64_t value) { return std::to_string(value); }
 std::string shown(Token value) { return std::to_string(value); }
+std::string shown(float value) { return real(value); }
 std::string shown(const std::string& text) { return in_json(text); }
 std::string shown(const Coin& coin) { return coin ? std::to_string(*coin) : "null"; }
 std::string shown(const Fingerprint& value) { return '"' + value.hex() + '"'; }
@@ -107,6 +108,14 @@ std::string costs_text(const Trace& trace) {
   for (const std::vector<double>& stage : costs.draft) stages += (stages.empty() ? "" : ",") + reals(stage);
   return fmt::format(",\"draft_costs\":{{\"verify\":{},\"draft\":[{}],\"reading\":{}}}", reals(costs.verify), stages,
                      reals(costs.reading));
+}
+
+/// Returns the parameters of sampling; adjustments_text has the biases.
+std::string sampling_text(const Sampling& sampling) {
+  std::string text;
+  for_each_sampling_field(
+      [&](const auto& field) { text += fmt::format(",\"{}\":{}", field.name, shown(sampling.*field.member)); });
+  return text;
 }
 
 /// Returns the fields about what changes logits and forbids tokens.
@@ -218,17 +227,13 @@ void Writer::begin(Setup setup) {
 void Writer::open(const Trace& trace) {
   if (std::exchange(opened_, true)) return;
   const Request& request = trace.request;
-  const Sampling& s = request.sampling;
   add_line(fmt::format(
       "{{\"type\":\"sequence\",\"sequence\":{},\"rng_key\":{},\"draft\":{},\"kernels\":{},\"numerics\":{},"
-      "\"max_draft_tokens\":{},\"verification\":\"{}\",\"max_new_tokens\":{},\"temperature\":{},\"top_k\":{},"
-      "\"top_p\":{},\"min_p\":{},\"repeat_penalty\":{},\"presence_penalty\":{},\"frequency_penalty\":{},"
-      "\"repeat_last_n\":{}{}{}{}{}{}}}",
+      "\"max_draft_tokens\":{},\"verification\":\"{}\",\"max_new_tokens\":{}{}{}{}{}{}{}}}",
       sequence_, request.sequence, in_json(setup_.draft), in_json(setup_.kernels), in_json(setup_.numerics),
-      trace.execution.draft_max, name_of(trace.execution.verification), request.max_new_tokens, real(s.temperature),
-      s.top_k, real(s.top_p), real(s.min_p), real(s.repeat_penalty), real(s.presence_penalty),
-      real(s.frequency_penalty),
-      s.repeat_last_n, adjustments_text(request, setup_.grammar), costs_text(trace), list("stop_tokens", request.stops),
+      trace.execution.draft_max, name_of(trace.execution.verification), request.max_new_tokens,
+      sampling_text(request.sampling), adjustments_text(request, setup_.grammar), costs_text(trace),
+      list("stop_tokens", request.stops),
       setup_.stop_strings.empty() ? "" : list("stop_strings", setup_.stop_strings), list("prompt", request.prompt)));
 }
 

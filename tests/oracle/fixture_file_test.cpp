@@ -71,6 +71,14 @@ TEST(FixtureFile, NeedsAReason) {
   EXPECT_EQ(read_fixture(file).reason, fixture.reason);
 }
 
+TEST(FixtureFile, RefusesBiasesWhichItHasNoFieldFor) {
+  const TemporaryFolder folder;
+  Fixture fixture = small_fixture();
+  fixture.request.sampling.logit_bias = {{1, 0.5F}};
+  EXPECT_THAT(error_of([&] { write_fixture(folder.path() / "x.h5", fixture); }), HasSubstr("logit_bias"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 struct HostileFile {
   const char* name;
   std::function<void(FixtureParts&)> damage;

@@ -94,6 +94,19 @@ TEST(Shrink, KeepsWhatTheFailureNeeds) {
   EXPECT_EQ(small.smallest.variations[0].verification, Verification::serial);
 }
 
+TEST(Shrink, LeavesOutEveryParameterButTheOneThatIsNeeded) {
+  Case failing = everything();
+  failing.request.sampling.logit_bias = {{2, 0.5F}};
+  for_each_sampling_field([&](const auto& needed) {
+    const auto value = failing.request.sampling.*needed.member;
+    ASSERT_NE(value, Sampling{}.*needed.member) << needed.name;
+    Wrong picky([&](const Request& request, const Variation&) { return request.sampling.*needed.member == value; });
+    Sampling expected;
+    expected.*needed.member = value;
+    EXPECT_EQ(shrunken(picky, failing).smallest.request.sampling, expected) << needed.name;
+  });
+}
+
 TEST(Shrink, KeepsTwoVariationsWhereTheFailureIsBetweenTwo) {
   // No draft with state: alone, its run has nothing to be compared with.
   Wrong one_draft([](const Request&, const Variation& variation) { return variation.draft == "none"; });

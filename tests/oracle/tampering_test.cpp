@@ -234,13 +234,12 @@ const std::vector<TraceField>& trace_fields() {
        }},
       {"request.sampling", {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) {
-         Sampling& sampling = trace.request.sampling;
-         float* const reals[] = {&sampling.temperature,    &sampling.top_p,            &sampling.min_p,
-                                 &sampling.repeat_penalty, &sampling.presence_penalty, &sampling.frequency_penalty};
-         int* const numbers[] = {&sampling.top_k, &sampling.repeat_last_n};
-         if (place < 6) *reals[place] += 0.5F;
-         if (place >= 6 && place < 8) ++*numbers[place - 6];
-         return place < 8;
+         std::size_t fields = 0;
+         for_each_sampling_field([&](const auto& field) {
+           if (fields++ == place) ++(trace.request.sampling.*field.member);
+         });
+         if (fields++ == place) trace.request.sampling.logit_bias.push_back({1, 0.5F});
+         return place < fields;
        }},
       {"request.stops", {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return trace.request.stops.push_back(3), place < 1; }},

@@ -172,9 +172,11 @@ const Owners& owners() {
 /// was not reached, a parameter that is off or had no effect in a short text, a seed that nothing was drawn with.
 bool decides_nothing(const std::string& field, const Case& c) {
   static const std::set<std::string> names = {"header.engine", "sequence.draft", "sequence.kernels"};
-  static const std::set<std::string> parameters = {
-      "sequence.temperature",    "sequence.top_k",            "sequence.top_p",             "sequence.min_p",
-      "sequence.repeat_penalty", "sequence.presence_penalty", "sequence.frequency_penalty", "sequence.repeat_last_n"};
+  static const std::set<std::string> parameters = [] {
+    std::set<std::string> list;
+    for_each_sampling_field([&](const auto& parameter) { list.insert(std::string("sequence.") + parameter.name); });
+    return list;
+  }();
   const bool all_have_effect = c.sampling == every_parameter() && c.stops.empty();
   if (names.contains(field) || field == "sequence.max_draft_tokens") return true;
   if (parameters.contains(field)) return !all_have_effect;
