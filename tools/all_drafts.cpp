@@ -29,8 +29,8 @@ std::vector<std::filesystem::path> neighbors(const std::filesystem::path& target
 }
 
 bool is_smaller_model(const Checkpoint& files, const Checkpoint& target) {
-  for (const DraftKind& kind : all_draft_kinds()) {
-    if (kind.takes_path == TakesPath::required && kind.recognizes != nullptr && kind.recognizes(files.config())) {
+  for (const DraftKind* const kind : all_draft_kinds()) {
+    if (kind->takes_path == TakesPath::required && kind->recognizes != nullptr && kind->recognizes(files.config())) {
       return false;
     }
   }
@@ -58,21 +58,21 @@ std::vector<std::string> all_drafts(const std::string& target, const LoadOptions
   ModelFiles files(target);
   std::vector<std::string> drafts;
   std::string network;  // the first that keeps a cache
-  for (const DraftKind& kind : all_draft_kinds()) {
-    const std::string name = kind.name;
-    if (name == "none" || name == "always-reject" || name == "perfect") continue;
+  for (const DraftKind* const kind : all_draft_kinds()) {
+    const std::string name = kind->name;
+    if (kind == &none_kind || kind == &always_reject_kind || kind == &perfect_kind) continue;
     std::vector<std::string> candidates;
     std::vector<std::string> translated;  // tried when no other serves
-    if (kind.takes_path != TakesPath::required) candidates.push_back(name);
-    if (kind.takes_path == TakesPath::required || kind.takes_path == TakesPath::optional_checkpoint) {
+    if (kind->takes_path != TakesPath::required) candidates.push_back(name);
+    if (kind->takes_path == TakesPath::required || kind->takes_path == TakesPath::optional_checkpoint) {
       for (const std::filesystem::path& path : neighbors(target)) {
         try {
           const Checkpoint& checkpoint = files.draft(path);
-          const bool is_one = kind.recognizes != nullptr ? kind.recognizes(checkpoint.config())
-                                                         : is_smaller_model(checkpoint, files.target());
+          const bool is_one = kind->recognizes != nullptr ? kind->recognizes(checkpoint.config())
+                                                          : is_smaller_model(checkpoint, files.target());
           if (!is_one) continue;
           candidates.push_back(name + ":" + path.string());
-          if (name == "model") translated.push_back(candidates.back() + "?translate=1");
+          if (kind == &model_kind) translated.push_back(candidates.back() + "?translate=1");
         } catch (const Error&) {  // it is no checkpoint
         }
       }
@@ -82,7 +82,7 @@ std::vector<std::string> all_drafts(const std::string& target, const LoadOptions
       Engine engine(files, load_options);  // a new one for each, so that the weights of one are in memory at a time
       if (!serves(engine, draft)) continue;
       drafts.push_back(draft);
-      if (network.empty() && kind.keeps == Keeps::cache && !kind.trees) network = draft;
+      if (network.empty() && kind->keeps == Keeps::cache && !kind->trees) network = draft;
       break;
     }
   }

@@ -10,6 +10,7 @@
 #include "ref/acceptance/random_source.h"
 #include "ref/base/error.h"
 #include "ref/decoding/draft_costs.h"
+#include "ref/drafts/decoding_need.h"
 #include "ref/drafts/none.h"
 #include "ref/drafts/short_context.h"
 #include "ref/models/models.h"

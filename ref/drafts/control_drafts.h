@@ -5,6 +5,7 @@
 // every round has a rejection.
 #pragma once
 
+#include "ref/drafts/draft_kind.h"
 #include "ref/drafts/model_draft.h"
 
 namespace draftproof {
@@ -25,5 +26,9 @@ class AlwaysRejectDraft final : public ModelDraft {
  protected:
   Token next_draft_token(std::span<const float> logits, ProposalBuilder& builder) override;
 };
+
+/// The need of such a draft: the target again, with a cache of its own.
+MemoryNeed need_of_target(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
+                          const LoadOptions& load_options);
 
 }  // namespace draftproof

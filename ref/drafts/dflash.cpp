@@ -7,8 +7,10 @@
 
 #include "ref/base/error.h"
 #include "ref/base/require.h"
+#include "ref/drafts/decoding_need.h"
 #include "ref/drafts/drafts.h"
 #include "ref/drafts/marginal_tree.h"
+#include "ref/drafts/network_draft.h"
 
 namespace draftproof {
 
@@ -104,5 +106,58 @@ void DFlashDrafter::observe(std::span<ObserveJob> jobs) {
   }
   network_->append(rows);
 }
+
+namespace {
+
+constexpr DraftOption options[] = {
+    {"tree", 0, 0, 1024, "draft tokens of a tree of the most probable paths; 0: a chain"},
+    {"window", 0, 0, 1 << 24, "positions of the text that layers of full attention see; 0: all"},
+    q4_option,
+    head_option,
+    min_prob_option,
+};
+
+MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
+                       const LoadOptions& load_options) {
+  const DFlashConfig config = describe_dflash(files->config(), stage.whole("window"));
+  const LoadOptions as = draft_options(stage, load_options);
+  MemoryNeed need = need_of_part(*files, as, config.transformer, [](const std::string&) { return true; });
+  add_head_copy(*files, config.transformer, as, need);
+  add_reading(config.transformer.vocabulary, need);
+  need.scratch_per_draft_token = 0;  // the target's has it
+  const auto size = [](int value) { return static_cast<std::uint64_t>(value); };
+  if (config.conv_taps > 0) {  // the kernels of a sublayer, and its rows once more
+    const std::uint64_t hidden = size(config.transformer.hidden);
+    const std::uint64_t kernel = 2 * size(config.conv_taps) * hidden / size(config.conv_group);
+    need.scratch += sizeof(float) * size(config.block_size) * (kernel + hidden);
+  }
+  if (config.selector_rank > 0) {  // a row of scores, and a row of h for each position
+    need.scratch += sizeof(float) * (size(config.transformer.vocabulary) +
+                                     size(config.block_size) * size(config.selector_rank));
+  }
+  return need;
+}
+
+std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
+                              const LoadOptions& load_options) {
+  auto network = std::make_unique<DFlashNetwork>(*files, target.model, draft_options(stage, load_options),
+                                                 stage.whole("window"));
+  if (stage.trees() && network->config().selector_rank > 0) {
+    throw Error(files->path().string() + ": drafts with a candidate selector, in which a token depends on the one "
+                "before, and trees of them are not implemented; leave out tree");
+  }
+  return std::make_unique<DFlashDrafter>(std::move(network), stage.whole("tree"), min_probability_of(stage));
+}
+
+}  // namespace
+
+const DraftKind dflash_kind = {.name = "dflash",
+                               .summary = "block diffusion from the target's features",
+                               .takes_path = TakesPath::required,
+                               .recognizes = is_dflash,
+                               .keeps = Keeps::cache,
+                               .options = options,
+                               .need = memory_need,
+                               .load = load};
 
 }  // namespace draftproof

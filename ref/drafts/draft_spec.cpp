@@ -15,8 +15,8 @@ namespace draftproof {
 namespace {
 
 const DraftKind* find_kind(std::string_view name) {
-  for (const DraftKind& kind : all_draft_kinds()) {
-    if (name == kind.name) return &kind;
+  for (const DraftKind* const kind : all_draft_kinds()) {
+    if (name == kind->name) return kind;
   }
   return nullptr;
 }
@@ -151,7 +151,7 @@ std::string DraftStage::name_with(const std::filesystem::path& other) const {
 
 bool DraftStage::trees() const { return kind->trees || (find_option(*kind, "tree") != nullptr && option("tree") > 0); }
 
-bool DraftSpec::none() const { return stages.front().kind->name == std::string_view("none"); }
+bool DraftSpec::none() const { return stages.front().kind == &none_kind; }
 
 bool DraftStage::ends_early() const {
   return kind->keeps != Keeps::tokens && find_option(*kind, "min_prob") != nullptr && option("min_prob") > 0;
@@ -178,7 +178,7 @@ DraftSpec parse_draft_spec(const std::string& name) {
   const DraftStage* cached = nullptr;
   for (const std::string& text : stages_of(name)) spec.stages.push_back(parse_stage(name, text));
   for (const DraftStage& stage : spec.stages) {
-    if (spec.stages.size() > 1 && stage.kind->name == std::string_view("none")) {
+    if (spec.stages.size() > 1 && stage.kind == &none_kind) {
       throw Error("draft '" + name + "': none cannot be joined with other drafts");
     }
     if (stage.kind->keeps != Keeps::cache) continue;

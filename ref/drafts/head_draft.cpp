@@ -8,7 +8,7 @@
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/drafts/draft_tree.h"
-#include "ref/drafts/drafts.h"
+#include "ref/drafts/network_draft.h"
 
 namespace draftproof {
 namespace {

@@ -18,6 +18,7 @@
 
 #include "ref/caches/feature_cache.h"
 #include "ref/drafts/draft.h"
+#include "ref/drafts/draft_spec.h"
 #include "ref/drafts/most_probable.h"
 #include "ref/models/head.h"
 
@@ -63,6 +64,10 @@ class HeadDraft final : public Draft {
   const Cache* target_ = nullptr;
   int anchor_ = -1;  // position of the anchor in the last proposal
 };
+
+/// Of kinds over a head.
+inline constexpr DraftOption head_tree_option = {"tree", 0, 0, 256,
+                                                 "draft tokens of a tree of the most likely ones; 0: a chain is drawn"};
 
 /// Drafts over one head: each step of all proposals is one pass of the head, and what all drafts observe is one, too.
 class HeadDrafter final : public Drafter {

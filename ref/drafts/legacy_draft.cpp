@@ -5,6 +5,8 @@
 
 namespace draftproof {
 
+bool is_legacy(const DraftStage& stage) { return stage.whole("legacy") == 1; }
+
 void LegacyDraft::continue_text(std::span<const Token> text, int limit, std::vector<Token>& draft_tokens) {
   const auto length = static_cast<int>(text.size());
   if (rounds_.empty() || rounds_.back().length < length) rounds_.push_back({length, limit});

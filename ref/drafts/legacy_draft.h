@@ -4,16 +4,21 @@
 // proposals was accepted. docs/drafts.md says what they do not reproduce.
 #pragma once
 
+#include "ref/drafts/draft_spec.h"
 #include "ref/drafts/text_draft.h"
 
 namespace draftproof {
+
+/// Of kinds that have such a draft, too.
+inline constexpr DraftOption legacy_option = {"legacy", 0, 0, 1, "1: what ik_llama.cpp proposes, with its bugs"};
+bool is_legacy(const DraftStage& stage);
 
 /// What it has learned is a function of the text and of where its rounds began. So forget() keeps those places, and
 /// when the text was observed again, the rounds are done again.
 class LegacyDraft : public TextDraft {
  public:
   using TextDraft::TextDraft;
-  static constexpr int bytes_per_round = 16;
+  static constexpr int bytes_per_round = 16;  // there may be one for each token
 
  protected:
   // The calls of the original. `text`: the committed text, whose last token is the anchor; the original is given the

@@ -53,6 +53,7 @@ class LegacyNgramMapDraft final : public LegacyDraft {
 
  public:
   static constexpr int table_size = 1 << 18;
+  static constexpr std::uint64_t table_bytes = table_size * sizeof(std::uint32_t);
   static constexpr int bytes_per_round = LegacyDraft::bytes_per_round + 2 * sizeof(Entry);
 
   LegacyNgramMapDraft(int draft_max, const LegacyNgramMapSettings& settings)

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "ref/drafts/ngram_cache.h"
 
+#include "ref/drafts/drafts.h"
+#include "ref/drafts/legacy_ngram_cache.h"
+#include "ref/drafts/lookup_file.h"
+
 namespace draftproof {
 namespace {
 
@@ -79,5 +83,40 @@ void NgramCacheDraft::clear() {
   counts_ = {};
   window_ = {};
 }
+
+namespace {
+
+constexpr DraftOption options[] = {
+    {"m", 8, 1, 1024, "draft tokens, at most"},
+    legacy_option,
+};
+
+MemoryNeed memory_need(const DraftStage& stage, const Checkpoint*, const MemoryNeed&, const LoadOptions&) {
+  constexpr int legacy_bytes = LegacyNgramCacheDraft::bytes_per_token + LegacyDraft::bytes_per_round;
+  MemoryNeed need = need_of_text(is_legacy(stage) ? legacy_bytes : NgramCacheDraft::bytes_per_token);
+  if (!stage.path.empty()) need.weights["lookup file"] = memory_of_lookup_file(stage.path);
+  return need;
+}
+
+std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint*, const DraftTarget& target,
+                              const LoadOptions&) {
+  NgramCacheSettings settings = {.m = stage.whole("m")};
+  if (!stage.path.empty()) {
+    settings.lookup = std::make_shared<NgramCounts>(read_lookup_file(stage.path, target.model.vocabulary()));
+  }
+  if (is_legacy(stage)) return text_drafter<LegacyNgramCacheDraft>(settings);
+  return text_drafter<NgramCacheDraft>(settings);
+}
+
+}  // namespace
+
+const DraftKind ngram_cache_kind = {
+    .name = "ngram-cache",
+    .summary = "what followed the last tokens often enough, weighed by a lookup file",
+    .takes_path = TakesPath::optional,
+    .keeps = Keeps::tokens,
+    .options = options,
+    .need = memory_need,
+    .load = load};
 
 }  // namespace draftproof

@@ -6,6 +6,8 @@
 
 #include "ref/base/require.h"
 #include "ref/drafts/control_drafts.h"
+#include "ref/drafts/drafts.h"
+#include "ref/drafts/network_draft.h"
 
 namespace draftproof {
 namespace {
@@ -76,5 +78,33 @@ void ScriptedDraft::add_chosen(char letter, std::span<const float> logits, Propo
   if (!token || builder.contains(place, *token)) return;
   as_sibling ? builder.add_sibling(*token) : builder.add_token(*token);
 }
+
+namespace {
+
+/// Alternates between a sampled branch with siblings, and a branch that starts wrong and is right in other places.
+class TreeTestDrafter final : public Drafter {
+ public:
+  explicit TreeTestDrafter(Model& target) : target_(target) {}
+  std::unique_ptr<Draft> open(int capacity, int draft_max) override {
+    return std::make_unique<ScriptedDraft>(target_, capacity, draft_tokens_per_round(draft_max, capacity),
+                                           "+&*+&*-/-<*-<**");
+  }
+
+ private:
+  Model& target_;
+};
+
+std::unique_ptr<Drafter> load(const DraftStage&, const Checkpoint*, const DraftTarget& target, const LoadOptions&) {
+  return std::make_unique<TreeTestDrafter>(target.model);
+}
+
+}  // namespace
+
+const DraftKind tree_test_kind = {.name = "tree-test",
+                                  .summary = "trees in which one branch is right (for proofs)",
+                                  .trees = true,
+                                  .keeps = Keeps::cache,
+                                  .need = need_of_target,
+                                  .load = load};
 
 }  // namespace draftproof

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "ref/drafts/self_draft.h"
 
+#include "kernels/kernels.h"
+#include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/drafts/continuation.h"
 #include "ref/drafts/drafts.h"
+#include "ref/drafts/network_draft.h"
+#include "ref/models/models.h"
 
 namespace draftproof {
 
@@ -32,5 +36,59 @@ void SelfDrafter::propose_together(Model& model, Outputs& outputs, std::span<Pro
     return jobs[i].builder->draw(logits);
   });
 }
+
+namespace {
+
+constexpr DraftOption options[] = {
+    {"layers", 0, 0, 1024, "the first so many layers of the target; 0: all"},
+    head_option,
+    min_prob_option,
+};
+
+/// The options of the target's weights as its draft.
+LoadOptions self_options(const DraftStage& stage, const LoadOptions& load_options) {
+  LoadOptions as = in_four_bits(load_options);
+  as.layers = stage.whole("layers");
+  as.head_tokens = stage.whole("head");
+  return as;
+}
+
+MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
+                       const LoadOptions& load_options) {
+  MemoryNeed need = need_of_draft(*files, self_options(stage, load_options));
+  need.cache_fixed = 0;  // it uses the target's
+  need.cache_per_position = 0;
+  return need;
+}
+
+/// Throws Error when the draft would be as slow as the target. Decides by the formats of the weights, and so for a
+/// kernel table that keeps all weights as floats as for the others.
+void require_smaller(const Checkpoint& files, const LoadOptions& target, const LoadOptions& draft) {
+  const Kernels& scalar = *find_kernels("scalar");
+  const auto bytes = [&](const LoadOptions& options) {
+    std::uint64_t sum = 0;
+    for (const auto& [format, size] : model_need(files, with_kernels(scalar, options)).weights) sum += size;
+    return sum;
+  };
+  if (bytes(draft) < bytes(target)) return;
+  throw Error(files.path().string() + ": has no weights of more than 4 bits, so as its own draft it would be as slow; "
+                                      "use self?layers=N, or another draft");
+}
+
+std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget&,
+                              const LoadOptions& load_options) {
+  const LoadOptions as = self_options(stage, load_options);
+  require_smaller(*files, load_options, as);
+  return std::make_unique<SelfDrafter>(load_model(*files, as), min_probability_of(stage));
+}
+
+}  // namespace
+
+const DraftKind self_kind = {.name = "self",
+                             .summary = "the target itself, its weights in 4 bits, over its own cache",
+                             .keeps = Keeps::nothing,
+                             .options = options,
+                             .need = memory_need,
+                             .load = load};
 
 }  // namespace draftproof

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "ref/drafts/suffix.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "ref/base/error.h"
 #include "ref/base/incoming.h"
+#include "ref/drafts/drafts.h"
+#include "ref/drafts/legacy_suffix.h"
 #include "ref/drafts/token_file.h"
 
 namespace draftproof {
@@ -87,5 +90,55 @@ SuffixCorpus::SuffixCorpus(const std::filesystem::path& file, int vocabulary, in
   }
   for (std::size_t i = 0; i < text_.size(); ++i) tree_.append(text_);
 }
+
+namespace {
+
+constexpr DraftOption options[] = {
+    {"depth", 64, 2, 1024, "tokens of a match and of what follows it, at most"},
+    {"min_match", 1, 1, 1023, "tokens that must have occurred before"},
+    {"min_prob", 0.1, 0, 1, "least probability of a draft token", false},
+    {"factor", 1, 0, 64, "draft tokens per token of the match", false},
+    {"offset", 0, -1024, 1024, "draft tokens beside those", false},
+    {"m", 16, 1, 1024, "draft tokens, at most"},
+    legacy_option,
+};
+
+MemoryNeed memory_need(const DraftStage& stage, const Checkpoint*, const MemoryNeed&, const LoadOptions&) {
+  constexpr int legacy_bytes = LegacySuffixDraft::bytes_per_token;
+  const bool legacy = is_legacy(stage);
+  MemoryNeed need = need_of_text(legacy ? legacy_bytes + LegacyDraft::bytes_per_round : SuffixTree::bytes_per_token);
+  if (stage.path.empty()) return need;
+  const auto tokens = static_cast<std::uint64_t>(SuffixCorpus::tokens_in(stage.path));
+  need.weights["corpus"] = tokens * (sizeof(Token) + SuffixTree::bytes_per_token);
+  if (legacy) need.cache_fixed = tokens * legacy_bytes;
+  return need;
+}
+
+std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint*, const DraftTarget& target,
+                              const LoadOptions&) {
+  SuffixSettings settings = {.depth = stage.whole("depth"), .min_match = stage.whole("min_match"),
+                             .min_prob = stage.option("min_prob"), .factor = stage.option("factor"),
+                             .offset = stage.option("offset"), .m = stage.whole("m")};
+  if (!stage.path.empty()) {
+    settings.corpus = std::make_shared<SuffixCorpus>(stage.path, target.model.vocabulary(), settings.depth);
+  }
+  if (!is_legacy(stage)) return text_drafter<SuffixDraft>(settings);
+  if (settings.corpus && std::ranges::count(settings.corpus->text(), SuffixTree::separator) > 0) {
+    throw Error(stage.path.string() +
+                ": has -1 between texts, which a suffix draft with legacy=1 does not know; make a corpus of one text");
+  }
+  return text_drafter<LegacySuffixDraft>(settings);
+}
+
+}  // namespace
+
+const DraftKind suffix_kind = {
+    .name = "suffix",
+    .summary = "what followed the longest likely ends where they occurred before, in the text or in a file of tokens",
+    .takes_path = TakesPath::optional,
+    .keeps = Keeps::tokens,
+    .options = options,
+    .need = memory_need,
+    .load = load};
 
 }  // namespace draftproof

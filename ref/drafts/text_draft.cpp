@@ -42,4 +42,10 @@ Fingerprint TextDraft::digest() const {
   return digest.value();
 }
 
+MemoryNeed need_of_text(std::uint64_t bytes_per_token) {
+  MemoryNeed need;
+  need.cache_per_position = sizeof(Token) + bytes_per_token;
+  return need;
+}
+
 }  // namespace draftproof

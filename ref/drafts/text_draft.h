@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ref/drafts/draft.h"
+#include "ref/models/memory.h"
 
 namespace draftproof {
 
@@ -71,5 +72,14 @@ class TextDrafter final : public Drafter {
   int draft_max_;  // when no other is asked for
   Settings settings_;
 };
+
+/// `settings.m`: draft tokens, at most.
+template <class Kind, class Settings>
+std::unique_ptr<Drafter> text_drafter(const Settings& settings) {
+  return std::make_unique<TextDrafter<Kind, Settings>>(settings.m, settings);
+}
+
+/// The need of a draft that keeps so much beside each token of the text.
+MemoryNeed need_of_text(std::uint64_t bytes_per_token);
 
 }  // namespace draftproof

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ref/drafts/drafts.h"
+#include "ref/drafts/network_draft.h"
 
 namespace draftproof {
 namespace {

@@ -118,17 +118,12 @@ float positive_factor(const Json& config, std::string_view name, float otherwise
   return factor;
 }
 
-struct Layers {
-  TransformerConfig transformer;
-  std::vector<DFlashSight> sights;
-};
-
 /// Causality: top-level is_causal, then dflash_config.causal, then "a sliding layer is causal". use_swa puts the window
 /// on every layer and leaves causality alone. In speculators' drafts sliding layers have the window of the anchor and
 /// no other: as many committed positions before it.
-Layers read_layers(const Json& config, int context_window) {
+void read_layers(const Json& config, int context_window, DFlashConfig& result) {
   const Json layer_fields = layer_config(config);
-  Layers result = {read_transformer_config(layer_fields, 1), {}};
+  result.transformer = read_transformer_config(layer_fields, 1);
   const bool speculators = !speculators_type(config).empty();
   const auto block = config.find("dflash_config");
   const auto everywhere = config.find("is_causal");
@@ -162,7 +157,6 @@ Layers read_layers(const Json& config, int context_window) {
       ++attention.window;
     }
   }
-  return result;
 }
 
 /// Reads two fields of which a config has both or none.
@@ -189,10 +183,6 @@ void read_second_version(const Json& config, DFlashConfig& result) {
   }
   std::tie(result.selector_rank, result.selector_candidates) =
       read_both(config, "selector_rank", selector_max, "selector_top_k", selector_max, required);
-  if (result.selector_rank > 0 && result.draft_vocabulary != result.transformer.vocabulary) {
-    find_dflash_field(config, "selector_rank")
-        ->fail("is not implemented with a draft_vocab_size below the target's vocabulary");
-  }
 }
 
 }  // namespace
@@ -213,18 +203,19 @@ bool is_dflash(const Json& config) {
   return name.is_string() && (name.string() == "DFlashDraftModel" || name.string() == "DFlash2DraftModel");
 }
 
-TransformerConfig describe_dflash(const Json& config, int context_window) {
-  return read_layers(config, context_window).transformer;
+DFlashConfig describe_dflash(const Json& config, int context_window) {
+  DFlashConfig result;
+  read_layers(config, context_window, result);
+  result.block_size = read_block_size(config);
+  read_second_version(config, result);
+  return result;
 }
 
 DFlashConfig read_dflash_config(const Json& config, const Model& target, int context_window) {
   if (!is_dflash(config)) {
     config.fail("is not a DFlash draft; architectures[0] must be DFlashDraftModel or DFlash2DraftModel");
   }
-  DFlashConfig result;
-  Layers layers = read_layers(config, context_window);
-  result.transformer = std::move(layers.transformer);
-  result.sights = std::move(layers.sights);
+  DFlashConfig result = describe_dflash(config, context_window);
   const Json layer_fields = layer_config(config);
   TransformerConfig& transformer = result.transformer;
   if (transformer.hidden != target.hidden()) {
@@ -246,13 +237,15 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target, int con
       count->fail("does not fit the target, which has " + std::to_string(target.layers()) + " layers");
     }
   }
-  result.block_size = read_block_size(config);
   result.taps = read_taps(config, target, transformer.depth());
   const auto mask = find_dflash_field(config, "mask_token_id");
   if (!mask) config.fail("needs dflash_config.mask_token_id");
   result.mask = static_cast<Token>(mask->integer(0, target.vocabulary() - 1));
   refuse_variants(config);
-  read_second_version(config, result);
+  if (result.selector_rank > 0 && result.draft_vocabulary != transformer.vocabulary) {
+    find_dflash_field(config, "selector_rank")
+        ->fail("is not implemented with a draft_vocab_size below the target's vocabulary");
+  }
   result.value_scale = positive_factor(config, "attention_value_scale", 1);
   result.embedding_scale = positive_factor(config, "input_embedding_scale", 1);
   result.logit_multiplier = positive_factor(config, "output_multiplier", 1);

@@ -71,9 +71,10 @@ bool is_dflash(const Json& config);
 /// `dflash_config.<name>` or else the top-level `<name>`: both spellings are published.
 std::optional<Json> find_dflash_field(const Json& config, std::string_view name);
 
-/// Reads what does not depend on the target. A vocabulary that is left to the target is 1. `context_window`: of layers
-/// that see everything, the committed positions that they see instead; 0: all.
-TransformerConfig describe_dflash(const Json& config, int context_window = 0);
+/// Reads what does not depend on the target: layers, block, convolutions and candidate selector. A vocabulary that is
+/// left to the target is 1. `context_window`: of layers that see everything, the committed positions that they see
+/// instead; 0: all.
+DFlashConfig describe_dflash(const Json& config, int context_window = 0);
 
 /// Reads the config of either layout and holds it against the target. Errors name file and field.
 DFlashConfig read_dflash_config(const Json& config, const Model& target, int context_window = 0);

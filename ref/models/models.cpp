@@ -66,7 +66,7 @@ const Architecture& architecture_of(const Json& config) {
 }
 
 TransformerConfig describe(const Json& config) {
-  if (is_dflash(config)) return describe_dflash(config);
+  if (is_dflash(config)) return describe_dflash(config).transformer;
   if (is_eagle3(config)) return describe_eagle3(config);
   if (is_gemma4_assistant(config)) return describe_gemma4_assistant(config);
   return architecture_of(config).describe(config);

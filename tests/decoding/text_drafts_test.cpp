@@ -37,12 +37,12 @@ std::vector<Token> repetition(int length, int vocabulary, int first) {
 /// Every kind as it is by default and, where it has one, in its legacy mode, with short n-grams.
 std::vector<std::string> draft_names() {
   std::vector<std::string> names;
-  for (const DraftKind& kind : all_draft_kinds()) {
-    if (kind.keeps != Keeps::tokens) continue;
-    names.emplace_back(kind.name);
+  for (const DraftKind* const kind : all_draft_kinds()) {
+    if (kind->keeps != Keeps::tokens) continue;
+    names.emplace_back(kind->name);
     std::string legacy;
-    for (const DraftOption& option : kind.options) {
-      if (option.name == std::string("legacy")) legacy = std::string(kind.name) + "?legacy=1" + legacy;
+    for (const DraftOption& option : kind->options) {
+      if (option.name == std::string("legacy")) legacy = std::string(kind->name) + "?legacy=1" + legacy;
       if (option.name == std::string("n")) legacy += ",n=2";
       if (option.name == std::string("m")) legacy += ",m=4";
     }

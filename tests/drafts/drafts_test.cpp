@@ -99,15 +99,15 @@ TEST(DraftNames, WithBadOptionsOrStagesAreErrorsThatSayWhatThereIs) {
 
 TEST(DraftKinds, HaveDistinctNamesASummaryAndAFunctionThatOpensThem) {
   std::set<std::string> names;
-  for (const DraftKind& kind : all_draft_kinds()) {
-    EXPECT_TRUE(names.insert(kind.name).second);
-    EXPECT_NE(std::string(kind.summary), "");
-    EXPECT_NE(kind.load, nullptr);
-    const bool takes_path = kind.takes_path != TakesPath::none;
-    EXPECT_EQ(parse_draft_spec(std::string(kind.name) + (takes_path ? ":p" : "")).stages[0].kind, &kind);
+  for (const DraftKind* const kind : all_draft_kinds()) {
+    EXPECT_TRUE(names.insert(kind->name).second);
+    EXPECT_NE(std::string(kind->summary), "");
+    EXPECT_NE(kind->load, nullptr);
+    const bool takes_path = kind->takes_path != TakesPath::none;
+    EXPECT_EQ(parse_draft_spec(std::string(kind->name) + (takes_path ? ":p" : "")).stages[0].kind, kind);
     const bool reads_checkpoint =
-        kind.takes_path == TakesPath::required || kind.takes_path == TakesPath::optional_checkpoint;
-    EXPECT_TRUE(reads_checkpoint || kind.recognizes == nullptr) << "a checkpoint is recognized";
+        kind->takes_path == TakesPath::required || kind->takes_path == TakesPath::optional_checkpoint;
+    EXPECT_TRUE(reads_checkpoint || kind->recognizes == nullptr) << "a checkpoint is recognized";
   }
 }
 

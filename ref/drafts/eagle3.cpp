@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// The kind eagle3: drafts over an EAGLE-3 head.
+#include "ref/models/eagle3.h"
+
+#include "ref/drafts/drafts.h"
+#include "ref/drafts/head_draft.h"
+#include "ref/drafts/network_draft.h"
+#include "ref/models/models.h"
+
+namespace draftproof {
+namespace {
+
+constexpr DraftOption options[] = {head_tree_option, q4_option, head_option, min_prob_option};
+
+MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
+                       const LoadOptions& load_options) {
+  const LoadOptions as = draft_options(stage, load_options);
+  MemoryNeed need = need_of_draft(*files, as);
+  add_head_copy(*files, describe(files->config()), as, need);
+  return need;
+}
+
+std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
+                              const LoadOptions& load_options) {
+  auto head = std::make_unique<Eagle3Head>(*files, target.model, draft_options(stage, load_options));
+  return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
+}
+
+}  // namespace
+
+const DraftKind eagle3_kind = {.name = "eagle3",
+                               .summary = "a layer that continues from the target's features",
+                               .takes_path = TakesPath::required,
+                               .recognizes = is_eagle3,
+                               .keeps = Keeps::cache,
+                               .options = options,
+                               .need = memory_need,
+                               .load = load};
+
+}  // namespace draftproof

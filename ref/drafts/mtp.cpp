@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The kind mtp: drafts over MTP heads or an assistant.
+#include "ref/models/mtp.h"
+
+#include "ref/caches/feature_cache.h"
+#include "ref/drafts/drafts.h"
+#include "ref/drafts/head_draft.h"
+#include "ref/drafts/network_draft.h"
+#include "ref/models/dflash.h"
+#include "ref/models/eagle3.h"
+#include "ref/models/gemma4_assistant.h"
+#include "ref/models/models.h"
+
+namespace draftproof {
+namespace {
+
+constexpr DraftOption options[] = {head_tree_option, q4_option_of_a_model, min_prob_option};
+
+/// A target with heads, or an assistant.
+bool may_have_heads(const Json& config) { return !is_dflash(config) && !is_eagle3(config); }
+
+/// Of heads that borrow the target's tables.
+LoadOptions head_options(const DraftStage& stage, const LoadOptions& load_options) {
+  return stage.whole("q4") == 1 ? in_four_bits(load_options) : load_options;
+}
+
+MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
+                       const LoadOptions& load_options) {
+  const LoadOptions as = head_options(stage, load_options);
+  if (is_gemma4_assistant(files->config())) return need_of_draft(*files, as);
+  MemoryNeed need = mtp_need(*files, as);
+  need.cache_per_position += FeatureCache::bytes_per_position(describe(files->config()).hidden);
+  need.scratch_per_draft_token = 0;  // the target's has it
+  return need;
+}
+
+std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
+                              const LoadOptions& load_options) {
+  const LoadOptions as = head_options(stage, load_options);
+  std::unique_ptr<Head> head;
+  if (is_gemma4_assistant(files->config())) head = std::make_unique<Gemma4Assistant>(*files, target.model, as);
+  else head = std::make_unique<MtpHead>(*files, target.model, as);
+  return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
+}
+
+}  // namespace
+
+const DraftKind mtp_kind = {
+    .name = "mtp",
+    .summary = "the MTP (NextN) heads in the target's checkpoint or in another, or an assistant",
+    .takes_path = TakesPath::optional_checkpoint,
+    .recognizes = may_have_heads,
+    .keeps = Keeps::cache,
+    .options = options,
+    .need = memory_need,
+    .load = load};
+
+}  // namespace draftproof

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#include "ref/drafts/network_draft.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "kernels/kernels.h"
+#include "ref/base/error.h"
+#include "ref/drafts/decoding_need.h"
+#include "ref/models/draft_tables.h"
+
+namespace draftproof {
+namespace {
+
+constexpr int default_draft_tokens = 5;  // where each costs one pass of the draft
+
+}  // namespace
+
+int draft_tokens_per_round(int asked, int capacity) {
+  return std::min(asked > 0 ? asked : default_draft_tokens, capacity);
+}
+
+MinProbability min_probability_of(const DraftStage& stage) {
+  const MinProbability least(stage.option("min_prob"));
+  if (least && stage.trees()) {
+    throw Error("draft '" + stage.name_with(stage.path) + "': min_prob ends chains; leave it out for a tree, which has "
+                "the most probable tokens only");
+  }
+  return least;
+}
+
+LoadOptions in_four_bits(LoadOptions options) {
+  options.quantize = Quantization::q4;
+  options.requantize = true;
+  return options;
+}
+
+LoadOptions draft_options(const DraftStage& stage, const LoadOptions& load_options) {
+  const bool q4 = stage.whole("q4") == 1;
+  LoadOptions options = q4 ? in_four_bits(load_options) : load_options;
+  options.small_tables = q4;
+  options.head_tokens = stage.whole("head");
+  return options;
+}
+
+void add_head_copy(const Checkpoint& files, const TransformerConfig& config, const LoadOptions& options,
+                   MemoryNeed& need) {
+  const std::optional<Format> format = DraftTables::copy_format(options, config.vocabulary, config.hidden);
+  if (!format || files.has("lm_head.weight")) return;
+  need.weights[traits(*format).name] +=
+      options.kernels.packed_bytes(*format, tokens_of_head(options, config.vocabulary), config.hidden);
+}
+
+MemoryNeed need_of_draft(const Checkpoint& files, const LoadOptions& load_options) {
+  MemoryNeed need = decoding_need(files, load_options);
+  need.scratch_per_draft_token = 0;  // the target's has it
+  return need;
+}
+
+}  // namespace draftproof
