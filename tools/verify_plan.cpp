@@ -217,45 +217,27 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
     texts.emplace(same ? "" : variation.draft, same ? 0 : variation.draft_max);
   }
 
-  const double readings_of_text = prompt * plain.prompt_row + tokens * plain.token;
-  const double rows = readings_of_text + rows_recomputed(question.request, effort) *
-                                             (prompt + tokens / 2) * plain.prompt_row;
-  double readings = 0;  // of batch_invariance, on the best table
-  for (const Reading& reading : first_of(other_readings, effort.readings)) {
-    const double calls = reading.chunk == 0 ? 0 : (prompt + tokens) / reading.chunk;
-    readings += calls * plain.token + (prompt + tokens + calls * reading.draft_tokens) * plain.prompt_row;
-  }
-  double on_tables = 0;  // sum of the slowness of every table and number of threads
-  for (const auto& [table, threads] : ways_to_compute) on_tables += slowness(table);
-  const double loadings = paces.loading * static_cast<double>(tables_of(variations) - 1);
-  double again = 0;
-  for (const std::string& draft : drafts_again(variations, effort)) again += run(draft, question.tables.front());
-  double timing = 0;
-  for (const std::string& draft : question.drafts) timing += run(draft, question.tables.front());
-
-  // Each sequence alone, and in batches; on average they have two thirds of the tokens.
-  const double joint = effort.sequences * (1.0 + std::min(effort.batches, 4)) * 2 / 3 *
-                       run(question.drafts.empty() ? "none" : question.drafts.front(), question.tables.front());
-
-  const auto distinct = static_cast<double>(texts.size());
-  const double pieces = static_cast<double>(first_of(prompt_piece_sizes, effort.prompt_pieces).size());
-  const std::map<std::string, double> checks = {
-      {"tokens_equal", rows},
-      {"logits_equal", (distinct - 1) * rows},
-      {"cache_rollback", distinct * readings_of_text},
-      {"batch_invariance", on_tables * readings + loadings},
-      {"draft_state", distinct * 2 * (prompt + tokens) * plain.prompt_row},
-      {"repeatable", 2.2 * again},
-      {"chunked_prefill_and_resume", ((prompt > 8 ? pieces : 0) + 1.5 * std::min(effort.cuts, 2)) * again},
-      {"sequence_isolation", 2.5 * again + joint},
-      {"prefix_reuse", 6 * again},
-      {"log_probabilities", on_tables * run("none", question.tables.front()) + loadings + again},
+  const auto run_on_best = [&](const std::string& draft) { return run(draft, question.tables.front()); };
+  TrialCosts trial = {
+      .effort = effort,
+      .prompt = prompt,
+      .output = tokens,
+      .texts = static_cast<double>(texts.size()),
+      .plain_row = plain.prompt_row,
+      .plain_token = plain.token,
+      .plain_run = run_on_best("none"),
+      .first_run = run_on_best(question.drafts.empty() ? "none" : question.drafts.front()),
+      .loading = paces.loading * static_cast<double>(tables_of(variations) - 1),
   };
-  for (const Check* const check : all_checks()) {
-    const auto found = checks.find(check->name);
-    steps.push_back(found == checks.end() ? 0 : found->second);
-  }
-  steps.push_back(effort.timed_repeats * (timing + run("none", question.tables.front())));
+  trial.plain_rows =
+      trial.plain_run + rows_recomputed(question.request, effort) * (prompt + tokens / 2) * plain.prompt_row;
+  for (const auto& [table, threads] : ways_to_compute) trial.ways += slowness(table);
+  for (const std::string& draft : drafts_again(variations, effort)) trial.repeated_runs += run_on_best(draft);
+  for (const Check* const check : all_checks()) steps.push_back(check->cost(trial));
+
+  double timing = 0;
+  for (const std::string& draft : question.drafts) timing += run_on_best(draft);
+  steps.push_back(effort.timed_repeats * (timing + trial.plain_run));
   return steps;
 }
 

@@ -353,6 +353,7 @@ const Check acceptance_correct = {
     "emits; the target's pass where logits_equal fails as well",
     "how good the draft tokens are, because any q is right that they are drawn from; the conversion of logits to a "
     "distribution and the random generator, which plain decoding shares",
-    examine_acceptance_correct};
+    examine_acceptance_correct,
+    costs_nothing};
 
 }  // namespace draftproof

@@ -74,6 +74,16 @@ Finding examine_batch_invariance(Trial& trial) {
       .finding(std::to_string(readings) + " other ways to read the text, the same bits in every row");
 }
 
+double cost_of_batch_invariance(const TrialCosts& trial) {
+  const double text = trial.prompt + trial.output;
+  double readings = 0;
+  for (const Reading& reading : first_of(other_readings, trial.effort.readings)) {
+    const double calls = reading.chunk == 0 ? 0 : text / reading.chunk;
+    readings += calls * trial.plain_token + (text + calls * reading.draft_tokens) * trial.plain_row;
+  }
+  return trial.ways * readings + trial.loading;
+}
+
 }  // namespace
 
 const Check batch_invariance = {
@@ -82,6 +92,7 @@ const Check batch_invariance = {
     "computed",
     "the target's pass: masks, positions, kernels, threads; its KV caches",
     "the draft, the rule, the decode loop, sampling and random draws, because none of them runs",
-    examine_batch_invariance};
+    examine_batch_invariance,
+    cost_of_batch_invariance};
 
 }  // namespace draftproof

@@ -70,6 +70,7 @@ const Check cache_rollback = {
     "the KV caches: what a sliding window keeps, what is rolled back, where the cache ends; what the target's pass "
     "writes",
     "the rule, the draft and random draws, because caches are compared after the run's own text",
-    examine_cache_rollback};
+    examine_cache_rollback,
+    [](const TrialCosts& trial) { return trial.texts * trial.plain_run; }};
 
 }  // namespace draftproof

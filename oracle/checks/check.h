@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "oracle/checks/cost.h"
 #include "oracle/checks/effort.h"
 #include "oracle/checks/recorded_draws.h"
 #include "oracle/plain/plain.h"
@@ -113,7 +114,9 @@ struct Check {
   const char* proves;
   const char* blames;  // parts that can be at fault when it fails: what the two sides of its comparison do not share
   const char* clears;  // parts that cannot: what both sides share, and what is not run at all
-  Finding (*examine)(Trial& trial);  // nullptr for a check of a build (oracle/exact/build_checks.h), which has no trial
+  // nullptr for a check of a build (oracle/exact/build_checks.h), which has no trial:
+  Finding (*examine)(Trial& trial);
+  double (*cost)(const TrialCosts& trial);  // the seconds that it is expected to take
 };
 
 /// Counts the comparisons of a check and keeps the first failure; one that costs speed only is kept until another

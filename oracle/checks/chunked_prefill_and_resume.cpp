@@ -101,6 +101,11 @@ Finding examine_chunked_prefill_and_resume(Trial& trial) {
                cuts > 0 ? "" : "no run was long enough to be cancelled");
 }
 
+double cost_of_chunked_prefill_and_resume(const TrialCosts& trial) {
+  const std::size_t pieces = trial.prompt > 8 ? first_of(prompt_piece_sizes, trial.effort.prompt_pieces).size() : 0;
+  return (static_cast<double>(pieces) + 1.5 * std::min(trial.effort.cuts, 2)) * trial.repeated_runs;
+}
+
 }  // namespace
 
 const Check chunked_prefill_and_resume = {
@@ -108,6 +113,7 @@ const Check chunked_prefill_and_resume = {
     "a prefill in chunks of any size, and a run cancelled and resumed, give the same run",
     "the prefill, the KV caches, the state that a cancelled run leaves, random draws numbered by call",
     "what is wrong in the same way however a run is cut: the model, the rule, sampling",
-    examine_chunked_prefill_and_resume};
+    examine_chunked_prefill_and_resume,
+    cost_of_chunked_prefill_and_resume};
 
 }  // namespace draftproof

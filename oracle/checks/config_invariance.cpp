@@ -97,6 +97,7 @@ const Check config_invariance = {
     "verification",
     "the decode loop, kernels and threads, keys of random draws",
     "what is wrong in the same way in all runs: the model, the conversion of logits to a distribution, the rule",
-    examine_config_invariance};
+    examine_config_invariance,
+    costs_nothing};
 
 }  // namespace draftproof

@@ -119,6 +119,7 @@ const Check draft_state = {
     "the draft: what it keeps of rejected draft tokens, the rows and positions of what it observes, where it places "
     "the anchor; what the loop tells it",
     "the text, because no draft token becomes output that the target does not accept",
-    examine_draft_state};
+    examine_draft_state,
+    [](const TrialCosts& trial) { return trial.texts * 2 * (trial.prompt + trial.output) * trial.plain_row; }};
 
 }  // namespace draftproof

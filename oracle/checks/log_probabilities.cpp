@@ -106,6 +106,7 @@ const Check log_probabilities = {
     "the row a logprob is read from, penalties or temperature applied to it, its arithmetic, the choice and order of "
     "the most likely tokens; where the token itself differs, what requesting logprobs changes",
     "the rows themselves and the tokens, which other checks compare",
-    examine_log_probabilities};
+    examine_log_probabilities,
+    [](const TrialCosts& trial) { return trial.ways * trial.plain_run + trial.loading + trial.repeated_runs; }};
 
 }  // namespace draftproof

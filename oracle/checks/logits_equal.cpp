@@ -36,6 +36,7 @@ const Check logits_equal = {
     "every row that decided a token has the same bits as in plain decoding",
     "the target's pass over several rows: positions, masks, kernels, threads; the KV caches it reads",
     "the rule, the draft, sampling parameters and random draws, because rows are compared after the run's own text",
-    examine_logits_equal};
+    examine_logits_equal,
+    [](const TrialCosts& trial) { return (trial.texts - 1) * trial.plain_rows; }};
 
 }  // namespace draftproof

@@ -62,6 +62,7 @@ const Check prefix_reuse = {
     "a request that takes its beginning from a prefix cache is what it is without one, to the last bit",
     "snapshots and what is published when, the prefix cache, the context of the draft that belongs to it",
     "what is wrong in the same way without a prefix cache",
-    examine_prefix_reuse};
+    examine_prefix_reuse,
+    [](const TrialCosts& trial) { return 6 * trial.repeated_runs; }};
 
 }  // namespace draftproof

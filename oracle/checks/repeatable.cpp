@@ -68,6 +68,7 @@ const Check repeatable = {
     "where the other request fails alone, everything that tokens_equal, logits_equal, acceptance_correct and "
     "termination_and_counters blame",
     "what is wrong in the same way every time in this request: the model, the rule, sampling",
-    examine_repeatable};
+    examine_repeatable,
+    [](const TrialCosts& trial) { return 2.2 * trial.repeated_runs; }};
 
 }  // namespace draftproof

@@ -230,6 +230,7 @@ const Check rng_accounting = {
     "keys of random draws, the rule, the draft's draws, a random source other than the given one; the verified rows "
     "where logits_equal fails as well",
     "the numbers that the generator returns, which are not examined; the end of the text and its counters",
-    examine_rng_accounting};
+    examine_rng_accounting,
+    costs_nothing};
 
 }  // namespace draftproof

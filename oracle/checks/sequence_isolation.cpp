@@ -135,6 +135,12 @@ Finding examine_sequence_isolation(Trial& trial) {
       .finding(std::to_string(firsts.size()) + " pairs of sequences" + batches + ", each as it is alone", missing);
 }
 
+/// Each sequence alone, and in batches; on average they have two thirds of the tokens.
+double cost_of_sequence_isolation(const TrialCosts& trial) {
+  const double joint = trial.effort.sequences * (1.0 + std::min(trial.effort.batches, 4)) * 2 / 3 * trial.first_run;
+  return 2.5 * trial.repeated_runs + joint;
+}
+
 }  // namespace
 
 const Check sequence_isolation = {
@@ -145,6 +151,7 @@ const Check sequence_isolation = {
     "where the other request fails alone, everything that tokens_equal, logits_equal, acceptance_correct and "
     "termination_and_counters blame",
     "what is wrong in the same way in this request alone: the model, the rule, sampling",
-    examine_sequence_isolation};
+    examine_sequence_isolation,
+    cost_of_sequence_isolation};
 
 }  // namespace draftproof

@@ -162,6 +162,7 @@ const Check termination_and_counters = {
     "the decode loop: where the text ends, how many rows and draft tokens a round has, what is counted, a run other "
     "than the requested one",
     "the model, sampling and the distribution that the rule preserves, because no probability is examined",
-    examine_termination_and_counters};
+    examine_termination_and_counters,
+    costs_nothing};
 
 }  // namespace draftproof

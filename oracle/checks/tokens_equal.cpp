@@ -62,6 +62,7 @@ const Check tokens_equal = {
     "verification rows, keys of random draws",
     "which tokens the draft proposes, because they may not change the text; the model, the conversion of logits to a "
     "distribution and the random generator, which plain decoding shares",
-    examine_tokens_equal};
+    examine_tokens_equal,
+    [](const TrialCosts& trial) { return trial.plain_rows; }};
 
 }  // namespace draftproof

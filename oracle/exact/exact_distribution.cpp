@@ -161,6 +161,6 @@ const Check distribution_exact = {
     "the rule, the decode loop, keys of random draws, the stated q, sampling parameters on verification rows",
     "the target at hand, its kernels and KV caches, because small models are enumerated; the random generator, whose "
     "draws are enumerated; the conversion of logits to a distribution, which plain decoding shares",
-    nullptr};
+    nullptr, nullptr};
 
 }  // namespace draftproof

@@ -391,6 +391,6 @@ const Check exhaustive_small_cases = {
     "the rules, uniform integers, the selection of a token by weights, the conversion of logits to a distribution",
     "models, KV caches, the decode loop and drafts, because none of them runs; the exponential, because both sides "
     "take it from one function",
-    nullptr};
+    nullptr, nullptr};
 
 }  // namespace draftproof

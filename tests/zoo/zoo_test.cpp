@@ -89,8 +89,8 @@ TEST(ZooSlow, EveryFailureHasBothSidesAndTheFactsThatSeparateThem) {
   }
 }
 
-const Check one = {"one", "", "", "", nullptr};
-const Check two = {"two", "", "", "", nullptr};
+const Check one = {"one", "", "", "", nullptr, nullptr};
+const Check two = {"two", "", "", "", nullptr, nullptr};
 
 TEST(Zoo, AFindingAboutADecoderNamesTheChecksAtFault) {
   const Mutant mutant = {"M", "wrong", "", "", Harm::lossy, "", {&one}, {}};
