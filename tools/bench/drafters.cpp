@@ -205,15 +205,15 @@ void measure(Comparison& all, InterleavedTimer& timer, Engine& engine, const Rul
     PhiloxSource random(common.seed);
     Execution execution = execution_of(common);
     execution.draft_max = way.draft_max;
-    way.trace = engine.decode(all.request, execution, way.draft, rule, random);
-    way.runs.push_back(way.trace.statistics);
-    return way.trace.statistics.decode_seconds();
+    Trace trace = engine.decode(all.request, execution, way.draft, rule, random);
+    way.runs.push_back(trace.statistics);
+    return trace;
   };
   all.passes[1] = 0;
   for (Way& way : all.ways) {
-    decode(way);
+    way.trace = decode(way);  // the passes of this run are timed; the tuner may choose others in the next
     for (const Round& round : way.trace.rounds) all.passes[rows_of(round)] = 0;
-    way.index = timer.add(way.draft, [&decode, &way] { return decode(way); });
+    way.index = timer.add(way.draft, [&decode, &way] { return decode(way).statistics.decode_seconds(); });
   }
   const int most = all.passes.rbegin()->first;
   const int middle = static_cast<int>(all.request.prompt.size() + all.ways.front().trace.output.size() / 2);
