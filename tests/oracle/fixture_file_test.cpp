@@ -306,7 +306,7 @@ TEST(FixtureFile, TheSameTestFindsATornFileWrittenInPlace) {
     const std::string bytes = bytes_of_file(elsewhere);
     std::ofstream out(file, std::ios::binary);
     out << bytes.substr(0, bytes.size() / 2) << std::flush;
-    usleep(300);
+    usleep(3000);
     out << bytes.substr(bytes.size() / 2);
   };
   EXPECT_GT(kill_writers(folder.path() / "x.h5", 60, in_place).torn, 0) << "the test above could not fail";
