@@ -12,7 +12,7 @@ namespace draftproof {
 
 class Subprocess {
  public:
-  enum class Does { read, write };
+  enum class Does { read, write };  // what the messages say of it
   using Answer = std::function<std::string(const std::string& question)>;
 
   /// `begin` is called in the new process and returns the function that answers there. ask() throws an Error that
