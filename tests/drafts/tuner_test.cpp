@@ -168,6 +168,29 @@ TEST(Tuner, TriesADraftThatPaysOnlyWhenMoreIsAcceptedThanItExpects) {
   EXPECT_LE(std::ranges::count_if(bad.lengths, [](int n) { return n > 0; }), 2);
 }
 
+/// Every fifth proposal goes on to three draft tokens if it is asked to, all others end after one.
+TEST(Tuner, AsksForLongProposalsWhereTheyAreAcceptedAndForShortOnesWhereThoseAre) {
+  DraftCosts costs{.verify = {1}, .draft = {{0}}, .reading = {0}};
+  for (int n = 1; n <= most; ++n) {
+    costs.verify.push_back(1 + 0.2 * n);
+    costs.draft[0].push_back(0);
+  }
+  const auto long_ones = [&](bool accepted_when_long) {
+    Tuner tuner(costs);
+    int asked_for_long = 0;
+    for (int round = 0; round < 500; ++round) {
+      const int n = tuner.length(0, most);
+      const bool is_long = round % 5 == 0;
+      const int drafted = std::min(n, is_long ? 3 : 1);
+      tuner.learn({n}, drafted, is_long == accepted_when_long ? drafted : 0);
+      asked_for_long += round >= 400 && n >= 2;
+    }
+    return asked_for_long;
+  };
+  EXPECT_LT(long_ones(false), 40);  // it tries again from time to time
+  EXPECT_GT(long_ones(true), 85);
+}
+
 TEST(Tuner, NeverExceedsTheLimit) {
   const Tuner tuner(costs_of(shapes[4]));
   for (int limit = 1; limit <= most + 5; ++limit) EXPECT_LE(tuner.length(0, limit), std::min(limit, most));
