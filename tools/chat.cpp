@@ -17,7 +17,7 @@
 #include "tools/conversation.h"
 #include "tools/interrupt.h"
 #include "tools/line_reader.h"
-#include "tools/progress.h"
+#include "tools/opened_model.h"
 #include "tools/statistics.h"
 
 namespace draftproof {
@@ -75,8 +75,8 @@ ChatTemplate template_for(const ChatOptions& options, const Checkpoint& files) {
   throw Error(options.common.target + " has no chat template; give one with --template FILE");
 }
 
-Tokenizer tokenizer_of(const ChatOptions& options, const Checkpoint& files) {
-  if (Tokenizer::is_in(files)) return Tokenizer::load(files);
+const Tokenizer& tokenizer_of(const ChatOptions& options, OpenedModel& model) {
+  if (const Tokenizer* const found = model.tokenizer()) return *found;
   throw Error(options.common.target + " has no tokenizer (tokenizer.json or tokenizer.model), which a chat needs");
 }
 
@@ -222,29 +222,15 @@ class ChatLoop {
 Exit chat(const ChatOptions& options) {
   const CommonOptions& common = options.common;
   if (!utf8::is_valid(options.system)) throw Error("--system: the text is not UTF-8");
-  set_threads_to_load(common.threads);
-  ModelFiles files(common.target);
-  const Tokenizer tokenizer = tokenizer_of(options, files.target());
-  const ChatTemplate text = template_for(options, files.target());
+  OpenedModel model({common.target, common.load_options, common.threads, common.quiet});
+  const Checkpoint& files = model.files().target();
+  const Tokenizer& tokenizer = tokenizer_of(options, model);
+  const ChatTemplate text = template_for(options, files);
   variables_of(options);  // refuses what is none before the target is loaded
-  Progress progress(common.quiet);
-  LoadOptions load_options = layout_of(common.load_options);
-  load_options.observer = progress.observer();
-  Request longest;
-  longest.prompt = {0};
-  longest.max_new_tokens = common.max_new_tokens;
-  refuse_shortage(files, std::span(&options.draft, 1), load_options, longest, common.draft_max.number);
-  Engine engine(files, load_options);
-  set_fastest_threads(common.threads, engine.target());
-  const Gate gate = engine.gate(options.draft);
-  if (gate != Gate::open && gate != Gate::no_draft) {
-    complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));
-  }
+  Engine& engine = model.load({options.draft}, request_of_size(1, common.max_new_tokens), common.draft_max.number);
   ChatOptions opened = options;
-  if (gate != Gate::open) opened.draft = "none";
-  const std::string too_short = short_draft_text(engine.draft_reach(opened.draft), engine.target().context());
-  if (!too_short.empty() && !common.quiet) complain(too_short);
-  ChatLoop(opened, engine, text, tokenizer, read_stop_tokens(files.target())).run();
+  opened.draft = model.draft_to_write(options.draft, engine.target().context()).name;
+  ChatLoop(opened, engine, text, tokenizer, read_stop_tokens(files)).run();
   return Exit::pass;
 }
 

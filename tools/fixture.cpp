@@ -11,7 +11,6 @@
 #include <set>
 
 #include "kernels/kernels.h"
-#include "kernels/threads.h"
 #include "oracle/fixtures/fixture_file.h"
 #include "ref/base/error.h"
 #include "ref/base/presence.h"
@@ -19,7 +18,7 @@
 #include "ref/models/read_text.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
-#include "tools/progress.h"
+#include "tools/opened_model.h"
 #include "tools/statistics.h"
 
 namespace draftproof {
@@ -144,29 +143,20 @@ Array<float> decided_rows(Model& target, const Trace& trace, const Path& file) {
 /// How a fixture is run.
 struct FixtureRun {
   Path file;  // for messages
-  std::string target;
   std::string draft;
-  std::string kernels;
-  int threads;
   bool rows;
 };
 
 /// Runs the request of the fixture now. Returns the fixture with the arrays of this run.
-Fixture run(Fixture fixture, const FixtureRun& how, Progress& progress) {
-  LoadOptions load_options = layout_of({how.kernels, fixture.quantize, fixture.kv});
-  load_options.observer = progress.observer();
-  set_threads(how.threads);
-  ModelFiles files(how.target);
-  refuse_shortage(files, std::span(&how.draft, 1), load_options, fixture.request,
-                  fixture.execution.draft_max);
-  Engine engine(files, load_options);
+Fixture run(Fixture fixture, const FixtureRun& how, OpenedModel& model) {
+  require_chains(how.draft, how.file.string() + ": a fixture");
+  Engine& engine = model.load({how.draft}, fixture.request, fixture.execution.draft_max);
   if (const std::string why = request_error(fixture.request, engine.target()); !why.empty()) {
     throw Error(how.file.string() + ": " + why);
   }
   if (const Gate gate = engine.gate(how.draft); gate != Gate::open && gate != Gate::no_draft) {
     throw Error(fmt::format("{}: the draft {} cannot be used: {}", how.file.string(), how.draft, name_of(gate)));
   }
-  require_chains(how.draft, how.file.string() + ": a fixture");
   PhiloxSource random(fixture.seed);
   const Trace trace = engine.decode(fixture.request, fixture.execution, how.draft, rule_by_name(fixture.rule), random,
                                     Recording::digests, {}, watch_for_interrupt());
@@ -212,21 +202,13 @@ Exit record(const RecordOptions& options) {
   fixture.quantize = common.load_options.quantize;
   fixture.kv = common.load_options.kv;
   fixture.seed = common.seed;
-  const Checkpoint files(common.target);
-  fixture.request = make_request(common, files, tokenizer_to_read(common, files).get());
+  OpenedModel model({common.target, common.load_options, {.number = threads_of(common)}, common.quiet});
+  fixture.request = make_request(common, model.files().target(), model.tokenizer_to_read(common));
   fixture.execution = execution_of(common);
   fixture.execution.draft_max = fixed_draft_max(common);
   fixture.target = seen_from(file, common.target);
   fixture.draft = draft.name_with_paths([&](const Path& path) { return seen_from(file, path); });
-  Progress progress(common.quiet);
-  const FixtureRun how{file,
-                       common.target,
-                       options.draft,
-                       common.load_options.kernels,
-                       threads_of(common),
-                       options.rows};
-  fixture = run(std::move(fixture), how, progress);
-  progress.show("");
+  fixture = run(std::move(fixture), {file, options.draft, options.rows}, model);
   write_fixture(real(file), fixture);
   std::filesystem::remove(received_of(file), failure);  // it belongs to the run that is replaced
   const auto tokens = fixture.find<std::int32_t>("tokens")->values.size();
@@ -255,41 +237,39 @@ std::string place_of_draft(const std::string& draft) {
   return parse_draft_spec(draft).name_with_paths([](const Path& path) { return place_of(path); });
 }
 
-Exit replay_one(const ReplayOptions& options, const Path& file, Progress& progress, Results& results) {
+Exit replay_one(const ReplayOptions& options, const Path& file, Results& results) {
   const Fixture recorded = read_fixture(file);
-  const std::string target = (folder_of(file) / recorded.target).lexically_normal().string();
-  std::string draft;
+  const std::string recorded_target = (folder_of(file) / recorded.target).lexically_normal().string();
+  std::string recorded_draft;
   try {
-    draft = parse_draft_spec(recorded.draft).name_with_paths([&](const Path& path) {
+    recorded_draft = parse_draft_spec(recorded.draft).name_with_paths([&](const Path& path) {
       return (folder_of(file) / path).lexically_normal();
     });
   } catch (const Error& wrong) {
     throw Error(file.string() + ": '/request' attribute 'draft': " + wrong.what());
   }
-  const FixtureRun how{file,
-                       options.target.empty() ? target : options.target,
-                       options.draft.empty() ? draft : options.draft,
-                       options.kernels,
-                       options.threads > 0 ? options.threads : threads(),
-                       recorded.find<float>("rows") != nullptr};
+  const std::string target = options.target.empty() ? recorded_target : options.target;
+  const std::string draft = options.draft.empty() ? recorded_draft : options.draft;
   ordered_json json = {{"fixture", file.string()}};
   std::string instead;  // names a target or draft other than the recorded one
-  if (place_of(how.target) != place_of(target)) {
-    json["target"] = how.target;
-    instead = fmt::format(" with target {}, not the recorded {}", how.target, recorded.target);
+  if (place_of(target) != place_of(recorded_target)) {
+    json["target"] = target;
+    instead = fmt::format(" with target {}, not the recorded {}", target, recorded.target);
   }
-  if (place_of_draft(how.draft) != place_of_draft(draft)) {
-    json["draft"] = how.draft;
-    instead += fmt::format("{} with draft {}, not the recorded {}", instead.empty() ? "" : " and", how.draft,
+  if (place_of_draft(draft) != place_of_draft(recorded_draft)) {
+    json["draft"] = draft;
+    instead += fmt::format("{} with draft {}, not the recorded {}", instead.empty() ? "" : " and", draft,
                            recorded.draft);
   }
-  progress.show("replaying " + file.string());
-  Fixture found = run(recorded, how, progress);
-  progress.show("");
+  OpenedModel model({target, {options.kernels, recorded.quantize, recorded.kv}, {.number = options.threads},
+                     options.result.quiet});
+  model.progress().show("replaying " + file.string());
+  Fixture found = run(recorded, {file, draft, recorded.find<float>("rows") != nullptr}, model);
+  model.progress().show("");
   const std::string numerics = std::exchange(found.numerics, recorded.numerics);
   const bool as_recorded = numerics == recorded.numerics && instead.empty();
   FixtureDifference change = difference(recorded, found);
-  if (how.draft == "none") change.drafts = {};  // no draft was asked for
+  if (draft == "none") change.drafts = {};  // no draft was asked for
   const std::string table = kernels_by_name(options.kernels).name;
   json.update(difference_json(change));
   json["kernels"] = table;
@@ -319,10 +299,9 @@ Exit replay(const ReplayOptions& options) {
   std::vector<std::string> sources = options.files;
   sources.push_back(options.target);
   Results results("fixture replay", options.result, sources);
-  Progress progress(options.result.quiet);
   Exit exit = Exit::pass;
   for (const std::string& file : options.files) {
-    const Exit one = replay_one(options, file, progress, results);
+    const Exit one = replay_one(options, file, results);
     exit = std::min(exit, one, [](Exit a, Exit b) { return rank_of(a) < rank_of(b); });
   }
   results.write();

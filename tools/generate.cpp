@@ -12,10 +12,9 @@
 #include "ref/decoding/stop_at_strings.h"
 #include "ref/formats/printable.h"
 #include "tools/commands.h"
-#include "tools/complaint.h"
 #include "tools/constraint_options.h"
 #include "tools/interrupt.h"
-#include "tools/progress.h"
+#include "tools/opened_model.h"
 #include "tools/saved_prefixes.h"
 #include "tools/statistics.h"
 #include "tools/trace_files.h"
@@ -135,6 +134,7 @@ nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& eng
 
 /// Throws Error when the stop strings cannot be looked for.
 void require_stop_strings(const GenerateOptions& options, const Tokenizer* tokenizer) {
+  if (options.stops.empty()) return;
   for (const std::string& text : options.stops) {
     if (!utf8::is_valid(text)) throw Error("--stop: " + in_quotes(text) + " is not UTF-8, which every output is");
   }
@@ -163,86 +163,106 @@ void print_logprobs(const Trace& trace, const Tokenizer* tokenizer) {
   }
 }
 
-Exit generate(const GenerateOptions& options) {
+/// What is asked of the model.
+struct Question {
+  const Tokenizer* tokenizer;  // nullptr: the text is printed as ids
+  Request request;
+  StopStrings stops;
+  GrammarText grammar;
+};
+
+Question question_of(const GenerateOptions& options, OpenedModel& model) {
   const CommonOptions& common = options.common;
-  set_threads_to_load(common.threads);
-  ModelFiles files(common.target);
-  auto tokenizer = tokenizer_to_read(common, files.target());
-  Request request = make_request(common, files.target(), tokenizer.get());
-  if (!tokenizer) tokenizer = tokenizer_to_write(common, files.target());
+  const Checkpoint& files = model.files().target();
+  const Tokenizer* tokenizer = model.tokenizer_to_read(common);
+  Request request = make_request(common, files, tokenizer);
+  if (tokenizer == nullptr) tokenizer = model.tokenizer_to_write();
   request.logprobs = options.logprobs;
   request.top_logprobs = options.top_logprobs;
-  const StopStrings stops(options.stops);
-  std::unique_ptr<StopAtStrings> stop;
-  if (!options.stops.empty()) {
-    require_stop_strings(options, tokenizer.get());
-    stop = std::make_unique<StopAtStrings>(*tokenizer, stops);
-  }
-  const GrammarText grammar = grammar_of(options.constraints);
-  constrain(request, grammar, files.target(), tokenizer.get(), common.target);
-  add_logit_biases(request, options.constraints, files.target());
-  const Rule& rule = rule_by_name(common.rule);
+  require_stop_strings(options, tokenizer);
+  GrammarText grammar = grammar_of(options.constraints);
+  constrain(request, grammar, files, tokenizer, common.target);
+  add_logit_biases(request, options.constraints, files);
+  return {tokenizer, std::move(request), StopStrings(options.stops), std::move(grammar)};
+}
+
+/// The files that are written. They are opened before the work.
+struct ResultFiles {
+  std::unique_ptr<SavedPrefixes> prefixes;  // nullptr: not asked for
+  std::unique_ptr<OutputFile> json;         // nullptr: not asked for
+  TraceFiles trace;
+};
+
+ResultFiles result_files_of(const GenerateOptions& options) {
+  const CommonOptions& common = options.common;
   std::vector<std::string> used = options.constraints.sources();
   used.insert(used.end(), {common.target, common.prompt_file});
-  std::optional<SavedPrefixes> saved;
+  std::unique_ptr<SavedPrefixes> prefixes;
   if (!options.prefixes.file.empty()) {
-    saved.emplace(options.prefixes, used);
+    prefixes = std::make_unique<SavedPrefixes>(options.prefixes, used);
     used.push_back(options.prefixes.file);
   }
-  std::unique_ptr<OutputFile> json_file;
+  std::unique_ptr<OutputFile> json;
   if (!common.json_file.empty()) {
-    json_file = std::make_unique<OutputFile>(common.json_file, used);
+    json = std::make_unique<OutputFile>(common.json_file, used);
     used.push_back(common.json_file);
   }
   if (!options.trace.trace.empty()) require_chains(options.draft, "a trace");
-  TraceFiles traced(options.trace, common, used);
-  const bool silent = common.quiet || is_standard_output(common.json_file) || traced.takes_output();
-  Progress progress(common.quiet);
-  LoadOptions load_options = layout_of(common.load_options);
-  load_options.observer = progress.observer();
-  refuse_shortage(files, std::span(&options.draft, 1), load_options, request, common.draft_max.number, traced.asked());
-  Engine engine(files, load_options);
-  set_fastest_threads(common.threads, engine.target());
-  if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
-  const Gate gate = engine.gate(options.draft, options.logprobs && options.gate == "seed");
-  if (gate != Gate::open && gate != Gate::no_draft) {
-    complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));
-  }
-  const std::string draft = gate == Gate::open ? options.draft : "none";
-  const std::string too_short = short_draft_text(engine.draft_reach(draft), request.positions());
-  if (!too_short.empty() && !common.quiet) complain(too_short);
-  if (saved) saved->load(engine, common.target, draft);
+  return {std::move(prefixes), std::move(json), TraceFiles(options.trace, common, used)};
+}
 
-  Printer printer(tokenizer.get(), stops, silent);
+/// Decodes the text, and prints and traces it meanwhile.
+Trace decoded(const GenerateOptions& options, const Question& asked, Engine& engine, const std::string& draft,
+              ResultFiles& files, Printer& printer) {
+  const CommonOptions& common = options.common;
+  const Rule& rule = rule_by_name(common.rule);
+  const bool traced = files.trace.asked();
   spectrace::Writer* writer = nullptr;
-  if (traced.asked()) {
-    writer = &traced.begin(common.target, engine.target().vocabulary(), rule, common.seed);
-    writer->begin({options.draft, engine.kernels().name, engine.numerics(), options.stops, grammar.gbnf});
+  if (traced) {
+    writer = &files.trace.begin(common.target, engine.target().vocabulary(), rule, common.seed);
+    writer->begin({options.draft, engine.kernels().name, engine.numerics(), options.stops, asked.grammar.gbnf});
   }
   const auto on_round = [&](const Trace& so_far) {
     if (writer != nullptr) writer->add_round(so_far);
     printer.output(so_far.request.prompt, so_far.rounds.back().emitted);
     return Next::go_on;
   };
+  std::unique_ptr<StopAtStrings> stop;
+  if (!options.stops.empty()) stop = std::make_unique<StopAtStrings>(*asked.tokenizer, asked.stops);
   PhiloxSource random(common.seed);
-  const Execution execution = traced.asked() ? execution_of(common) : execution_to_write(common, draft);
-  const Trace trace = engine.decode(std::move(request), execution, draft, rule, random, Recording::counts,
-                                    {on_round, traced.asked()}, watch_for_interrupt(), stop.get(),
-                                    saved ? &saved->cache() : nullptr);
+  const Execution execution = traced ? execution_of(common) : execution_to_write(common, draft);
+  Trace trace = engine.decode(asked.request, execution, draft, rule, random, Recording::counts, {on_round, traced},
+                              watch_for_interrupt(), stop.get(), files.prefixes ? &files.prefixes->cache() : nullptr);
   printer.finish(trace.request.prompt);
+  if (writer != nullptr) writer->end(trace);
+  return trace;
+}
 
-  if (options.logprobs && !silent) print_logprobs(trace, tokenizer.get());
+Exit generate(const GenerateOptions& options) {
+  const CommonOptions& common = options.common;
+  OpenedModel model({common.target, common.load_options, common.threads, common.quiet});
+  const Question asked = question_of(options, model);
+  ResultFiles files = result_files_of(options);
+  Engine& engine = model.load({options.draft}, asked.request, common.draft_max.number, files.trace.asked());
+  if (const std::string why = request_error(asked.request, engine.target()); !why.empty()) throw Error(why);
+  const auto [gate, draft] = model.draft_to_write(options.draft, asked.request.positions(),
+                                                  options.logprobs && options.gate == "seed");
+  if (files.prefixes) files.prefixes->load(engine, common.target, draft);
+
+  const bool silent = common.quiet || is_standard_output(common.json_file) || files.trace.takes_output();
+  Printer printer(asked.tokenizer, asked.stops, silent);
+  const Trace trace = decoded(options, asked, engine, draft, files, printer);
+  if (options.logprobs && !silent) print_logprobs(trace, asked.tokenizer);
   if (options.statistics) {
     fmt::print(stderr, "{}", statistics_text(trace, gate, options.draft));
-    if (saved) {
+    if (files.prefixes) {
       fmt::print(stderr, "{} of {} prompt positions came from the prefix cache\n", trace.reused,
                  trace.request.prompt.size());
     }
   }
-  if (json_file) json_file->write(dumped(json_of(options, engine, gate, trace, tokenizer.get(), stops)));
-  if (writer != nullptr) writer->end(trace);
-  traced.finish();
-  if (saved) saved->save();
+  if (files.json) files.json->write(dumped(json_of(options, engine, gate, trace, asked.tokenizer, asked.stops)));
+  files.trace.finish();
+  if (files.prefixes) files.prefixes->save();
   return Exit::pass;
 }
 

@@ -22,12 +22,10 @@
 #include "ref/acceptance/rule.h"
 #include "ref/acceptance/sampling_params.h"
 #include "ref/decoding/engine.h"
-#include "ref/decoding/fastest_threads.h"
 #include "ref/drafts/drafts.h"
 #include "ref/formats/gguf.h"
 #include "ref/formats/printable.h"
 #include "ref/models/models.h"
-#include "tools/complaint.h"
 
 namespace draftproof {
 namespace {
@@ -221,14 +219,6 @@ int threads_of(const CommonOptions& options) {
   return options.threads.number > 0 ? options.threads.number : threads();
 }
 
-void set_threads_to_load(const NumberOrAuto& asked) {
-  if (asked.number > 0) set_threads(asked.number);
-}
-
-void set_fastest_threads(const NumberOrAuto& asked, Model& target) {
-  if (asked.number == NumberOrAuto::automatic) set_threads(fastest_threads(target, threads()));
-}
-
 LoadOptions layout_of(const LayoutOptions& options) {
   return {kernels_by_name(options.kernels), quantization_by_name(options.quantize), kv_format_by_name(options.kv)};
 }
@@ -237,25 +227,6 @@ bool prompt_is_piped(const CommonOptions& options) {
   struct stat input {};
   return options.prompt.empty() && options.prompt_file.empty() && options.prompt_tokens.empty() &&
          fstat(STDIN_FILENO, &input) == 0 && (S_ISFIFO(input.st_mode) || S_ISREG(input.st_mode));
-}
-
-std::unique_ptr<Tokenizer> tokenizer_to_read(const CommonOptions& options, const Checkpoint& files) {
-  if (!options.prompt_tokens.empty() || !Tokenizer::is_in(files)) return nullptr;
-  try {
-    return std::make_unique<Tokenizer>(Tokenizer::load(files));
-  } catch (const Error& wrong) {
-    throw Error(std::string(wrong.what()) + "; give the prompt as --prompt-tokens");
-  }
-}
-
-std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options, const Checkpoint& files) {
-  if (!Tokenizer::is_in(files)) return nullptr;
-  try {
-    return std::make_unique<Tokenizer>(Tokenizer::load(files));
-  } catch (const Error& wrong) {
-    if (!options.quiet) complain("printing token ids instead of text: " + std::string(wrong.what()));
-    return nullptr;
-  }
 }
 
 Request make_request(const CommonOptions& options, const Checkpoint& files, const Tokenizer* tokenizer) {

@@ -12,7 +12,6 @@
 
 #include "ref/decoding/trace.h"
 #include "ref/formats/whole_file.h"
-#include "ref/models/model.h"
 #include "ref/models/weight_loader.h"
 #include "ref/text/tokenizer.h"
 #include "tools/command_line.h"
@@ -88,11 +87,6 @@ void add_seed_option(Command& command, std::uint64_t& seed, const std::string& h
 /// or measure.
 int threads_of(const CommonOptions& options);
 
-/// Sets the number of threads to load with: --threads, or with auto all of the machine's.
-void set_threads_to_load(const NumberOrAuto& threads);
-/// With auto, sets the number of threads that the target is fastest with.
-void set_fastest_threads(const NumberOrAuto& threads, Model& target);
-
 /// The name of a field as people read it and as an option has it: "top-k" for "top_k".
 std::string with_dashes(std::string name);
 
@@ -105,16 +99,8 @@ std::string read_text_file(const std::string& path);
 /// True when the prompt was not given as an option, and standard input is a pipe or a file, which is then the prompt.
 bool prompt_is_piped(const CommonOptions& options);
 
-/// Returns the tokenizer that encodes the prompt; null when the prompt is given as tokens or the target has no
-/// tokenizer. Throws Error when the tokenizer cannot be built.
-std::unique_ptr<Tokenizer> tokenizer_to_read(const CommonOptions& options, const Checkpoint& files);
-
-/// Returns the tokenizer that decodes output for display. When it cannot be built the result is null, as for a target
-/// without one, and standard error states the reason unless --quiet is given.
-std::unique_ptr<Tokenizer> tokenizer_to_write(const CommonOptions& options, const Checkpoint& files);
-
-/// Reads and checks the prompt and the stop tokens. Throws Error naming option or file. `tokenizer`: the one of
-/// tokenizer_to_read.
+/// Reads and checks the prompt and the stop tokens. Throws Error naming option or file. `tokenizer`:
+/// OpenedModel::tokenizer_to_read.
 Request make_request(const CommonOptions& options, const Checkpoint& files, const Tokenizer* tokenizer);
 
 /// Returns --draft-max, 0 when it was left out. Throws Error when it is "auto": for proofs, which have to be

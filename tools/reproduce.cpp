@@ -2,6 +2,7 @@
 // Runs the case of a reproducer again, and reports whether the check still fails.
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "oracle/exact/exhaustive_small_cases.h"
 #include "ref/base/error.h"
@@ -11,6 +12,7 @@
 #include "tools/constraint_options.h"
 #include "tools/engine_subject.h"
 #include "tools/interrupt.h"
+#include "tools/opened_model.h"
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
 #include "tools/trace_question.h"
@@ -39,15 +41,28 @@ void expect_tokens(const std::string& file, const Case& trial, int vocabulary) {
   }
 }
 
-Finding of_engine(const std::string& file, const Reproducer& r) {
+/// Throws Error when what the runs of the case need does not fit into memory.
+void expect_memory(OpenedModel& model, const Case& trial) {
+  std::set<std::string> drafts;
+  int draft_max = 0;
+  for (const Variation& variation : trial.variations) {
+    drafts.insert(variation.draft);
+    draft_max = std::max(draft_max, variation.draft_max);
+  }
+  model.refuse_shortage({drafts.begin(), drafts.end()}, trial.request, draft_max);
+}
+
+Finding of_engine(const std::string& file, const Reproducer& r, bool quiet) {
   try {
-    ModelFiles files(r.target);
-    EngineSubject subject(files, layout_of(r.load_options), watch_for_interrupt());
+    OpenedModel model({r.target, r.load_options, {}, quiet});
+    expect_memory(model, *r.trial);
+    EngineSubject subject(model.files(), model.load_options(), watch_for_interrupt());
     expect_tokens(file, *r.trial, subject.target(r.trial->variations.front()).vocabulary());
     Case trial = *r.trial;
     if (!r.grammar.empty()) {
-      const Tokenizer tokenizer = Tokenizer::load(files.target());
-      constrain(trial.request, {r.grammar, file + ": field request.grammar"}, files.target(), &tokenizer, r.target);
+      const Checkpoint& files = model.files().target();
+      const Tokenizer tokenizer = Tokenizer::load(files);
+      constrain(trial.request, {r.grammar, file + ": field request.grammar"}, files, &tokenizer, r.target);
     }
     return examined(subject, trial);
   } catch (const Error& wrong) {
@@ -109,7 +124,7 @@ Exit reproduce(const ReproduceOptions& options) {
     report = of_trace(options, r);
   } else {
     report.subject = r.command == "verify" ? r.target : r.command == "zoo" ? r.mutant : "this build";
-    report.findings.push_back(r.command == "verify"  ? of_engine(file, r)
+    report.findings.push_back(r.command == "verify"  ? of_engine(file, r, options.quiet)
                               : r.command == "build" ? of_build(r)
                                                      : of_zoo(file, r));
     report.verdict = verdict_of(report.findings, "");

@@ -19,10 +19,8 @@
 #include "serve/server.h"
 #include "tools/commands.h"
 #include "tools/complaint.h"
-#include "tools/options.h"
-#include "tools/progress.h"
+#include "tools/opened_model.h"
 #include "tools/saved_prefixes.h"
-#include "tools/statistics.h"
 #include "tools/weights_digest.h"
 
 namespace draftproof {
@@ -163,56 +161,60 @@ std::optional<ChatTemplate> template_of(const ServeOptions& options, const Check
   return ChatTemplate::find(files);
 }
 
+/// `cache_bytes`: what the KV caches of all answers may have.
+serve::ServiceOptions service_options_of(const ServeOptions& options, const std::string& draft, Engine& engine,
+                                         std::uint64_t cache_bytes) {
+  serve::ServiceOptions service;
+  service.draft = draft;
+  service.execution.draft_max = options.draft_max;
+  service.limits = {.rows_per_pass = options.rows_per_pass,
+                    .reading_rows = options.reading_rows,
+                    .running_max = options.parallel,
+                    .cache_bytes = cache_bytes};
+  if (options.draft_max == 0) service.costs = engine.shared_pass_costs(draft, {}, measured_rows);
+  service.waiting_max = options.waiting_max;
+  service.drain_seconds = options.drain_seconds;
+  return service;
+}
+
+/// `chat` may be null.
+serve::ServedModel served_model_of(const ServeOptions& options, const std::string& draft, OpenedModel& opened,
+                                   Engine& engine, const ChatTemplate* chat) {
+  serve::ServedModel model;
+  model.name = name_of_model(options.target);
+  model.draft = parse_draft_spec(draft).name_with_paths([](const auto& path) { return name_of_model(path); });
+  model.fingerprint = engine.numerics();
+  model.weights = weights_fingerprint(options.target);
+  model.tokenizer = opened.tokenizer();
+  model.chat = chat;
+  model.vocabulary = engine.target().vocabulary();
+  if (model.tokenizer != nullptr) {
+    model.tokens = std::make_shared<const TokenTrie>(*model.tokenizer, model.vocabulary);
+  }
+  model.stops = read_stop_tokens(opened.files().target());
+  model.context = engine.target().context();
+  model.max_new_tokens = options.max_new_tokens;
+  return model;
+}
+
 Exit serve_model(const ServeOptions& options) {
   const EndSignals signals;
   // glibc raises this limit when a large block is freed. Then KV caches would lie among small blocks, which keep their
   // memory from going back to the system.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
   const std::vector<std::string> keys = read_api_keys(options.api_key_file);
-  set_threads_to_load(options.threads);
-  ModelFiles files(options.target);
-  std::optional<Tokenizer> tokenizer;
-  if (Tokenizer::is_in(files.target())) tokenizer.emplace(Tokenizer::load(files.target()));
-  const std::optional<ChatTemplate> chat = template_of(options, files.target());
-  Progress progress(false);
-  LoadOptions load_options = layout_of(options.layout);
-  load_options.observer = progress.observer();
-  Engine engine(files, load_options);
-  set_fastest_threads(options.threads, engine.target());
-  const Gate gate = engine.gate(options.draft);
-  if (gate != Gate::open && gate != Gate::no_draft) {
-    complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));
-  }
-  const std::string draft = gate == Gate::open ? options.draft : "none";
-  const std::string too_short = short_draft_text(engine.draft_reach(draft), engine.target().context());
-  if (!too_short.empty()) complain(too_short);
+  OpenedModel opened({options.target, options.layout, options.threads});
+  opened.tokenizer();  // refuses one that cannot be built before the target is loaded
+  const std::optional<ChatTemplate> chat = template_of(options, opened.files().target());
+  Engine& engine = opened.load({options.draft}, request_of_size(1, options.max_new_tokens), options.draft_max);
+  const std::string draft = opened.draft_to_write(options.draft, engine.target().context()).name;
 
   const std::uint64_t room =
       engine.cache_budget(std::span(&draft, 1), options.rows_per_pass, engine.target().context());
   const std::uint64_t for_prefixes = std::min(options.prefix_cache_size.bytes, room / 4);
-  serve::ServiceOptions service_options;
-  service_options.draft = draft;
-  service_options.execution.draft_max = options.draft_max;
-  service_options.limits = {.rows_per_pass = options.rows_per_pass,
-                            .reading_rows = options.reading_rows,
-                            .running_max = options.parallel,
-                            .cache_bytes = options.kv_budget.bytes > 0 ? options.kv_budget.bytes : room - for_prefixes};
-  if (options.draft_max == 0) service_options.costs = engine.shared_pass_costs(draft, {}, measured_rows);
-  service_options.waiting_max = options.waiting_max;
-  service_options.drain_seconds = options.drain_seconds;
-
-  serve::ServedModel model;
-  model.name = name_of_model(options.target);
-  model.draft = parse_draft_spec(draft).name_with_paths([](const auto& path) { return name_of_model(path); });
-  model.fingerprint = engine.numerics();
-  model.weights = weights_fingerprint(options.target);
-  model.tokenizer = tokenizer ? &*tokenizer : nullptr;
-  model.chat = chat ? &*chat : nullptr;
-  if (tokenizer) model.tokens = std::make_shared<const TokenTrie>(*tokenizer, engine.target().vocabulary());
-  model.stops = read_stop_tokens(files.target());
-  model.vocabulary = engine.target().vocabulary();
-  model.context = engine.target().context();
-  model.max_new_tokens = options.max_new_tokens;
+  const std::uint64_t for_answers = options.kv_budget.bytes > 0 ? options.kv_budget.bytes : room - for_prefixes;
+  const serve::ServiceOptions service_options = service_options_of(options, draft, engine, for_answers);
+  const serve::ServedModel model = served_model_of(options, draft, opened, engine, chat ? &*chat : nullptr);
 
   const serve::Log events(log_format_of(options));
   ServedPrefixes prefixes(options, for_prefixes, engine, draft, events);

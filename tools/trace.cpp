@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 
-#include "kernels/threads.h"
 #include "oracle/spectrace/replay.h"
 #include "oracle/spectrace/rows_file.h"
 #include "oracle/spectrace/show.h"
@@ -16,7 +15,7 @@
 #include "ref/formats/printable.h"
 #include "ref/grammar/grammar_constraint.h"
 #include "tools/commands.h"
-#include "tools/progress.h"
+#include "tools/opened_model.h"
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
 #include "tools/trace_question.h"
@@ -35,9 +34,9 @@ struct TraceOptions {
 /// any. Holds one target at a time, besides one of each class that open sequences still use.
 class Targets {
  public:
-  Targets(const TraceQuestion& options, LoadingObserver observer) : files_(options.target) {
-    LoadOptions like = layout_of(options.load_options);
-    like.observer = std::move(observer);
+  explicit Targets(const TraceQuestion& options)
+      : model_({options.target, options.load_options, {.number = options.threads}, options.quiet}) {
+    const LoadOptions& like = model_.load_options();
     load_options_.push_back(like);
     for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
       const bool allowed = options.load_options.kernels.empty() && (*table)->supported();
@@ -50,8 +49,8 @@ class Targets {
 
   std::shared_ptr<const Constraint> constraint_of(const std::string& gbnf, const std::vector<Token>& stops) {
     if (!trie_) {
-      if (!Tokenizer::is_in(files_.target())) throw Error("the target has no tokenizer");
-      trie_ = std::make_shared<const TokenTrie>(Tokenizer::load(files_.target()), vocabulary());
+      if (model_.tokenizer() == nullptr) throw Error("the target has no tokenizer");
+      trie_ = std::make_shared<const TokenTrie>(*model_.tokenizer(), vocabulary());
     }
     return std::make_shared<GrammarConstraint>(
         std::make_shared<const Grammar>(Grammar::from_gbnf(gbnf, "the grammar of the trace")), trie_, stops);
@@ -71,10 +70,10 @@ class Targets {
   void load(const LoadOptions& load_options) {
     std::weak_ptr<Engine>& kept = kept_[numerics_of(load_options)];
     engine_ = kept.lock();
-    if (!engine_) kept = engine_ = std::make_shared<Engine>(files_, load_options);
+    if (!engine_) kept = engine_ = std::make_shared<Engine>(model_.files(), load_options);
   }
 
-  ModelFiles files_;
+  OpenedModel model_;
   std::vector<LoadOptions> load_options_;
   std::shared_ptr<Engine> engine_;
   std::shared_ptr<const TokenTrie> trie_;  // null before the first grammar
@@ -84,14 +83,10 @@ class Targets {
 }  // namespace
 
 spectrace::Report replayed(const TraceQuestion& question) {
-  Progress progress(question.quiet);
   std::unique_ptr<Targets> targets;
   spectrace::Target target;
   if (!question.target.empty()) {
-    CommonOptions common;
-    common.threads.number = question.threads;
-    set_threads(threads_of(common));
-    targets = std::make_unique<Targets>(question, progress.observer());
+    targets = std::make_unique<Targets>(question);
     target = {targets->vocabulary(), [&](const std::string& numerics) { return targets->computing_in(numerics); },
               0, 0, [&] { return targets->computing_anyhow(); },
               [&](const std::string& gbnf, const std::vector<Token>& stops) {

@@ -16,7 +16,7 @@
 #include "tools/constraint_options.h"
 #include "tools/engine_subject.h"
 #include "tools/interrupt.h"
-#include "tools/progress.h"
+#include "tools/opened_model.h"
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
 #include "tools/statistics.h"
@@ -274,14 +274,13 @@ std::vector<std::string> sources_of(const VerifyOptions& options) {
 }
 
 /// The request, with what bounds its output.
-Request request_of(const VerifyOptions& options, const GrammarText& grammar, const Checkpoint& files) {
+Request request_of(const VerifyOptions& options, const GrammarText& grammar, OpenedModel& model) {
   const CommonOptions& common = options.common;
-  auto tokenizer = tokenizer_to_read(common, files);
-  Request request = make_request(common, files, tokenizer.get());
-  if (!tokenizer && options.constraints.constrains() && Tokenizer::is_in(files)) {
-    tokenizer = std::make_unique<Tokenizer>(Tokenizer::load(files));
-  }
-  constrain(request, grammar, files, tokenizer.get(), common.target);
+  const Checkpoint& files = model.files().target();
+  const Tokenizer* tokenizer = model.tokenizer_to_read(common);
+  Request request = make_request(common, files, tokenizer);
+  if (options.constraints.constrains()) tokenizer = model.tokenizer();
+  constrain(request, grammar, files, tokenizer, common.target);
   add_logit_biases(request, options.constraints, files);
   return request;
 }
@@ -302,7 +301,6 @@ class VerifyCommand {
 
  private:
   bool interrupted() const { return interrupted_->load(); }
-  LoadOptions load_options();
   void describe_request();
   void open_drafts();
   void plan();
@@ -321,12 +319,11 @@ class VerifyCommand {
   ReportFiles files_;
   TraceFiles trace_files_;
   std::optional<ReproducerFolder> folder_;
-  ModelFiles model_files_;
+  OpenedModel model_;
   const GrammarText grammar_;
   const Request request_;
   const Rule& rule_;
   const std::atomic<bool>* const interrupted_;
-  Progress progress_;
   VerifyQuestion question_;
   EngineSubject subject_;
   Variation first_;  // on the best table
@@ -346,12 +343,11 @@ VerifyCommand::VerifyCommand(const VerifyOptions& options)
       files_(options.files, sources_of(options)),
       trace_files_(checked_trace(options), options.common, files_.guarded()),
       folder_(options.reproducer.empty() ? std::nullopt : std::optional<ReproducerFolder>(options.reproducer)),
-      model_files_(common_.target),
+      model_({common_.target, common_.load_options, {.number = threads_of(common_)}, common_.quiet}),
       grammar_(grammar_of(options.constraints)),
-      request_(request_of(options, grammar_, model_files_.target())),
+      request_(request_of(options, grammar_, model_)),
       rule_(rule_by_name(common_.rule)),
       interrupted_(watch_for_interrupt()),
-      progress_(common_.quiet),
       question_{.tables = tables_to_try(common_.load_options.kernels),
                 .drafts = options.drafts,
                 .draft_tokens = {},
@@ -359,23 +355,16 @@ VerifyCommand::VerifyCommand(const VerifyOptions& options)
                 .draft_max = fixed_draft_max(common_),
                 .rule = &rule_,
                 .request = request_},
-      subject_(model_files_, load_options(), interrupted_, trace_files_.asked()) {
-  refuse_shortage(model_files_, options_.drafts, load_options(), request_, question_.draft_max, trace_files_.asked());
+      subject_(model_.files(), model_.load_options(), interrupted_, trace_files_.asked()) {
+  model_.refuse_shortage(options_.drafts, request_, question_.draft_max, trace_files_.asked());
   first_.rule = &rule_;
   first_.kernels = question_.tables.front();
 }
 
-LoadOptions VerifyCommand::load_options() {
-  LayoutOptions best = common_.load_options;
-  best.kernels = question_.tables.front();
-  LoadOptions load_options = layout_of(best);
-  load_options.observer = progress_.observer();
-  return load_options;
-}
-
 void VerifyCommand::show(const std::string& what) {
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-  progress_.show(fmt::format("{}; about {} left", what, in_words(seconds_left(steps_, done_, elapsed.count()))));
+  const std::string left = in_words(seconds_left(steps_, done_, elapsed.count()));
+  model_.progress().show(fmt::format("{}; about {} left", what, left));
 }
 
 void VerifyCommand::describe_request() {
@@ -401,7 +390,7 @@ void VerifyCommand::describe_request() {
 void VerifyCommand::open_drafts() {
   for (const std::string& draft : options_.drafts) {
     first_.draft = draft;
-    progress_.show("loading " + draft);
+    model_.progress().show("loading " + draft);
     if (const Gate gate = subject_.engine(first_).gate(draft); gate != Gate::open && report_.reason.empty()) {
       report_.reason = fmt::format("speculation is off for draft {}: {}", draft, name_of(gate));
     }
@@ -421,9 +410,9 @@ void VerifyCommand::plan() {
   for (const std::string& what : left_out(question_, effort_)) {
     report_.unproved.push_back(fmt::format("{} (left out at effort {})", what, effort_.name));
   }
-  progress_.show("measuring how long it will take");
+  model_.progress().show("measuring how long it will take");
   steps_ = steps_of(question_, effort_, measured(subject_, question_, effort_, common_.seed));
-  progress_.show("");
+  model_.progress().show("");
   if (!common_.quiet) fmt::print(stderr, "{}: about {}\n", report_.scope, in_words(seconds_left(steps_, 0, 0)));
   begin_ = std::chrono::steady_clock::now();
 }
@@ -485,15 +474,14 @@ void VerifyCommand::run_checks() {
 void VerifyCommand::report_divergence() {
   for (const Finding& finding : report_.findings) {
     if (finding.check != "tokens_equal" || !finding.failure || finding.failure->position < 0) continue;
-    const auto tokenizer = tokenizer_to_write(common_, model_files_.target());
-    report_.divergences.push_back(divergence_of(*trial_, *finding.failure, tokenizer.get()));
+    report_.divergences.push_back(divergence_of(*trial_, *finding.failure, model_.tokenizer_to_write()));
   }
 }
 
 /// The checks of this build that need no model, and the timing.
 void VerifyCommand::run_build_checks() {
   if (interrupted()) return;
-  progress_.show("enumerating all random draws on small models");
+  model_.progress().show("enumerating all random draws on small models");
   report_.findings.push_back(zoo::check_production_distribution(rule_));
   report_.findings.push_back(check_exhaustive_small_cases(production()));
   show("timing");
@@ -506,7 +494,7 @@ Exit VerifyCommand::finish() {
   // Why a pass would have proved nothing does not matter once something is proven.
   const bool found = report_.verdict == ReportVerdict::bug_proven || report_.verdict == ReportVerdict::perf_regression;
   if (found && !interrupted()) report_.reason.clear();
-  progress_.show("");
+  model_.progress().show("");
   files_.write(report_, common_.quiet || trace_files_.takes_output());
   return exit_of(report_.verdict);
 }
@@ -521,7 +509,7 @@ Exit VerifyCommand::run() {
   report_divergence();
   run_build_checks();
   if (folder_ && !interrupted()) {
-    progress_.show("looking for the smallest case that fails");
+    model_.progress().show("looking for the smallest case that fails");
     write_reproducer(*folder_, subject_, *trial_, options_, grammar_, [this] { return !interrupted(); }, report_);
   }
   return finish();

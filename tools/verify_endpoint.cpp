@@ -26,7 +26,7 @@
 #include "tools/endpoint_answer.h"
 #include "tools/endpoint_plan.h"
 #include "tools/interrupt.h"
-#include "tools/progress.h"
+#include "tools/opened_model.h"
 #include "tools/weights_digest.h"
 
 namespace draftproof {
@@ -210,14 +210,13 @@ class EndpointProof {
   const CommonOptions& common_;
   const EndpointOptions& options_;
   const std::atomic<bool>* const interrupted_;
-  Progress progress_;
   std::optional<OutputFile> json_file_;
   serve::Client client_;
-  ModelFiles files_;
-  std::unique_ptr<Tokenizer> tokenizer_;
+  OpenedModel model_;
+  const Tokenizer* tokenizer_ = nullptr;
   std::optional<ChatTemplate> chat_;
   EndpointModel served_;
-  std::unique_ptr<Engine> engine_;
+  Model* target_ = nullptr;
   std::vector<EndpointRequest> plan_;
   std::vector<std::optional<ReceivedAnswer>> answers_;  // of each request; nullopt: it was not asked
   std::atomic<int> retries_{0};
@@ -240,14 +239,11 @@ EndpointProof::EndpointProof(const CommonOptions& common, const EndpointOptions&
     : common_(common),
       options_(options),
       interrupted_(watch_for_interrupt()),
-      progress_(common.quiet),
       client_(options.url, options.api_key, limit()),
-      files_(common.target) {
+      model_({common.target, common.load_options, {.number = threads_of(common)}, common.quiet}) {
   if (!common.json_file.empty()) json_file_.emplace(common.json_file, std::vector{common.target, common.prompt_file});
   served_ = model_of(client_);
-  LoadOptions load_options = layout_of(common.load_options);
-  load_options.observer = progress_.observer();
-  if (const std::string here = numerics_of(load_options); here != served_.numerics) {
+  if (const std::string here = numerics_of(model_.load_options()); here != served_.numerics) {
     throw Error(fmt::format("the server computes as \"{}\" and this command as \"{}\", which gives other bits; give "
                             "the server's --kernels, --quantize and --kv", served_.numerics, here));
   }
@@ -256,15 +252,15 @@ EndpointProof::EndpointProof(const CommonOptions& common, const EndpointOptions&
     throw Error(fmt::format("the server's model {} has the weights {}, and {} has {}; give the model that is served",
                             served_.name, printable(served_.weights), in_quotes(common.target), here));
   }
-  if (Tokenizer::is_in(files_.target())) tokenizer_ = std::make_unique<Tokenizer>(Tokenizer::load(files_.target()));
-  if (tokenizer_ && served_.chat) {
-    chat_ = options.template_file.empty() ? ChatTemplate::find(files_.target())
-                                          : ChatTemplate::read(options.template_file, files_.target());
+  tokenizer_ = model_.tokenizer();
+  if (tokenizer_ != nullptr && served_.chat) {
+    const Checkpoint& files = model_.files().target();
+    chat_ = options.template_file.empty() ? ChatTemplate::find(files)
+                                          : ChatTemplate::read(options.template_file, files);
     if (chat_ && prints_the_time(*chat_)) chat_.reset();
   }
-  set_threads(threads_of(common));
-  engine_ = std::make_unique<Engine>(files_, load_options);
-  if (const int context = engine_->target().context(); context != served_.context) {
+  target_ = &model_.load({}, request_of_size(1, common.max_new_tokens)).target();
+  if (const int context = target_->context(); context != served_.context) {
     throw Error(fmt::format("the server's model {} has a context of {} positions and {} one of {}; give the model that "
                             "is served", served_.name, served_.context, common.target, context));
   }
@@ -276,22 +272,22 @@ EndpointQuestion EndpointProof::question() {
   question.seed = common_.seed;
   question.max_new_tokens = common_.max_new_tokens;
   question.model = served_.name;
-  question.vocabulary = engine_->target().vocabulary();
-  question.context = engine_->target().context();
-  question.stops = read_stop_tokens(files_.target());
-  question.tokenizer = tokenizer_.get();
-  if (tokenizer_) {
+  question.vocabulary = target_->vocabulary();
+  question.context = target_->context();
+  question.stops = read_stop_tokens(model_.files().target());
+  question.tokenizer = tokenizer_;
+  if (tokenizer_ != nullptr) {
     auto trie = std::make_shared<const TokenTrie>(*tokenizer_, question.vocabulary);
     if (spells_every_text(*trie)) question.trie = std::move(trie);
   }
   question.chat = chat_ ? &*chat_ : nullptr;
   const bool given = !common_.prompt.empty() || !common_.prompt_file.empty() || !common_.prompt_tokens.empty();
   if (given) {
-    question.tokens = make_request(common_, files_.target(), tokenizer_.get()).prompt;
+    question.tokens = make_request(common_, model_.files().target(), tokenizer_).prompt;
     if (common_.prompt_tokens.empty()) {
       question.texts = {common_.prompt_file.empty() ? common_.prompt : read_text_file(common_.prompt_file)};
     }
-  } else if (tokenizer_) {
+  } else if (tokenizer_ != nullptr) {
     for (const char* const text : built_in_texts) {
       try {
         const std::vector<Token> more = tokenizer_->encode(text);
@@ -337,7 +333,7 @@ void EndpointProof::ask_all() {
     std::vector<std::jthread> clients;
     for (int i = 0; i < options_.clients; ++i) clients.emplace_back(serve_requests);
     while (running > 0) {
-      progress_.show(fmt::format("{} of {} requests answered", answered.load(), plan_.size()));
+      model_.progress().show(fmt::format("{} of {} requests answered", answered.load(), plan_.size()));
       if (*interrupted_) stopped = true;
       std::this_thread::sleep_for(endpoint_poll);
     }
@@ -358,7 +354,7 @@ void EndpointProof::require_failure_alone(EndpointRequest request, const Receive
 void EndpointProof::compare_all() {
   for (std::size_t i = 0; i < plan_.size() && !*interrupted_; ++i) {
     if (!answers_[i]) continue;
-    progress_.show(fmt::format("decoding request {} of {} plainly", i + 1, plan_.size()));
+    model_.progress().show(fmt::format("decoding request {} of {} plainly", i + 1, plan_.size()));
     const ReceivedAnswer& answer = *answers_[i];
     std::optional<EndpointDivergence> found;
     if (!answer.error.empty()) {
@@ -367,7 +363,7 @@ void EndpointProof::compare_all() {
     }
     std::size_t tokens = 0;
     for (std::size_t choice = 0; choice < answer.choices.size(); ++choice) {
-      if (!found) found = divergence_of(plan_[i], answer, choice, engine_->target(), tokenizer_.get());
+      if (!found) found = divergence_of(plan_[i], answer, choice, *target_, tokenizer_);
       tokens += answer.choices[choice].tokens.size();
       logprobs_ += answer.choices[choice].logprobs.size();
     }
@@ -390,7 +386,7 @@ void EndpointProof::ask_again() {
     const ReceivedAnswer answer = ask(client_, request, limit(), stopped, retries_);
     std::optional<EndpointDivergence> found = divergence_of(request, answer);
     for (std::size_t choice = 0; choice < answer.choices.size() && !found; ++choice) {
-      found = divergence_of(request, answer, choice, engine_->target(), tokenizer_.get());
+      found = divergence_of(request, answer, choice, *target_, tokenizer_);
     }
     alone_ = found ? "asked again, alone, its answer is wrong too"
                    : "asked again, alone, its answer is right: it depends on what else the server does";
@@ -501,7 +497,7 @@ Exit EndpointProof::run() {
     compare_all();
     if (!divergences_.empty()) ask_again();
   });
-  progress_.show("");
+  model_.progress().show("");
   if (*interrupted_) {
     fmt::print("Interrupted; what was done so far proves nothing.\n");
     return Exit::undecided;

@@ -15,6 +15,7 @@
 
 #include "tests/serve/serve_process.h"
 #include "tests/tools/command.h"
+#include "tests/tools/vast_model.h"
 
 namespace draftproof::test::endpoint_test {
 namespace {
@@ -446,6 +447,19 @@ TEST_F(Mutants, AServerThatDoesNotStateItsWeightsIsProvenAndTheReportSaysWhatIsO
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("does not state a digest of its weights"));
   EXPECT_EQ(json["weights"], "");
+}
+
+TEST_F(Mutants, AModelThatDoesNotFitHereIsRefusedBeforeItIsLoaded) {
+  const Folder folder;
+  const std::string vast = vast_model(folder, "tale-target");
+  proxy.models = [](const std::string& body) {
+    ordered_json models = ordered_json::parse(body);
+    models["data"][0].erase("weights");
+    return models.dump();
+  };
+  const Outcome outcome = run_command({"verify", vast, "--endpoint", proxy.url(), "--max-new-tokens", "24"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, HasSubstr(vast + " for a text of 25 positions needs 4096."));
 }
 
 TEST_F(Mutants, AServerOfAnotherNumericsClassIsRefused) {

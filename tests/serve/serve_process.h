@@ -19,15 +19,8 @@
 
 namespace draftproof::test {
 
-using Words = std::vector<std::string>;
-
 inline const std::string target = fixture("models/tale-target");
 inline const std::string dflash = "dflash:" + fixture("models/tale-dflash");
-
-inline Words operator+(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 /// `draftproof serve`, as a user starts and ends it.
 class ServeProcess {

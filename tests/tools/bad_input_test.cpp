@@ -18,7 +18,6 @@ namespace draftproof::test::bad_input_test {
 namespace {
 
 using nlohmann::ordered_json;
-using Words = std::vector<std::string>;
 
 /// A copy of a fixture folder that a case may damage.
 struct Damaged {

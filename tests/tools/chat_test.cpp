@@ -20,15 +20,9 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-using Words = std::vector<std::string>;
 
 const std::string target = fixture("models/tale-target");
 const std::string dflash = "dflash:" + fixture("models/tale-dflash");
-
-Words operator+(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 struct ChatCommand : testing::Test {
   Outcome chat(const std::string& lines, const Words& more = {}, const std::string& model = target) const {

@@ -18,9 +18,16 @@ struct Outcome {
   std::string err;
 };
 
+using Words = std::vector<std::string>;
+
+inline Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 /// `environment`: "NAME=value", or anything else a shell accepts before a command. `input`: the redirection of standard
 /// input.
-inline Outcome run_command(const std::vector<std::string>& words, const std::string& environment = "",
+inline Outcome run_command(const Words& words, const std::string& environment = "",
                            const std::string& input = "</dev/null") {
   const Folder folder;
   std::string line = environment + " " + quoted(DRAFTPROOF_BINARY);

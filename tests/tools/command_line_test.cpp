@@ -18,7 +18,6 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::MatchesRegex;
-using Words = std::vector<std::string>;
 
 const std::string target = fixture("models/tale-target");
 

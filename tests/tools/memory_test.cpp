@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include <cstring>
 #include <sstream>
 
 #include "oracle/spectrace/writer.h"
@@ -13,7 +12,9 @@
 #include "ref/decoding/engine.h"
 #include "tests/sanitized.h"
 #include "tests/tools/command.h"
+#include "tests/tools/vast_model.h"
 #include "tools/engine_subject.h"
+#include "tools/reproducer.h"
 
 namespace draftproof::test::memory_test {
 namespace {
@@ -117,36 +118,66 @@ TEST(MemoryFormulaSlow, BoundsARealShape) {
   }
 }
 
-/// A draft's folder whose one weight of 4 TiB takes no room on the disk.
-std::string vast_draft(const Folder& folder, const std::string& like) {
-  const auto path = folder.path() / like;
-  files::create_directory(path);
-  files::copy(fixture("models/" + like) + "/config.json", path / "config.json");
-  const std::uint64_t bytes = std::uint64_t{1} << 42;
-  std::string header = R"({"a": {"dtype": "F32", "shape": [1048576, 1048576], "data_offsets": [0, )" +
-                       std::to_string(bytes) + "]}}";
-  const std::uint64_t length = header.size();
-  std::string start(sizeof length, '\0');
-  std::memcpy(start.data(), &length, sizeof length);
-  put(path / "model.safetensors", start + header);
-  files::resize_file(path / "model.safetensors", sizeof length + length + bytes);
-  return path.string();
+/// Expects that a command refuses a text of so many positions, by what it needs, before it reads any weight.
+void expect_refused(const Words& words, const std::string& models, int positions) {
+  const Outcome outcome = run_command(words);
+  const std::string sentence = fmt::format("{} for a text of {} positions needs 4096.", models, positions);
+  EXPECT_EQ(outcome.status, 3) << words.front();
+  EXPECT_THAT(outcome.err, testing::HasSubstr(sentence)) << words.front();
+  EXPECT_EQ(outcome.out, "") << words.front();
 }
 
 TEST(MemoryShortage, OfADraftIsFoundBeforeWeightsAreRead) {
   const Folder folder;
+  const Words length = {"--max-new-tokens", "4"};
+  const Words text = Words{"--prompt-tokens", "1,2"} + length;
   for (const std::string& draft :
-       {"dflash:" + vast_draft(folder, "tale-dflash"), "eagle3:" + vast_draft(folder, "tale-eagle3"),
-        "model:" + vast_draft(folder, "tale-small")}) {
-    for (const char* command : {"generate", "verify"}) {
-      const Outcome outcome =
-          run_command({command, target, "--draft", draft, "--prompt-tokens", "1,2", "--max-new-tokens", "4"});
-      EXPECT_EQ(outcome.status, 3) << command << draft;
-      EXPECT_THAT(outcome.err,
-                  testing::HasSubstr(target + " with " + draft + " for a text of 6 positions needs 4096."));
-      EXPECT_EQ(outcome.out, "");
-    }
+       {"dflash:" + vast_model(folder, "tale-dflash"), "eagle3:" + vast_model(folder, "tale-eagle3"),
+        "model:" + vast_model(folder, "tale-small")}) {
+    const auto refused = [&](const Words& command, const Words& more, int positions) {
+      expect_refused(command + Words{target, "--draft", draft} + more, target + " with " + draft, positions);
+    };
+    refused({"generate"}, text, 6);
+    refused({"verify"}, text, 6);
+    refused({"chat"}, length, 5);
+    refused({"serve"}, length, 5);
+    refused({"fixture", "record"}, text + Words{(folder.path() / "f.h5").string(), "--reason", "a run"}, 6);
+    refused({"bench", "batch"}, length + Words{"--prompt-length", "2"}, 6);
+    refused({"bench", "drafters"}, text, 6);
+    refused({"bench", "prefix"}, {"--prefix-lengths", "3,2"}, 12);
   }
+}
+
+TEST(MemoryShortage, OfACaseIsFoundBeforeWeightsAreRead) {
+  const Folder folder;
+  const std::string draft = "model:" + vast_model(folder, "tale-small");
+  Reproducer reproducer;
+  reproducer.command = "verify";
+  reproducer.check = "tokens_equal";
+  reproducer.target = target;
+  reproducer.trial = Case{reproducer.check, {}, 1, std::vector<Variation>(1)};
+  reproducer.trial->variations.front().draft = draft;
+  reproducer.trial->request.prompt = {1, 2};
+  reproducer.trial->request.max_new_tokens = 4;
+  const std::string path = (folder.path() / "case").string();
+  ReproducerFolder(path).write(reproducer);
+  expect_refused({"reproduce", path}, "cannot be run: " + target + " with " + draft, 6);
+}
+
+TEST(MemoryShortage, OfATextIsCountedWithTheWeightsOfTheTarget) {
+  const Folder folder;
+  const std::string vast = vast_model(folder, "tale-target");
+  expect_refused({"bench", "decode", vast, "--context", "8", "--rows", "4"}, vast, 12);
+  expect_refused({"bench", "prefill", vast, "--prompt-lengths", "3,8,5"}, vast, 9);
+}
+
+TEST(MemoryShortage, IsLookedForAfterWhatCannotBeRecorded) {
+  const Folder folder;
+  const Outcome outcome =
+      run_command({"fixture", "record", vast_model(folder, "tale-target"), (folder.path() / "f.h5").string(), "--draft",
+                   "tree-test", "--prompt-tokens", "1", "--reason", "a run"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("proposes trees"));
 }
 
 TEST(MemoryShortage, OfKeptTracesIsFoundAfterTheFirstRun) {

@@ -12,16 +12,10 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-using Words = std::vector<std::string>;
 
 const std::string target = fixture("models/tale-target");
 const std::string dflash = "dflash:" + fixture("models/tale-dflash");
 const std::string prompt = "Once upon a time there was a king who";
-
-Words operator+(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 /// generate, of some model.
 Words told(const std::string& text, const std::string& model = target) {

@@ -13,7 +13,7 @@
 #include "ref/decoding/engine.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/target_work.h"
-#include "tools/progress.h"
+#include "tools/opened_model.h"
 #include "tools/statistics.h"
 
 namespace draftproof {
@@ -239,26 +239,21 @@ void refuse_caches(Engine& engine, const BenchBatchOptions& options, std::uint64
 
 Exit bench_batch(const BenchBatchOptions& options) {
   const BenchOptions& bench = options.bench;
-  if (bench.threads > 0) set_threads(bench.threads);
-  Progress progress(bench.quiet);
-  LoadOptions load_options = layout_of(options.load_options);
-  load_options.observer = progress.observer();
   std::vector<std::string> sources = parse_draft_spec(options.draft).paths();
   sources.push_back(options.target);
   const auto json_file = bench_json_file(bench, sources);
-  ModelFiles files(options.target);
+  OpenedModel model({options.target, options.load_options, {.number = bench.threads}, bench.quiet});
   const std::vector<int> counts = ascending_with_one(options.sequences);
-  Engine engine(files, load_options);
-  if (const Gate gate = engine.gate(options.draft); gate != Gate::open && gate != Gate::no_draft) {
-    throw Error(fmt::format("speculation is off for draft {}: {}", options.draft, name_of(gate)));
-  }
+  Engine& engine = model.load({options.draft}, request_of_size(options.prompt_length, options.max_new_tokens),
+                              options.draft_max.number);
+  if (options.draft != "none") model.require_draft(options.draft);
   Batches batches(options, engine);
   refuse_caches(engine, options, batches.cache_bytes(), counts.back());
 
   const Roofline roofline(roofline_bytes);
   InterleavedTimer timer(roofline);
-  BatchTable table{options, load_options.kernels, timer, target_work(files.target(), load_options),
-                   memory_need(files, {}, load_options).cache_per_position, {}};
+  BatchTable table{options, engine.kernels(), timer, target_work(model.files().target(), model.load_options()),
+                   memory_need(model.files(), {}, model.load_options()).cache_per_position, {}};
   for (const int count : counts) {
     table.lines.push_back({count, "none"});
     if (table.speculates()) table.lines.push_back({count, options.draft});

@@ -13,7 +13,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/kernel_timer.h"
 #include "tools/bench/target_work.h"
-#include "tools/progress.h"
+#include "tools/opened_model.h"
 #include "tools/statistics.h"
 
 namespace draftproof {
@@ -99,22 +99,18 @@ nlohmann::ordered_json json_of(const Table& table) {
 
 Exit bench_decode(const BenchDecodeOptions& options) {
   const BenchOptions& bench = options.bench;
-  if (bench.threads > 0) set_threads(bench.threads);
-  Progress progress(bench.quiet);
-  LoadOptions asked = layout_of(options.load_options);
-  asked.observer = progress.observer();
-  KernelTimer watch(asked.kernels);
-  const LoadOptions load_options = with_kernels(watch.table(), asked);
-  const Kernels& kernels = load_options.kernels;
   const auto json_file = bench_json_file(bench, {options.target});
-  ModelFiles files(options.target);
-  const auto target = load_model(files.target(), load_options);
-  const TargetWork work = target_work(files.target(), load_options);
+  OpenedModel model({options.target, options.load_options, {.number = bench.threads}, bench.quiet});
   const std::vector<int> counts = ascending_with_one(options.rows);
+  model.refuse_shortage({}, request_of_size(options.context, counts.back()));
+  KernelTimer watch(model.load_options().kernels);
+  const LoadOptions load_options = with_kernels(watch.table(), model.load_options());
+  const auto target = load_model(model.files().target(), load_options);
+  const TargetWork work = target_work(model.files().target(), load_options);
   const Roofline roofline(roofline_bytes);
   InterleavedTimer timer(roofline);
-  const MemoryNeed need = memory_need(files, {}, load_options);
-  Table table{options, kernels, timer, target->layers(), need.total(options.context + counts.back()), {}};
+  const MemoryNeed need = memory_need(model.files(), {}, load_options);
+  Table table{options, load_options.kernels, timer, target->layers(), need.total(options.context + counts.back()), {}};
   with_workers([&] {
     RolledBackPasses passes(*target, options.context, counts.back());
     for (const int rows : counts) {

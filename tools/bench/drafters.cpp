@@ -14,7 +14,7 @@
 #include "ref/decoding/engine.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/workloads.h"
-#include "tools/progress.h"
+#include "tools/opened_model.h"
 #include "tools/statistics.h"
 
 namespace draftproof {
@@ -225,9 +225,10 @@ void measure(Comparison& all, InterleavedTimer& timer, Engine& engine, const Rul
 }
 
 /// The texts to continue: the prompts that are given, or one of each kind.
-std::vector<std::pair<std::string, Request>> texts_of(const BenchDraftersOptions& options, const Checkpoint& files) {
+std::vector<std::pair<std::string, Request>> texts_of(const BenchDraftersOptions& options, OpenedModel& model) {
   const CommonOptions& common = options.common;
-  const auto tokenizer = tokenizer_to_read(common, files);
+  const Checkpoint& files = model.files().target();
+  const Tokenizer* const tokenizer = model.tokenizer_to_read(common);
   std::vector<std::pair<std::string, Request>> texts;
   if (!options.prompts_file.empty()) {
     Incoming bytes(options.prompts_file);
@@ -235,19 +236,19 @@ std::vector<std::pair<std::string, Request>> texts_of(const BenchDraftersOptions
     for (std::string line; std::getline(file, line);) {
       CommonOptions one = common;
       one.prompt = line;
-      texts.emplace_back(fmt::format("prompt {}", texts.size() + 1), make_request(one, files, tokenizer.get()));
+      texts.emplace_back(fmt::format("prompt {}", texts.size() + 1), make_request(one, files, tokenizer));
     }
     if (texts.empty()) throw Error(options.prompts_file + ": holds no prompt; it has one in each line");
     return texts;
   }
   if (!common.prompt.empty() || !common.prompt_file.empty() || !common.prompt_tokens.empty() ||
       prompt_is_piped(common)) {
-    return {{"prompt", make_request(common, files, tokenizer.get())}};
+    return {{"prompt", make_request(common, files, tokenizer)}};
   }
   for (const Workload& workload : workloads) {
     CommonOptions one = common;
     one.prompt = workload.prompt;
-    texts.emplace_back(workload.name, make_request(one, files, tokenizer.get()));
+    texts.emplace_back(workload.name, make_request(one, files, tokenizer));
   }
   return texts;
 }
@@ -255,32 +256,23 @@ std::vector<std::pair<std::string, Request>> texts_of(const BenchDraftersOptions
 Exit bench_drafters(const BenchDraftersOptions& options) {
   const CommonOptions& common = options.common;
   if (common.max_new_tokens < 1) throw Error("--max-new-tokens is 0; there is nothing to compare without a new token");
-  set_threads(threads_of(common));
-  const BenchOptions bench = {common.threads.number, options.repeats, common.json_file, common.quiet};
+  const BenchOptions bench = {threads_of(common), options.repeats, common.json_file, common.quiet};
   std::vector<std::string> sources{common.target, common.prompt_file, options.prompts_file};
   for (const std::string& draft : options.drafts) {
     for (const std::string& path : parse_draft_spec(draft).paths()) sources.push_back(path);
   }
   const auto json_file = bench_json_file(bench, sources);
-  ModelFiles files(common.target);
-  const auto texts = texts_of(options, files.target());
+  OpenedModel model({common.target, common.load_options, {.number = bench.threads}, bench.quiet});
+  const auto texts = texts_of(options, model);
   const Rule& rule = rule_by_name(common.rule);
-  const Kernels& kernels = kernels_by_name(common.load_options.kernels);
-  Progress progress(common.quiet);
-  LoadOptions load_options = layout_of(common.load_options);
-  load_options.observer = progress.observer();
-  for (const auto& [name, request] : texts) {
-    refuse_shortage(files, options.drafts, load_options, request, common.draft_max.number);
-  }
-  Engine engine(files, load_options);
+  const auto by_prompt = [](const auto& text) { return text.second.prompt.size(); };
+  const Request& longest = std::ranges::max_element(texts, {}, by_prompt)->second;
+  Engine& engine = model.load(options.drafts, longest, common.draft_max.number);
+  const Kernels& kernels = engine.kernels();
   for (const auto& [name, request] : texts) {
     if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
   }
-  for (const std::string& draft : options.drafts) {
-    if (const Gate gate = engine.gate(draft); gate != Gate::open) {
-      throw Error(fmt::format("speculation is off for draft {}: {}", draft, name_of(gate)));
-    }
-  }
+  for (const std::string& draft : options.drafts) model.require_draft(draft);
   std::vector<Way> ways = {{"none"}};
   for (const std::string& draft : options.drafts) {
     if (options.lengths.empty()) ways.push_back({draft, common.draft_max.number});

@@ -10,7 +10,7 @@
 #include "ref/decoding/engine.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/target_work.h"
-#include "tools/progress.h"
+#include "tools/opened_model.h"
 #include "tools/statistics.h"
 
 namespace draftproof {
@@ -74,21 +74,17 @@ nlohmann::ordered_json json_of(const BenchPrefillOptions& options, const Kernels
 
 Exit bench_prefill(const BenchPrefillOptions& options) {
   const BenchOptions& bench = options.bench;
-  if (bench.threads > 0) set_threads(bench.threads);
-  Progress progress(bench.quiet);
-  LoadOptions load_options = layout_of(options.load_options);
-  load_options.observer = progress.observer();
-  const Kernels& kernels = load_options.kernels;
   const auto json_file = bench_json_file(bench, {options.target});
-  ModelFiles files(options.target);
-  Engine engine(files, load_options);
-  const TargetWork work = target_work(files.target(), load_options);
+  OpenedModel model({options.target, options.load_options, {.number = bench.threads}, bench.quiet});
+  const int longest = *std::ranges::max_element(options.lengths) + 1;  // the first decoding step reads the last token
+  Engine& engine = model.load({}, request_of_size(longest, 0));
+  const TargetWork work = target_work(model.files().target(), model.load_options());
   const Roofline roofline(roofline_bytes);
   InterleavedTimer timer(roofline);
   std::vector<PrefillLine> lines;
   for (const int length : options.lengths) {
     Request request;
-    request.prompt = bench_text(engine.target(), length + 1);  // the first decoding step reads the last token
+    request.prompt = bench_text(engine.target(), length + 1);
     if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
     const int index = timer.add(fmt::format("prompt of {}", length), [&engine, request] {
       PhiloxSource random(0);
@@ -97,8 +93,8 @@ Exit bench_prefill(const BenchPrefillOptions& options) {
     lines.push_back({length, index, prefill_work(work, length)});
   }
   with_workers([&] { timer.run(bench); });
-  if (shows_text(bench)) std::cout << text_of(options, kernels, timer, lines) << std::flush;
-  if (json_file) json_file->write(dumped(json_of(options, kernels, timer, lines)));
+  if (shows_text(bench)) std::cout << text_of(options, engine.kernels(), timer, lines) << std::flush;
+  if (json_file) json_file->write(dumped(json_of(options, engine.kernels(), timer, lines)));
   return Exit::pass;
 }
 

@@ -3,13 +3,14 @@
 // warm, when it takes the shared prefix from one. Both runs must give the same token.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "tools/bench/bench.h"
-#include "tools/progress.h"
+#include "tools/opened_model.h"
 #include "tools/statistics.h"
 
 namespace draftproof {
@@ -77,14 +78,11 @@ nlohmann::ordered_json json_of(const BenchPrefixOptions& options, const Kernels&
 
 Exit bench_prefix(const BenchPrefixOptions& options) {
   const BenchOptions& bench = options.bench;
-  if (bench.threads > 0) set_threads(bench.threads);
-  Progress progress(bench.quiet);
-  LoadOptions load_options = layout_of(options.load_options);
-  load_options.observer = progress.observer();
-  const Kernels& kernels = load_options.kernels;
   const auto json_file = bench_json_file(bench, {options.target});
-  ModelFiles files(options.target);
-  Engine engine(files, load_options);
+  OpenedModel model({options.target, options.load_options, {.number = bench.threads}, bench.quiet});
+  const int longest = *std::ranges::max_element(options.lengths) + own_tokens;
+  Engine& engine = model.load({options.draft}, request_of_size(longest, 1));
+  if (options.draft != "none") model.require_draft(options.draft);
   const Roofline roofline(roofline_bytes);
   InterleavedTimer timer(roofline);
   std::vector<PrefixLine> lines;
@@ -110,8 +108,8 @@ Exit bench_prefix(const BenchPrefixOptions& options) {
     lines.push_back({length, cold, warm});
   }
   with_workers([&] { timer.run(bench); });
-  if (shows_text(bench)) std::cout << text_of(options, kernels, timer, lines) << std::flush;
-  if (json_file) json_file->write(dumped(json_of(options, kernels, timer, lines)));
+  if (shows_text(bench)) std::cout << text_of(options, engine.kernels(), timer, lines) << std::flush;
+  if (json_file) json_file->write(dumped(json_of(options, engine.kernels(), timer, lines)));
   return Exit::pass;
 }
 

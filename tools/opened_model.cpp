@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "tools/opened_model.h"
+
+#include <fmt/format.h>
+
+#include "kernels/threads.h"
+#include "ref/base/error.h"
+#include "ref/decoding/fastest_threads.h"
+#include "tools/complaint.h"
+#include "tools/statistics.h"
+
+namespace draftproof {
+
+OpenedModel::OpenedModel(const ModelToOpen& what)
+    : threads_(what.threads),
+      quiet_(what.quiet),
+      progress_(what.quiet),
+      files_(what.target),
+      load_options_(layout_of(what.layout)) {
+  load_options_.observer = progress_.observer();
+  if (threads_.number > 0) set_threads(threads_.number);
+}
+
+const Tokenizer* OpenedModel::tokenizer() {
+  if (!tokenizer_ && Tokenizer::is_in(files_.target())) tokenizer_ = Tokenizer::load(files_.target());
+  return tokenizer_ ? &*tokenizer_ : nullptr;
+}
+
+const Tokenizer* OpenedModel::tokenizer_to_read(const CommonOptions& options) {
+  if (!options.prompt_tokens.empty()) return nullptr;
+  try {
+    return tokenizer();
+  } catch (const Error& wrong) {
+    throw Error(std::string(wrong.what()) + "; give the prompt as --prompt-tokens");
+  }
+}
+
+const Tokenizer* OpenedModel::tokenizer_to_write() {
+  try {
+    return tokenizer();
+  } catch (const Error& wrong) {
+    if (!quiet_) complain("printing token ids instead of text: " + std::string(wrong.what()));
+    return nullptr;
+  }
+}
+
+void OpenedModel::refuse_shortage(const std::vector<std::string>& drafts, const Request& request, int draft_max,
+                                  bool rows) {
+  draftproof::refuse_shortage(files_, drafts, load_options_, request, draft_max, rows);
+}
+
+Engine& OpenedModel::load(const std::vector<std::string>& drafts, const Request& request, int draft_max, bool rows) {
+  refuse_shortage(drafts, request, draft_max, rows);
+  engine_ = std::make_unique<Engine>(files_, load_options_);
+  if (threads_.number == NumberOrAuto::automatic) set_threads(fastest_threads(engine_->target(), threads()));
+  return *engine_;
+}
+
+OpenedModel::UsedDraft OpenedModel::draft_to_write(const std::string& draft, int positions, bool logprobs) {
+  const Gate gate = engine_->gate(draft, logprobs);
+  if (gate != Gate::open && gate != Gate::no_draft) {
+    complain(fmt::format("speculation is off, decoding plainly: {}", name_of(gate)));
+  }
+  const UsedDraft used = {gate, gate == Gate::open ? draft : "none"};
+  const std::string too_short = short_draft_text(engine_->draft_reach(used.name), positions);
+  if (!too_short.empty() && !quiet_) complain(too_short);
+  return used;
+}
+
+void OpenedModel::require_draft(const std::string& draft) {
+  if (const Gate gate = engine_->gate(draft); gate != Gate::open) {
+    throw Error(fmt::format("speculation is off for draft {}: {}", draft, name_of(gate)));
+  }
+}
+
+Request request_of_size(int prompt, int max_new_tokens) {
+  Request request;
+  request.prompt.resize(static_cast<std::size_t>(prompt));
+  request.max_new_tokens = max_new_tokens;
+  return request;
+}
+
+}  // namespace draftproof
