@@ -158,10 +158,9 @@ const char* kind_of(const Json& config) {
   return is_gemma4_assistant(config) ? "assistant of Gemma 4" : "target";
 }
 
-std::string architecture_name(const Json& config) {
-  if (!is_dflash(config) && !is_eagle3(config) && !is_gemma4_assistant(config)) {
-    return architecture_of(config).architecture;
-  }
+/// "" of a draft whose config does not say it.
+std::string name_of(const Json& config) {
+  if (!is_dflash(config) && !is_eagle3(config) && !is_gemma4_assistant(config)) return architecture_name(config);
   const auto names = config.find("architectures");
   return names && names->is_array() && names->size() > 0 ? (*names)[0].string() : "";
 }
@@ -229,7 +228,7 @@ ordered_json checkpoint_json(const Checkpoint& files, KvFormat kv) {
   return {
       {"path", files.path().string()},
       {"kind", kind_of(config)},
-      {"architecture", architecture_name(config)},
+      {"architecture", name_of(config)},
       {"layers", t.depth()},
       {"sliding_layers", layers.sliding},
       {"recurrent_layers", layers.recurrent},

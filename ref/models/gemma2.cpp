@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "ref/models/gemma2.h"
-
+// Gemma 2: full attention in every second layer and a sliding window in the others, capped scores and logits.
 #include "ref/models/gemma.h"
+#include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
@@ -13,9 +13,7 @@ constexpr int default_window = 4096;
 constexpr float default_score_cap = 50;
 constexpr float default_logit_cap = 30;
 
-}  // namespace
-
-TransformerConfig describe_gemma2(const Json& json) {
+TransformerConfig describe_model(const Json& json) {
   TransformerConfig config = read_gemma_config(json, defaults, default_logit_cap);
   refuse_if_set(json, "use_bidirectional_attention", "rows that see later rows cannot generate text");
   config.norm_offset = read_norm_offset(json);
@@ -35,8 +33,14 @@ TransformerConfig describe_gemma2(const Json& json) {
   return config;
 }
 
-std::unique_ptr<Model> load_gemma2(const WeightLoader& from, const TransformerConfig& config) {
+std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
   return load_gemma(from, config, false);
 }
+
+constexpr ArchitectureName names[] = {{"gemma2", "Gemma2ForCausalLM"}};
+
+}  // namespace
+
+const Architecture gemma2_architecture = {.names = names, .describe = describe_model, .load = load};
 
 }  // namespace draftproof

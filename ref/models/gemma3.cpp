@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "ref/models/gemma3.h"
-
+// Gemma 3, the text model: full attention in every sixth layer and a sliding window in the others, each kind with a
+// RoPE of its own; q and k are normalized head by head.
 #include "ref/models/gemma.h"
+#include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
@@ -14,9 +15,8 @@ constexpr int default_period = 6;
 constexpr LayerTypeRope full_rope = {"full_attention", "rope_theta", 1e6, true};
 constexpr LayerTypeRope sliding_rope = {"sliding_attention", "rope_local_base_freq", 1e4, false};
 
-}  // namespace
-
-TransformerConfig describe_gemma3(const Json& whole) {
+/// Of a text model, or of a multimodal one, whose published configs leave out what is a default of transformers.
+TransformerConfig describe_model(const Json& whole) {
   refuse_if_set(whole, "quantization_config", "quantized checkpoints are not implemented");
   const Json json = text_config(whole);
   require_model_type(json, {"gemma3", "gemma3_text"});
@@ -43,8 +43,17 @@ TransformerConfig describe_gemma3(const Json& whole) {
   return config;
 }
 
-std::unique_ptr<Model> load_gemma3(const WeightLoader& from, const TransformerConfig& config) {
+std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
   return load_gemma(from, config, true);
 }
+
+constexpr ArchitectureName names[] = {
+    {"gemma3_text", "Gemma3ForCausalLM"},
+    {"gemma3", "Gemma3ForConditionalGeneration"},
+};
+
+}  // namespace
+
+const Architecture gemma3_architecture = {.names = names, .describe = describe_model, .load = load};
 
 }  // namespace draftproof

@@ -10,6 +10,7 @@
 #include "ref/models/causal_transformer.h"
 #include "ref/models/experts.h"
 #include "ref/models/gemma.h"
+#include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
@@ -270,21 +271,6 @@ float load_layer_scalar(const WeightLoader& from, const std::string& prefix) {
   return from.weights.has(name) ? from.floats(name, {1})[0] : 1;
 }
 
-TransformerConfig describe_gemma4(const Json& whole) {
-  refuse_if_set(whole, "quantization_config", "quantized checkpoints are not implemented");
-  const Json json = text_config(whole);
-  require_model_type(json, {"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"});
-  TransformerConfig config = describe_gemma4_layers(json);
-  config.assisted = true;
-  share_keys(json, config);
-  if (said(json, "use_double_wide_mlp")) {
-    for (int i = config.cached_layers(); i < config.depth(); ++i) {
-      config.layers[static_cast<std::size_t>(i)].intermediate *= 2;
-    }
-  }
-  return config;
-}
-
 TransformerConfig describe_gemma4_layers(const Json& json) {
   const bool unified = is_unified(json);
   const Defaults defaults = {.vocabulary = default_vocabulary, .context = unified ? 262144 : 131072, .heads = 8,
@@ -329,8 +315,37 @@ TransformerConfig describe_gemma4_layers(const Json& json) {
   return config;
 }
 
-std::unique_ptr<Model> load_gemma4(const WeightLoader& from, const TransformerConfig& config) {
+namespace {
+
+/// Of a text model, or of a multimodal or unified one.
+TransformerConfig describe_model(const Json& whole) {
+  refuse_if_set(whole, "quantization_config", "quantized checkpoints are not implemented");
+  const Json json = text_config(whole);
+  require_model_type(json, {"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"});
+  TransformerConfig config = describe_gemma4_layers(json);
+  config.assisted = true;
+  share_keys(json, config);
+  if (said(json, "use_double_wide_mlp")) {
+    for (int i = config.cached_layers(); i < config.depth(); ++i) {
+      config.layers[static_cast<std::size_t>(i)].intermediate *= 2;
+    }
+  }
+  return config;
+}
+
+std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
   return std::make_unique<Gemma4>(from, config);
 }
+
+constexpr ArchitectureName names[] = {
+    {"gemma4_text", "Gemma4ForCausalLM"},
+    {"gemma4", "Gemma4ForConditionalGeneration"},
+    {"gemma4_unified_text", "Gemma4UnifiedForCausalLM"},
+    {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration"},
+};
+
+}  // namespace
+
+const Architecture gemma4_architecture = {.names = names, .describe = describe_model, .load = load};
 
 }  // namespace draftproof

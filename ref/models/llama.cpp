@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "ref/models/llama.h"
-
+// Llama 2 and 3 (Hugging Face `llama`): GQA without norms or biases, RoPE, from 3.1 on stretched ("llama3"), SwiGLU,
+// tied or untied head, full layers. Source: transformers, models/llama.
 #include "ref/models/causal_transformer.h"
+#include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
@@ -22,9 +23,7 @@ class Llama final : public CausalTransformer {
   std::vector<PreNormLayer> layers_;
 };
 
-}  // namespace
-
-TransformerConfig describe_llama(const Json& json) {
+TransformerConfig describe_model(const Json& json) {
   TransformerConfig config = read_target_config(json);
   for (int i = 0; i < config.depth(); ++i) {
     if (config.attention(i).window != AttentionCache::everything) {
@@ -34,8 +33,15 @@ TransformerConfig describe_llama(const Json& json) {
   return config;
 }
 
-std::unique_ptr<Model> load_llama(const WeightLoader& from, const TransformerConfig& config) {
+std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
   return std::make_unique<Llama>(from, config);
 }
+
+constexpr ArchitectureName names[] = {{"llama", "LlamaForCausalLM"}};
+
+}  // namespace
+
+const Architecture llama_architecture = {
+    .names = names, .describe = describe_model, .load = load, .mtp = &pre_norm_blocks};
 
 }  // namespace draftproof

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "ref/models/ministral3.h"
-
+// Ministral 3 (Hugging Face `ministral3`, alone or as the text part of `mistral3`): Mistral with yarn, whose queries
+// grow with their position: after RoPE, q = q * (1 + beta * ln(1 + floor(p / original context))), the factor computed
+// in double and rounded once. Without llama_4_scaling_beta they do not (Mistral Small 3.1 has `mistral` in `mistral3`).
+// Source: transformers, models/ministral3.
 #include "kernels/math64.h"
 #include "kernels/threads.h"
 #include "ref/models/causal_transformer.h"
-#include "ref/models/mistral.h"
+#include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
@@ -73,21 +75,28 @@ class Ministral3 final : public CausalTransformer {
   Growth growth_;
 };
 
-}  // namespace
-
-TransformerConfig describe_ministral3(const Json& json) {
+TransformerConfig describe_model(const Json& json) {
   const Json text = text_config(json);
   const Json type = text.at("model_type");
   if (type.string() != "ministral3" && type.string() != "mistral") {
     type.fail("is not implemented as the text part; only 'ministral3' and 'mistral' are");
   }
-  TransformerConfig config = type.string() == "mistral" ? describe_mistral(text) : describe_text(text);
+  TransformerConfig config = type.string() == "mistral" ? mistral_architecture.describe(text) : describe_text(text);
   config.unused = {"vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."};
   return config;
 }
 
-std::unique_ptr<Model> load_ministral3(const WeightLoader& from, const TransformerConfig& config) {
+std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
   return std::make_unique<Ministral3>(from, config);
 }
+
+constexpr ArchitectureName names[] = {
+    {"ministral3", "Ministral3ForCausalLM"},
+    {"mistral3", "Mistral3ForConditionalGeneration"},
+};
+
+}  // namespace
+
+const Architecture ministral3_architecture = {.names = names, .describe = describe_model, .load = load};
 
 }  // namespace draftproof

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-#include "ref/models/mistral.h"
+// Mistral 7B and Nemo (Hugging Face `mistral`): Llama without biases, with a sliding window in every layer or in none.
+// A sliding_window of null means none; one that is absent means 4096. GGUF files of these models are `llama`, without a
+// window. Source: transformers, models/mistral.
+#include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
 
 constexpr int default_window = 4096;  // transformers' MistralConfig
 
-}  // namespace
-
-TransformerConfig describe_mistral(const Json& json) {
+TransformerConfig describe_model(const Json& json) {
   TransformerConfig config = read_target_config(json);
   json.at("num_key_value_heads");  // transformers' default, 8, is no other family's
   for (const char* field : {"attention_bias", "mlp_bias"}) {
@@ -17,5 +18,16 @@ TransformerConfig describe_mistral(const Json& json) {
   set_window(json, json.has("sliding_window") ? read_window(json) : default_window, config);
   return config;
 }
+
+std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
+  return llama_architecture.load(from, config);
+}
+
+constexpr ArchitectureName names[] = {{"mistral", "MistralForCausalLM"}};
+
+}  // namespace
+
+const Architecture mistral_architecture = {
+    .names = names, .describe = describe_model, .load = load, .mtp = &pre_norm_blocks};
 
 }  // namespace draftproof

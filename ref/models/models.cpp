@@ -8,62 +8,59 @@
 #include "ref/base/presence.h"
 #include "ref/models/dflash.h"
 #include "ref/models/eagle3.h"
-#include "ref/models/gemma2.h"
-#include "ref/models/gemma3.h"
-#include "ref/models/gemma4.h"
 #include "ref/models/gemma4_assistant.h"
-#include "ref/models/llama.h"
 #include "ref/models/memory.h"
-#include "ref/models/ministral3.h"
-#include "ref/models/mistral.h"
-#include "ref/models/qwen2.h"
-#include "ref/models/qwen3.h"
-#include "ref/models/qwen3_moe.h"
-#include "ref/models/qwen35.h"
 
 namespace draftproof {
 
-std::span<const Architecture> all_architectures() noexcept {
-  static constexpr Architecture list[] = {
-      {"qwen3", "Qwen3ForCausalLM", describe_qwen3, load_qwen3, &head_norm_blocks},
-      {"qwen2", "Qwen2ForCausalLM", describe_qwen2, load_qwen2, &pre_norm_blocks},
-      {"qwen3_moe", "Qwen3MoeForCausalLM", describe_qwen3_moe, load_qwen3_moe, &head_norm_blocks},
-      {"qwen3_5", "Qwen3_5ForConditionalGeneration", describe_qwen35, load_qwen35, &qwen35_blocks},
-      {"qwen3_5_text", "Qwen3_5ForCausalLM", describe_qwen35, load_qwen35, &qwen35_blocks},
-      {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", describe_qwen35, load_qwen35, &qwen35_blocks},
-      {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", describe_qwen35, load_qwen35, &qwen35_blocks},
-      {"llama", "LlamaForCausalLM", describe_llama, load_llama, &pre_norm_blocks},
-      {"mistral", "MistralForCausalLM", describe_mistral, load_llama, &pre_norm_blocks},
-      {"ministral3", "Ministral3ForCausalLM", describe_ministral3, load_ministral3},
-      {"mistral3", "Mistral3ForConditionalGeneration", describe_ministral3, load_ministral3},
-      {"gemma2", "Gemma2ForCausalLM", describe_gemma2, load_gemma2},
-      {"gemma3_text", "Gemma3ForCausalLM", describe_gemma3, load_gemma3},
-      {"gemma3", "Gemma3ForConditionalGeneration", describe_gemma3, load_gemma3},
-      {"gemma4_text", "Gemma4ForCausalLM", describe_gemma4, load_gemma4},
-      {"gemma4", "Gemma4ForConditionalGeneration", describe_gemma4, load_gemma4},
-      {"gemma4_unified_text", "Gemma4UnifiedForCausalLM", describe_gemma4, load_gemma4},
-      {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration", describe_gemma4, load_gemma4},
+std::span<const Architecture* const> all_architectures() noexcept {
+  static constexpr const Architecture* list[] = {
+      &qwen3_architecture,
+      &qwen2_architecture,
+      &qwen3_moe_architecture,
+      &qwen35_architecture,
+      &llama_architecture,
+      &mistral_architecture,
+      &ministral3_architecture,
+      &gemma2_architecture,
+      &gemma3_architecture,
+      &gemma4_architecture,
   };
   return list;
 }
 
-const Architecture& architecture_of(const Json& config) {
+namespace {
+
+struct Found {
+  const Architecture* architecture;
+  const char* name;
+};
+
+Found find_architecture(const Json& config) {
   if (!config.is_object()) config.fail("must be a JSON object");
   if (is_gemma4_assistant(config)) config.fail("is an assistant of Gemma 4; name it as the draft of one, mtp:PATH");
   const std::string type = config.at("model_type").string();
   const auto architectures = config.find("architectures");
-  const std::string architecture =
+  const std::string wanted =
       architectures && architectures->is_array() && architectures->size() > 0 ? (*architectures)[0].string() : "";
   std::string known;
-  for (const Architecture& row : all_architectures()) {
-    if (type == row.model_type && (architecture.empty() || architecture == row.architecture)) return row;
-    known += (known.empty() ? "" : ", ") + std::string(row.architecture);
+  for (const Architecture* const one : all_architectures()) {
+    for (const auto& [model_type, name] : one->names) {
+      if (type == model_type && (wanted.empty() || wanted == name)) return {one, name};
+      known += (known.empty() ? "" : ", ") + std::string(name);
+    }
   }
-  config.fail("architecture '" + (architecture.empty() ? type : architecture) +
+  config.fail("architecture '" + (wanted.empty() ? type : wanted) +
               "' is not a target draftproof knows; it knows the targets " + known +
               ", and as drafts DFlashDraftModel, DFlash2DraftModel, LlamaForCausalLMEagle3, Eagle3LlamaForCausalLM and "
               "the assistants of Gemma 4");
 }
+
+}  // namespace
+
+const Architecture& architecture_of(const Json& config) { return *find_architecture(config).architecture; }
+
+std::string architecture_name(const Json& config) { return find_architecture(config).name; }
 
 TransformerConfig describe(const Json& config) {
   if (is_dflash(config)) return describe_dflash(config).transformer;

@@ -1,31 +1,34 @@
 // SPDX-License-Identifier: MIT
-// Every architecture, by the name config.json gives it.
+// Every architecture of targets, found by the names that config.json gives it. A new one is a declaration here and a
+// row in models.cpp; its file defines it.
 #pragma once
 
 #include <memory>
-#include <span>
+#include <string>
 #include <vector>
 
-#include "ref/formats/json.h"
-#include "ref/models/model.h"
-#include "ref/models/mtp_block.h"
-#include "ref/models/transformer_config.h"
-#include "ref/models/weight_loader.h"
+#include "ref/models/architecture.h"
 
 namespace draftproof {
 
-struct Architecture {
-  const char* model_type;    // config.json `model_type`
-  const char* architecture;  // config.json `architectures[0]`
-  TransformerConfig (*describe)(const Json& config);
-  std::unique_ptr<Model> (*load)(const WeightLoader& from, const TransformerConfig& config);
-  const MtpBlocks* mtp = nullptr;  // of those whose MTP heads are implemented
-};
+extern const Architecture qwen3_architecture;
+extern const Architecture qwen2_architecture;
+extern const Architecture qwen3_moe_architecture;
+extern const Architecture qwen35_architecture;
+extern const Architecture llama_architecture;
+extern const Architecture mistral_architecture;
+extern const Architecture ministral3_architecture;
+extern const Architecture gemma2_architecture;
+extern const Architecture gemma3_architecture;
+extern const Architecture gemma4_architecture;
 
-std::span<const Architecture> all_architectures() noexcept;
+/// Returns the architectures above, in that order.
+std::span<const Architecture* const> all_architectures() noexcept;
 
 /// Returns the architecture of a target. Throws Error, naming those there are.
 const Architecture& architecture_of(const Json& config);
+/// Returns the name of the same: architectures[0], or what it is for the model_type.
+std::string architecture_name(const Json& config);
 
 /// Describes a target or a draft network. The vocabulary of a draft that leaves it to its target is 1.
 TransformerConfig describe(const Json& config);

@@ -109,7 +109,7 @@ MtpConfig read_mtp_config(const Checkpoint& files) {
   MtpConfig config;
   config.heads = names_of_heads(files, model);
   if (architecture.mtp == nullptr) {
-    fail_without(files, "has MTP heads of the architecture " + std::string(architecture.architecture) +
+    fail_without(files, "has MTP heads of the architecture " + architecture_name(files.config()) +
                             ", which are not implemented");
   }
   const Json text = text_config(files.config());

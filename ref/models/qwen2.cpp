@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "ref/models/qwen2.h"
-
+// Qwen2 and Qwen2.5, dense (Hugging Face `qwen2`): GQA with biases on q, k and v and on nothing else, RoPE, SwiGLU,
+// tied or untied head, full layers or, late in the stack, sliding ones. Source: transformers, models/qwen2.
 #include "ref/models/causal_transformer.h"
+#include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
@@ -21,9 +22,7 @@ class Qwen2 final : public CausalTransformer {
   std::vector<PreNormLayer> layers_;
 };
 
-}  // namespace
-
-TransformerConfig describe_qwen2(const Json& json) {
+TransformerConfig describe_model(const Json& json) {
   TransformerConfig config = read_target_config(json);
   for (LayerConfig& layer : config.layers) {
     auto& attention = std::get<AttentionLayer>(layer.mixer);
@@ -33,8 +32,15 @@ TransformerConfig describe_qwen2(const Json& json) {
   return config;
 }
 
-std::unique_ptr<Model> load_qwen2(const WeightLoader& from, const TransformerConfig& config) {
+std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
   return std::make_unique<Qwen2>(from, config);
 }
+
+constexpr ArchitectureName names[] = {{"qwen2", "Qwen2ForCausalLM"}};
+
+}  // namespace
+
+const Architecture qwen2_architecture = {
+    .names = names, .describe = describe_model, .load = load, .mtp = &pre_norm_blocks};
 
 }  // namespace draftproof

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "ref/models/qwen3.h"
-
+// Qwen3, dense (Hugging Face `qwen3`): GQA with per-head q and k norms, RoPE, SwiGLU, tied or untied head, full or
+// sliding layers. Source: transformers, models/qwen3.
 #include "ref/models/causal_transformer.h"
+#include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
@@ -24,12 +25,17 @@ class Qwen3 final : public CausalTransformer {
   std::vector<PreNormLayer> layers_;
 };
 
-}  // namespace
+TransformerConfig describe_model(const Json& json) { return read_target_config(json); }
 
-TransformerConfig describe_qwen3(const Json& json) { return read_target_config(json); }
-
-std::unique_ptr<Model> load_qwen3(const WeightLoader& from, const TransformerConfig& config) {
+std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
   return std::make_unique<Qwen3>(from, config);
 }
+
+constexpr ArchitectureName names[] = {{"qwen3", "Qwen3ForCausalLM"}};
+
+}  // namespace
+
+const Architecture qwen3_architecture = {
+    .names = names, .describe = describe_model, .load = load, .mtp = &head_norm_blocks};
 
 }  // namespace draftproof

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "ref/models/qwen35.h"
-
+// Qwen3.5, 3.6 and 3.8, the text model (Hugging Face `qwen3_5` with its text_config, `qwen3_5_text`, and the same of
+// `qwen3_5_moe`; GGUF `qwen35` and `qwen35moe`): layers of gated delta net (gated_delta_net.h) and, at every
+// full_attention_interval or as layer_types says, of gated full attention; SwiGLU or, in every layer, experts with a
+// shared one (experts.h). The norms of the stream and of q and k multiply by 1 + weight, that of the delta net by its
+// weight. RoPE turns the first head_dim * partial_rotary_factor dimensions of a head; for a text M-RoPE's three
+// positions are one. The heads of the attention are multiplied by a gate before they are mixed: a / (1 + exp(-gate)).
+//
+// A GGUF stores 1 + weight, -exp(A_log), and value heads in an order in which head h belongs to key head h % key_heads;
+// folders that MLX converted store 1 + weight. Tensors of vision stay in the file, those of MTP are for mtp.h.
+// Source: transformers, models/qwen3_5 and qwen3_5_moe; llama.cpp's conversion of them.
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -10,6 +18,7 @@
 #include "ref/models/causal_transformer.h"
 #include "ref/models/experts.h"
 #include "ref/models/gated_delta_net.h"
+#include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
@@ -295,9 +304,7 @@ std::vector<bool> read_kinds(const Json& config, int layers) {
   return full;
 }
 
-}  // namespace
-
-TransformerConfig describe_qwen35(const Json& whole) {
+TransformerConfig describe_model(const Json& whole) {
   refuse_if_set(whole, "quantization_config", "quantized checkpoints are not implemented");
   const Json json = text_config(whole);
   TransformerConfig config = read_sizes(json);
@@ -326,11 +333,9 @@ TransformerConfig describe_qwen35(const Json& whole) {
   return config;
 }
 
-std::unique_ptr<Model> load_qwen35(const WeightLoader& from, const TransformerConfig& config) {
+std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
   return std::make_unique<Qwen35>(from, layout_of(from.weights), config);
 }
-
-namespace {
 
 /// Its attention is full, whatever the layers of the model are; all of them have an MLP or experts of one size.
 TransformerConfig describe_block(const Checkpoint& files, const TransformerConfig& model) {
@@ -345,8 +350,17 @@ std::unique_ptr<MtpBlock> load_block(const WeightLoader& from, const Transformer
   return std::make_unique<Qwen35Block>(from, config, layer, prefix);
 }
 
+constexpr MtpBlocks blocks = {describe_block, load_block};
+
+constexpr ArchitectureName names[] = {
+    {"qwen3_5", "Qwen3_5ForConditionalGeneration"},
+    {"qwen3_5_text", "Qwen3_5ForCausalLM"},
+    {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration"},
+    {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM"},
+};
+
 }  // namespace
 
-const MtpBlocks qwen35_blocks = {describe_block, load_block};
+const Architecture qwen35_architecture = {.names = names, .describe = describe_model, .load = load, .mtp = &blocks};
 
 }  // namespace draftproof

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "ref/models/qwen3_moe.h"
-
+// Qwen3-MoE (Hugging Face `qwen3_moe`): Qwen3 whose MLPs are experts, in all layers but those that mlp_only_layers and
+// decoder_sparse_step leave out. Without use_sliding_window no layer slides, with it all do. Source: transformers,
+// models/qwen3_moe.
 #include <algorithm>
 
 #include "ref/models/causal_transformer.h"
 #include "ref/models/experts.h"
+#include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
@@ -40,9 +42,7 @@ class Qwen3Moe final : public CausalTransformer {
   ExpertsScratch scratch_;
 };
 
-}  // namespace
-
-TransformerConfig describe_qwen3_moe(const Json& json) {
+TransformerConfig describe_model(const Json& json) {
   TransformerConfig config = read_target_config(json);
   const auto use = json.find("use_sliding_window");
   const bool slides = use && use->boolean();
@@ -68,8 +68,15 @@ TransformerConfig describe_qwen3_moe(const Json& json) {
   return config;
 }
 
-std::unique_ptr<Model> load_qwen3_moe(const WeightLoader& from, const TransformerConfig& config) {
+std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
   return std::make_unique<Qwen3Moe>(from, config);
 }
+
+constexpr ArchitectureName names[] = {{"qwen3_moe", "Qwen3MoeForCausalLM"}};
+
+}  // namespace
+
+const Architecture qwen3_moe_architecture = {
+    .names = names, .describe = describe_model, .load = load, .mtp = &head_norm_blocks};
 
 }  // namespace draftproof

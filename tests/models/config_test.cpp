@@ -474,6 +474,20 @@ TEST(TargetConfig, WithoutRopeThetaUsesTheDefaultOfTransformersForEveryArchitect
   }
 }
 
+TEST(Architectures, EachIsFoundByEachOfItsNamesAndByTheModelTypeAlone) {
+  for (const Architecture* const architecture : all_architectures()) {
+    EXPECT_FALSE(architecture->names.empty());
+    for (const auto& [type, name] : architecture->names) {
+      const std::string stated = R"({"model_type": ")" + std::string(type) + R"(")";
+      for (const std::string& also : {R"(, "architectures": [")" + std::string(name) + R"("]})", std::string("}")}) {
+        const Json config = Json::parse(stated + also, "config.json");
+        EXPECT_EQ(&architecture_of(config), architecture) << stated + also;
+        EXPECT_EQ(architecture_name(config), name) << stated + also;
+      }
+    }
+  }
+}
+
 TEST(TargetConfig, AnLmHeadInTheFileIsUsedWhateverTheConfigStates) {
   Fields folder_without_it = good_target;
   folder_without_it.erase("tie_word_embeddings");

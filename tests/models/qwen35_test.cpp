@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The configs and folders of Qwen3.5: what is read, and what is refused by name.
-#include "ref/models/qwen35.h"
-
 #include <map>
 
 #include "ref/models/memory.h"
