@@ -66,20 +66,20 @@ Exit convert(const ConvertOptions& options) {
   require_replaceable_gguf(options.to, {options.from, options.tokenizer});
   read_stop_tokens(from);  // a GGUF finds them by its vocabulary; refuses a folder that cannot be read whole
   const GgufReader reader = options.reader == "llama.cpp" ? GgufReader::llama_cpp : GgufReader::ik_llama_cpp;
-  const std::string architecture = gguf_architecture(from.config(), reader);
+  const GgufFamily& family = gguf_family_for(from.config(), reader);
   const std::filesystem::path folder = options.tokenizer.empty() ? options.from : options.tokenizer;
   GgufFields fields;
-  add_model_fields(from, architecture, type, fields);
+  add_model_fields(from, family, type, fields);
   const Json config = text_config(from.config());
-  add_vocabulary(folder, architecture, positive(config, "vocab_size"), fields);
+  add_vocabulary(folder, family.architecture, positive(config, "vocab_size"), fields);
 
   Progress progress(options.quiet);
-  const std::vector<GgufTensor> tensors = watched(gguf_tensors(from, architecture, type), options.to, progress);
+  const std::vector<GgufTensor> tensors = watched(gguf_tensors(from, family, type), options.to, progress);
   with_workers([&] { write_gguf(options.to, fields, tensors); });
   progress.show("");
   check_tokenizer(folder, options.to);
   if (!options.quiet) {
-    fmt::print("{}: {}, {} tensors, {} bytes\n", options.to, architecture, tensors.size(),
+    fmt::print("{}: {}, {} tensors, {} bytes\n", options.to, family.architecture, tensors.size(),
                std::filesystem::file_size(options.to));
   }
   return Exit::pass;

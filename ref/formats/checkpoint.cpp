@@ -11,6 +11,7 @@
 #include "ref/base/error.h"
 #include "ref/base/presence.h"
 #include "ref/base/require.h"
+#include "ref/formats/gguf/family.h"
 #include "ref/formats/gguf_names.h"
 #include "ref/formats/printable.h"
 #include "ref/formats/safetensors.h"
@@ -205,9 +206,10 @@ void Checkpoint::open_gguf() {
   if (file.tensors().empty()) {
     throw Error(path_.string() + ": has no tensors; it holds a vocabulary or other metadata, and no model");
   }
-  const GgufNames& names = gguf_names_of(file);
+  const GgufFamily& family = gguf_family_of(file);
+  const GgufNames& names = family.names;
   gguf_names_ = &names;
-  config_ = names.config(file);
+  config_ = family.read(file);
   metadata_ = file.metadata();
   for (const auto& [name, stored] : file.tensors()) {
     const GgufTranslation translation = translated(names, name);

@@ -1,40 +1,38 @@
 // SPDX-License-Identifier: MIT
-// Translates a GGUF to the conventions of Hugging Face: names of tensors, order of rows, config.json. One table of
-// names per general.architecture.
+// Translates names of tensors in a GGUF to those of Hugging Face, and back. Each family has its table (gguf/family.h).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "ref/formats/gguf.h"
-#include "ref/formats/json.h"
-
 namespace draftproof {
 
 struct GgufName {
-  const char* gguf;          // "attn_q" of "blk.3.attn_q.weight", or of "attn_q.weight"
-  const char* hugging_face;  // "self_attn.q_proj" of "model.layers.3.self_attn.q_proj.weight"
-  bool in_heads = false;     // rows belong to heads that RoPE rotates
-  bool whole = false;        // nothing follows either name, ".weight" neither
+  const char* gguf = nullptr;          // "attn_q" of "blk.3.attn_q.weight", or of "attn_q.weight"
+  const char* hugging_face = nullptr;  // "self_attn.q_proj" of "model.layers.3.self_attn.q_proj.weight"
+  bool in_heads = false;               // rows belong to heads that RoPE rotates
+  bool whole = false;                  // nothing follows either name, ".weight" neither
 };
 
+template <std::size_t A, std::size_t B>
+constexpr std::array<GgufName, A + B> joined(const GgufName (&first)[A], const GgufName (&then)[B]) {
+  std::array<GgufName, A + B> names = {};
+  for (std::size_t i = 0; i < A; ++i) names[i] = first[i];
+  for (std::size_t i = 0; i < B; ++i) names[A + i] = then[i];
+  return names;
+}
+
+/// Those of one family. Of several spellings in GGUF files the first is written.
 struct GgufNames {
-  const char* architecture;
-  std::span<const GgufName> whole;   // tensors outside of the layers
-  std::span<const GgufName> layer;   // of each layer
-  const char* layers;                // prefix of a layer's number
+  std::span<const GgufName> whole;       // tensors outside of the layers
+  std::span<const GgufName> layer;       // of each layer
+  const char* layers = "model.layers.";  // prefix of a layer's number
   /// Whether the converter interleaved the two halves of each head's rows, so that RoPE rotates neighboring rows.
-  bool pairs_rows;
-  /// Returns the equivalent config.json. Errors about its fields name the GGUF key, too.
-  Json (*config)(const Gguf& file);
+  bool pairs_rows = false;
 };
-
-/// Returns the names of an architecture; nullptr when it is not implemented.
-const GgufNames* find_gguf_names(std::string_view architecture) noexcept;
-
-/// Returns the names of the file's architecture. Throws Error when the file has none, or one that is not implemented.
-const GgufNames& gguf_names_of(const Gguf& file);
 
 struct GgufTranslation {
   std::string name;

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/threads.h"
 #include "ref/base/error.h"
@@ -27,12 +29,13 @@ using nlohmann::json;
 std::string external(const std::string& name) { return fixture("external/" + name); }
 
 /// Writes the model without a tokenizer.
-std::string converted(const Checkpoint& from, Format type, const Folder& folder) {
+std::string converted(const Checkpoint& from, Format type, const Folder& folder,
+                      GgufReader reader = GgufReader::llama_cpp) {
   const std::string file = (folder.path() / "model.gguf").string();
-  const std::string architecture = gguf_architecture(from.config());
+  const GgufFamily& family = gguf_family_for(from.config(), reader);
   GgufFields fields;
-  add_model_fields(from, architecture, type, fields);
-  write_gguf(file, fields, gguf_tensors(from, architecture, type));
+  add_model_fields(from, family, type, fields);
+  write_gguf(file, fields, gguf_tensors(from, family, type));
   return file;
 }
 
@@ -69,13 +72,17 @@ TEST(Convert, InFloatsHasTheBitsOfTheFolder) {
   }
 }
 
-/// A copy of a folder whose scores have the scale that llama.cpp has.
-void copy_with_usual_scale(const std::string& name, const Folder& copy) {
+/// A copy of a folder with another config of the text model.
+void copy_with(const std::string& name, const Folder& copy, const std::function<void(json& text)>& change) {
   files::copy(external(name), copy.path());
   json config = json::parse(text_of(copy.path() / "config.json"));
-  json& text = config.contains("text_config") ? config["text_config"] : config;
-  text["query_pre_attn_scalar"] = text["head_dim"];
+  change(config.contains("text_config") ? config["text_config"] : config);
   put(copy.path() / "config.json", config.dump());
+}
+
+/// A copy of a folder whose scores have the scale that llama.cpp has.
+void copy_with_usual_scale(const std::string& name, const Folder& copy) {
+  copy_with(name, copy, [](json& text) { text["query_pre_attn_scalar"] = text["head_dim"]; });
 }
 
 TEST(Convert, GemmaInFloatsHasTheBitsOfTheFolder) {
@@ -113,6 +120,45 @@ TEST(Convert, WhatIsStoredInAnotherFormIsTheSameButForRounding) {
       difference = std::max(difference, std::fabs(double{got[i]} - want[i]));
     }
     EXPECT_LE(difference, 1e-4 * largest) << name;
+  }
+}
+
+/// Expects that the config which is read of a GGUF has the keys that were written of the folder's. Returns the family.
+const GgufFamily* expect_keys_kept(const std::string& path, GgufReader reader = GgufReader::llama_cpp) {
+  const Checkpoint from(path);
+  const GgufFamily& family = gguf_family_for(from.config(), reader);
+  const Folder folder;
+  const Checkpoint gguf(converted(from, Format::f32, folder, reader));
+  GgufFields fields;
+  add_model_fields(gguf, family, Format::f32, fields);
+  const files::path again = folder.path() / "again.gguf";
+  write_gguf(again, fields, {});
+  GgufMetadata wanted = *gguf.metadata();
+  GgufMetadata got = read_gguf_metadata(again);
+  wanted.erase("general.name");  // of the folder
+  got.erase("general.name");
+  EXPECT_EQ(got, wanted) << path;
+  return &family;
+}
+
+TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
+  std::set<const GgufFamily*> families;
+  for (const char* name : exact_names) families.insert(expect_keys_kept(external(name)));
+  for (const char* name : {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "mtp-qwen3-two",
+                           "mtp-qwen35", "mtp-qwen35-moe", "gemma4-assistant", "dflash-full", "dflash-mixed"}) {
+    families.insert(expect_keys_kept(external(name)));
+  }
+  families.insert(expect_keys_kept(external("dflash-full"), GgufReader::ik_llama_cpp));
+  for (const char* name : {"gemma2-tiny", "gemma3-tiny", "gemma3-tiny-nested"}) {
+    const Folder copy;
+    copy_with_usual_scale(name, copy);
+    families.insert(expect_keys_kept(copy.path().string()));
+  }
+  const Folder experts;
+  copy_with("qwen3-moe-tiny-unnormalized", experts, [](json& text) { text["norm_topk_prob"] = true; });
+  families.insert(expect_keys_kept(experts.path().string()));
+  for (const GgufFamily* const family : all_gguf_families()) {
+    EXPECT_TRUE(families.contains(family)) << family->architecture;
   }
 }
 
@@ -300,13 +346,13 @@ TEST(Convert, MtpHeadsAndAssistantsApartDraftAsTheirFoldersDo) {
 
 TEST(Convert, ADraftForIkLlamaCppHasItsNamesAndKeys) {
   const Checkpoint from(fixture("models/tale-dflash"));
-  const std::string architecture = gguf_architecture(from.config(), GgufReader::ik_llama_cpp);
-  EXPECT_EQ(architecture, "dflash-draft");
+  const GgufFamily& family = gguf_family_for(from.config(), GgufReader::ik_llama_cpp);
+  EXPECT_STREQ(family.architecture, "dflash-draft");
   const Folder folder;
   const std::string file = (folder.path() / "draft.gguf").string();
   GgufFields fields;
-  add_model_fields(from, architecture, Format::bf16, fields);
-  write_gguf(file, fields, gguf_tensors(from, architecture, Format::bf16));
+  add_model_fields(from, family, Format::bf16, fields);
+  write_gguf(file, fields, gguf_tensors(from, family, Format::bf16));
   const Gguf gguf(file);
   EXPECT_EQ(gguf.find_integer("dflash-draft.dflash.block_size"), 8);
   EXPECT_EQ(gguf.find_integer("dflash-draft.dflash.mask_token_id"), 2047);

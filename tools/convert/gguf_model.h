@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ref/formats/checkpoint.h"
+#include "ref/formats/gguf/family.h"
 #include "ref/formats/gguf_writer.h"
 
 namespace draftproof {
@@ -20,12 +21,12 @@ namespace draftproof {
 /// DFlash drafts have one form for llama.cpp and another for ik_llama.cpp. Checkpoint reads both.
 enum class GgufReader { llama_cpp, ik_llama_cpp };
 
-/// Returns general.architecture of a checkpoint with this config. Throws Error when there is none.
-std::string gguf_architecture(const Json& config, GgufReader reader = GgufReader::llama_cpp);
+/// Returns the family that a checkpoint with this config is written as. Throws Error when there is none.
+const GgufFamily& gguf_family_for(const Json& config, GgufReader reader = GgufReader::llama_cpp);
 
-/// Adds what is general, and the keys of the architecture. Throws Error, naming the field, for what a GGUF of this
-/// architecture cannot say.
-void add_model_fields(const Checkpoint& from, const std::string& architecture, Format type, GgufFields& fields);
+/// Adds what is general, and the keys of the family. Throws Error, naming the field, for what a GGUF of this family
+/// cannot say.
+void add_model_fields(const Checkpoint& from, const GgufFamily& family, Format type, GgufFields& fields);
 
 /// Returns the tokenizer.json of a folder, or else its tokenizer.model. Throws Error when it has neither.
 std::filesystem::path tokenizer_file(const std::filesystem::path& folder);
@@ -40,6 +41,6 @@ void add_vocabulary(const std::filesystem::path& folder, const std::string& arch
 /// convolutions, which are f32, as are all vectors; where the inputs of a matrix do not fit the type it is q8_0, and
 /// where they do not fit that either, f32. Embedding and head have q6_k beside types of four and five bits. `from`
 /// outlives the result. Throws Error for a tensor that has no name there.
-std::vector<GgufTensor> gguf_tensors(const Checkpoint& from, const std::string& architecture, Format type);
+std::vector<GgufTensor> gguf_tensors(const Checkpoint& from, const GgufFamily& family, Format type);
 
 }  // namespace draftproof

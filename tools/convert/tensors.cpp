@@ -10,8 +10,6 @@
 #include "kernels/math64.h"
 #include "kernels/threads.h"
 #include "ref/base/error.h"
-#include "ref/base/require.h"
-#include "ref/formats/gguf_names.h"
 #include "ref/formats/printable.h"
 #include "ref/models/dflash.h"
 #include "ref/models/models.h"
@@ -112,18 +110,18 @@ bool is_few_bits(Format format) {
 /// Collects the tensors of one file.
 class Tensors {
  public:
-  Tensors(const Checkpoint& from, const GgufNames& names, Format type)
+  Tensors(const Checkpoint& from, const GgufFamily& family, Format type)
       : from_(from),
-        names_(names),
+        family_(family),
         type_(type),
         config_(is_dflash(from.config()) ? read_transformer_config(from.config()) : describe(from.config())),
         prefix_(from.has("model.fc.weight") ? "model." : "") {
     add_rope();
-    add_all(names.whole, "", "");
+    add_all(family.names.whole, "", "");
     for (int i = 0; i < config_.depth(); ++i) {
       layer_ = &config_.layers[static_cast<std::size_t>(i)];
       const std::string number = std::to_string(i) + ".";
-      add_all(names.layer, names.layers + number, "blk." + number);
+      add_all(family.names.layer, family.names.layers + number, "blk." + number);
     }
     if (has_mtp_heads(from)) add_heads(read_mtp_config(from));
     if (result_.empty()) throw Error(from.path().string() + ": has no tensor of the model that its config describes");
@@ -175,7 +173,7 @@ class Tensors {
       for (const char* table : {"embed_tokens.weight", "shared_head.head.weight"}) {
         used_.insert(head.block + table);  // else it is the model's
       }
-      add_all(names_.layer, head.block, block);
+      add_all(family_.names.layer, head.block, block);
     }
     layer_ = nullptr;
   }
@@ -224,7 +222,7 @@ class Tensors {
   /// The tensor in the order, and with the values, that a GGUF has.
   FloatRows stored(const GgufName& row, const std::string& name) const {
     FloatRows rows = rows_of(from_, name);
-    if (names_.pairs_rows && row.in_heads) return in_pairs(std::move(rows));
+    if (family_.names.pairs_rows && row.in_heads) return in_pairs(std::move(rows));
     const auto* const recurrent = layer_ == nullptr ? nullptr : std::get_if<RecurrentShape>(&layer_->mixer);
     if (recurrent != nullptr && name.find(".linear_attn.") != std::string::npos) {
       return stored_recurrent(*recurrent, name, std::move(rows));
@@ -322,12 +320,12 @@ class Tensors {
       if (used_.contains(name) || name.ends_with("rotary_emb.inv_freq") || is_tied_head(name)) continue;
       if (is_unused(name)) continue;
       throw Error(from_.path().string() + ": tensor " + in_quotes(tensor.name) + " has no name in a GGUF of " +
-                  names_.architecture);
+                  family_.architecture);
     }
   }
 
   const Checkpoint& from_;
-  const GgufNames& names_;
+  const GgufFamily& family_;
   Format type_;
   TransformerConfig config_;
   std::string prefix_;
@@ -338,10 +336,8 @@ class Tensors {
 
 }  // namespace
 
-std::vector<GgufTensor> gguf_tensors(const Checkpoint& from, const std::string& architecture, Format type) {
-  const GgufNames* const names = find_gguf_names(architecture);
-  REQUIRE(names != nullptr, "the architecture has names");
-  return Tensors(from, *names, type).take();
+std::vector<GgufTensor> gguf_tensors(const Checkpoint& from, const GgufFamily& family, Format type) {
+  return Tensors(from, family, type).take();
 }
 
 }  // namespace draftproof

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <string>
+
+#include "ref/formats/gguf/family.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof {
+
+std::span<const GgufFamily* const> all_gguf_families() noexcept {
+  static constexpr const GgufFamily* list[] = {
+      &gguf_qwen3,
+      &gguf_qwen3_moe,
+      &gguf_qwen35,
+      &gguf_qwen35_moe,
+      &gguf_qwen2,
+      &gguf_llama,
+      &gguf_gemma2,
+      &gguf_gemma3,
+      &gguf_gemma4,
+      &gguf_gemma4_assistant,
+      &gguf_ministral3,
+      &gguf_dflash,
+      &gguf_ik_dflash,
+  };
+  return list;
+}
+
+const GgufFamily& gguf_family_of(const Gguf& file) {
+  const std::string key = "general.architecture";
+  const std::string* const name = file.find_text(key);
+  if (name == nullptr) file.fail(key, "is missing; the file is not a model");
+  std::string known;
+  for (const GgufFamily* const family : all_gguf_families()) {
+    if (*name == family->architecture) return *family;
+    known += (known.empty() ? "" : ", ") + std::string(family->architecture);
+  }
+  file.fail(key, in_quotes(*name) + " is not implemented; implemented are " + known);
+}
+
+const GgufFamily* find_gguf_family(std::string_view model_type) noexcept {
+  for (const GgufFamily* const family : all_gguf_families()) {
+    if (std::ranges::find(family->model_types, model_type) != family->model_types.end()) return family;
+  }
+  return nullptr;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// The families of models in GGUF files, by general.architecture. A family's file says how its tensors are called, which
+// config.json its keys mean, and which keys a model has. A new one is a declaration here and a row in families.cpp.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "ref/formats/gguf.h"
+#include "ref/formats/gguf/keys.h"
+#include "ref/formats/gguf/model.h"
+#include "ref/formats/gguf_names.h"
+#include "ref/formats/json.h"
+
+namespace draftproof {
+
+struct GgufFamily {
+  const char* architecture;
+  /// Of config.json: targets and assistants with one of these are written so.
+  std::span<const char* const> model_types = {};
+  GgufNames names;
+  /// Returns the equivalent config.json. Errors about its fields name the GGUF key, too. Throws Error for a key that is
+  /// not known.
+  Json (*read)(const Gguf& file);
+  /// Adds the keys. Throws Error, naming the field of the config, for what files of this family cannot say.
+  void (*write)(const GgufModel& model, GgufKeyWriter& keys);
+};
+
+extern const GgufFamily gguf_qwen3;
+extern const GgufFamily gguf_qwen3_moe;
+extern const GgufFamily gguf_qwen35;
+extern const GgufFamily gguf_qwen35_moe;
+extern const GgufFamily gguf_qwen2;
+extern const GgufFamily gguf_llama;
+extern const GgufFamily gguf_gemma2;
+extern const GgufFamily gguf_gemma3;
+extern const GgufFamily gguf_gemma4;
+extern const GgufFamily gguf_gemma4_assistant;
+extern const GgufFamily gguf_ministral3;
+extern const GgufFamily gguf_dflash;
+extern const GgufFamily gguf_ik_dflash;  // the same drafts, as ik_llama.cpp names everything
+
+/// Returns the families above, in that order.
+std::span<const GgufFamily* const> all_gguf_families() noexcept;
+
+/// Returns the family of the file. Throws Error when the file names none, or one that is not implemented.
+const GgufFamily& gguf_family_of(const Gguf& file);
+
+/// Returns the family that models of this type are written as; nullptr when there is none.
+const GgufFamily* find_gguf_family(std::string_view model_type) noexcept;
+
+}  // namespace draftproof

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "ref/formats/gguf/keys.h"
+
+#include <algorithm>
+
+#include "ref/formats/printable.h"
+
+namespace draftproof {
+
+std::optional<std::int64_t> GgufKeys::find_size(const std::string& name) const {
+  const auto value = find_integer(name);
+  if (value && *value < 1) fail(name, "must be at least 1, but is " + std::to_string(*value));
+  return value;
+}
+
+std::optional<double> GgufKeys::find_number(const std::string& name) const {
+  const auto value = file_.find_number(prefix_ + name);
+  if (value && !(*value > -1e300 && *value < 1e300)) fail(name, "must be a finite number");
+  return value;
+}
+
+std::optional<bool> GgufKeys::find_boolean(const std::string& name) const {
+  const auto found = file_.metadata().find(prefix_ + name);
+  if (found == file_.metadata().end()) return std::nullopt;
+  if (const bool* const value = std::get_if<bool>(&found->second)) return *value;
+  fail(name, "must be a boolean");
+}
+
+std::optional<std::vector<std::int64_t>> GgufKeys::find_integers(const std::string& name) const {
+  const auto found = file_.metadata().find(prefix_ + name);
+  if (found == file_.metadata().end()) return std::nullopt;
+  if (const auto* const values = std::get_if<std::vector<std::int64_t>>(&found->second)) return *values;
+  const auto* const values = std::get_if<std::vector<std::uint64_t>>(&found->second);
+  if (values == nullptr) fail(name, "must be an array of integers");
+  return std::vector<std::int64_t>(values->begin(), values->end());
+}
+
+bool GgufKeys::listed(const std::string& name) const {
+  const auto found = file_.metadata().find(prefix_ + name);
+  return found != file_.metadata().end() && (std::holds_alternative<std::vector<std::int64_t>>(found->second) ||
+                                             std::holds_alternative<std::vector<std::uint64_t>>(found->second));
+}
+
+std::vector<std::int64_t> GgufKeys::layer_sizes(const std::string& name) const {
+  const auto layers = static_cast<std::size_t>(size("block_count"));
+  if (!listed(name)) return std::vector<std::int64_t>(layers, size(name));
+  std::vector<std::int64_t> sizes = *find_integers(name);
+  if (sizes.size() != layers) {
+    fail(name, "has " + std::to_string(sizes.size()) + " values for " + std::to_string(layers) + " layers");
+  }
+  for (const std::int64_t value : sizes) {
+    if (value < 1) fail(name, "must be at least 1, but is " + std::to_string(value));
+  }
+  return sizes;
+}
+
+std::optional<std::int64_t> GgufKeys::find_layer_size(const std::string& name) const {
+  if (!listed(name)) return find_size(name);
+  const std::vector<std::int64_t> sizes = layer_sizes(name);
+  if (std::ranges::any_of(sizes, [&](std::int64_t value) { return value != sizes[0]; })) {
+    fail(name, "differs from layer to layer, which is not implemented");
+  }
+  return sizes[0];
+}
+
+void GgufKeys::refuse_all_but(std::initializer_list<std::span<const std::string_view>> known) const {
+  for (auto at = file_.metadata().lower_bound(prefix_); at != file_.metadata().end(); ++at) {
+    if (!at->first.starts_with(prefix_)) return;
+    const std::string_view name = std::string_view(at->first).substr(prefix_.size());
+    const auto has = [name](std::span<const std::string_view> names) { return std::ranges::count(names, name) > 0; };
+    if (std::ranges::any_of(known, has)) continue;
+    file_.fail(printable(at->first), "is not implemented; ignoring it could compute something else");
+  }
+}
+
+void GgufKeyWriter::one_or_all(const std::string& name, const std::vector<std::int32_t>& values) {
+  if (std::ranges::count(values, values.front()) == std::ssize(values)) size(name, values.front());
+  else integers(name, values);
+}
+
+}  // namespace draftproof

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// What a GGUF can say of a model. Whoever writes a file makes it of the model's description; families make keys of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ref/formats/json.h"
+
+namespace draftproof {
+
+struct GgufModel {
+  struct Attention {
+    int heads = 0;
+    int kv_heads = 0;
+    int head_dim = 0;
+    int window = 0;   // 0: the layer sees everything
+    float scale = 0;  // of scores
+    float cap = 0;    // of scores; 0: none
+  };
+  struct Recurrence {
+    int conv_width = 0;
+    int key_dim = 0;
+    int key_heads = 0;
+    int value_heads = 0;
+    std::int64_t inner = 0;  // values of all heads
+  };
+  struct Experts {
+    int count = 0;  // 0: the layer has none
+    int chosen = 0;
+    int intermediate = 0;
+    int shared = 0;  // of the MLP that every row goes through as well; 0: there is none
+    bool normalized = false;
+  };
+  struct Layer {
+    std::optional<Attention> attention;  // or else it recurs
+    int intermediate = 0;                // of the MLP
+    Experts experts = {};
+    bool slides() const { return attention && attention->window > 0; }
+  };
+  struct Rope {
+    std::string kind;
+    double theta = 0;
+    int turned = 0;     // dimensions of a head
+    double factor = 1;  // of the kind "linear": how much longer wavelengths are
+  };
+
+  Json config;  // of the text model, for errors and for what is copied
+  /// Finds a field of it; of a draft wherever published configs have it.
+  std::function<std::optional<Json>(std::string_view name)> find;
+
+  int vocabulary = 0;
+  int hidden = 0;
+  int context = 0;
+  float epsilon = 0;
+  float logit_cap = 0;      // 0: none
+  int layer_embedding = 0;  // values that a token has of its own for each layer
+  int shared_layers = 0;    // the last ones, which read the keys and values of others
+  int mtp_heads = 0;        // blocks behind the layers
+  std::vector<Rope> ropes = {};
+  std::vector<Layer> layers = {};
+  std::optional<Recurrence> recurrence = {};  // of all layers that recur
+  /// Of a draft: how many values of the target it reads for a token. Throws Error when its tensors do not tell.
+  std::function<std::int64_t()> target_features = {};
+  int target_hidden = 0;                      // of an assistant
+
+  int depth() const { return static_cast<int>(layers.size()); }
+};
+
+}  // namespace draftproof

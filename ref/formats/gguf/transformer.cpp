@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT
+// The names and keys of all families are those of llama.cpp's gguf-py (constants.py, tensor_mapping.py); their meaning
+// is that of its conversion scripts.
+#include "ref/formats/gguf/transformer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "ref/formats/gguf/stop_tokens.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+/// Reads the RoPE scaling keys as llama.cpp does: a factor without a type is linear, 0 means 1, and 'none' has no
+/// factor. Of yarn the magnitude is that of its factor, divided by that of yarn_log_multiplier. Returns rope_scaling,
+/// null when nothing scales.
+ordered_json rope_scaling(const GgufKeys& keys) {
+  const std::string* const type = keys.find_text("rope.scaling.type");
+  if (type != nullptr && *type == "none") return nullptr;
+  if (type != nullptr && *type != "linear" && *type != "yarn") {
+    keys.fail("rope.scaling.type", in_quotes(*type) + " is not implemented; only 'none', 'linear' and 'yarn' are");
+  }
+  for (const char* name : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor",
+                           "rope.scaling.yarn_ext_factor"}) {
+    if (keys.find_number(name).value_or(1) != 1) keys.fail(name, "is not implemented; only 1 is");
+  }
+  double factor = 1;
+  for (const char* name : {"rope.scale_linear", "rope.scaling.factor"}) {
+    const auto found = keys.find_number(name);
+    if (found && *found != 0) factor = *found;
+  }
+  if (type == nullptr || *type == "linear") {
+    if (factor == 1) return nullptr;
+    return {{"rope_type", "linear"}, {"factor", factor}};
+  }
+  ordered_json block = {{"rope_type", "yarn"}, {"factor", factor}};
+  const auto copy = [&](const char* name, const char* field) {
+    if (const auto number = keys.find_number(name)) block[field] = *number;
+  };
+  copy("rope.scaling.original_context_length", "original_max_position_embeddings");
+  copy("rope.scaling.yarn_beta_fast", "beta_fast");
+  copy("rope.scaling.yarn_beta_slow", "beta_slow");
+  copy("rope.scaling.yarn_log_multiplier", "mscale_all_dim");
+  if (block.contains("mscale_all_dim")) block["mscale"] = 1;
+  return block;
+}
+
+/// The number of blocks counts those of MTP heads.
+void put_heads(const GgufKeys& keys, ordered_json& config) {
+  const auto heads = keys.find_integer("nextn_predict_layers");
+  if (!heads) return;
+  const std::int64_t blocks = keys.size("block_count");
+  if (*heads < 0 || *heads >= blocks) keys.fail("nextn_predict_layers", "must be at least 0 and below block_count");
+  config["num_hidden_layers"] = blocks - *heads;
+  config["num_nextn_predict_layers"] = *heads;
+}
+
+constexpr GgufField transformer_field_keys[] = {
+    {"hidden_size", "embedding_length"},
+    {"intermediate_size", "feed_forward_length"},
+    {"num_hidden_layers", "block_count"},
+    {"num_attention_heads", "attention.head_count"},
+    {"num_key_value_heads", "attention.head_count_kv"},
+    {"head_dim", "attention.key_length"},
+    {"max_position_embeddings", "context_length"},
+    {"rms_norm_eps", "attention.layer_norm_rms_epsilon"},
+    {"rope_theta", "rope.freq_base"},
+    {"rope_scaling.factor", "rope.scaling.factor"},
+    {"rope_scaling.original_max_position_embeddings", "rope.scaling.original_context_length"},
+    {"rope_scaling.beta_fast", "rope.scaling.yarn_beta_fast"},
+    {"rope_scaling.beta_slow", "rope.scaling.yarn_beta_slow"},
+    {"rope_scaling.mscale_all_dim", "rope.scaling.yarn_log_multiplier"},
+    {"partial_rotary_factor", "rope.dimension_count"},
+    {"num_experts", "expert_count"},
+    {"num_experts_per_tok", "expert_used_count"},
+    {"moe_intermediate_size", "expert_feed_forward_length"},
+    {"num_nextn_predict_layers", "nextn_predict_layers"},
+    {"vocab_size", "vocab_size"},
+    {"sliding_window", "attention.sliding_window"},
+    {"layer_types", "attention.sliding_window_pattern"},
+    {"final_logit_softcapping", "final_logit_softcapping"},
+};
+
+}  // namespace
+
+ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const char* model_type, const char* class_name,
+                                bool uneven) {
+  const std::int64_t hidden = keys.size("embedding_length");
+  const std::int64_t heads = keys.layer_size("attention.head_count");
+  const auto key_length = keys.find_size("attention.key_length");
+  if (!key_length && hidden % heads != 0) keys.fail("attention.key_length", "is missing, and cannot be computed");
+  const std::int64_t head_dim = key_length.value_or(hidden / heads);
+  if (keys.find_size("attention.value_length").value_or(head_dim) != head_dim) {
+    keys.fail("attention.value_length", "differs from the length of keys, which is not implemented");
+  }
+  const auto embedding = file.tensors().find("token_embd.weight");
+  const bool has_embedding = embedding != file.tensors().end() && embedding->second.shape.size() == 2;
+  const auto vocabulary = keys.find_size("vocab_size");
+
+  ordered_json config = {
+      {"model_type", model_type},
+      {"architectures", {class_name}},
+      {"hidden_size", hidden},
+      {"num_hidden_layers", keys.size("block_count")},
+      {"num_attention_heads", heads},
+      {"num_key_value_heads", uneven ? keys.layer_sizes("attention.head_count_kv")[0]
+                                     : keys.find_layer_size("attention.head_count_kv").value_or(heads)},
+      {"head_dim", head_dim},
+      {"max_position_embeddings", keys.size("context_length")},
+      {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")},
+      {"rope_theta", keys.find_number("rope.freq_base").value_or(10000.0)},
+      {"hidden_act", "silu"},
+      {"tie_word_embeddings", !file.tensors().contains("output.weight")},
+      {"attention_bias", file.tensors().contains("blk.0.attn_output.bias")},  // those of q, k and v are beside it
+      {"mlp_bias", file.tensors().contains("blk.0.ffn_down.bias")},
+  };
+  if (uneven) config["intermediate_size"] = keys.layer_sizes("feed_forward_length")[0];
+  else if (const auto inner = keys.find_layer_size("feed_forward_length")) config["intermediate_size"] = *inner;
+  if (ordered_json scaling = rope_scaling(keys); !scaling.is_null()) config["rope_scaling"] = std::move(scaling);
+  if (vocabulary || has_embedding) config["vocab_size"] = vocabulary ? *vocabulary : embedding->second.shape[0];
+  if (const auto turned = keys.find_size("rope.dimension_count"); turned && *turned != head_dim) {
+    config["partial_rotary_factor"] = static_cast<double>(*turned) / static_cast<double>(head_dim);
+  }
+  return config;
+}
+
+void refuse_experts(const GgufKeys& keys, ordered_json&) {
+  for (const char* name : {"expert_count", "expert_used_count"}) {
+    if (keys.find_number(name).value_or(0) != 0) keys.fail(name, "must be 0; this architecture has no experts");
+  }
+}
+
+/// llama.cpp normalizes the weights of the chosen experts of every Qwen3-MoE and Qwen3.5; all of their layers have
+/// experts.
+void put_experts(const GgufKeys& keys, ordered_json& config) {
+  config["num_experts"] = keys.size("expert_count");
+  config["num_experts_per_tok"] = keys.size("expert_used_count");
+  config["moe_intermediate_size"] = keys.size("expert_feed_forward_length");
+  config["norm_topk_prob"] = true;
+  if (const auto scale = keys.find_number("expert_weights_scale"); scale && *scale != 0 && *scale != 1) {
+    keys.fail("expert_weights_scale", "is not implemented; only 1 is");
+  }
+  if (!keys.find_boolean("expert_weights_norm").value_or(true)) {
+    keys.fail("expert_weights_norm", "must be true, as llama.cpp has it");
+  }
+  if (keys.find_size("expert_gating_func").value_or(1) != 1) {
+    keys.fail("expert_gating_func", "is not implemented; only 1, the softmax, is");
+  }
+}
+
+void put_sliding_layers(const GgufKeys& keys, ordered_json& config) {
+  const auto pattern = keys.find_integers("attention.sliding_window_pattern");
+  if (!pattern) return;
+  for (const std::int64_t slides : *pattern) {
+    config["layer_types"].push_back(slides != 0 ? "sliding_attention" : "full_attention");
+  }
+}
+
+Json as_json(const Gguf& file, const GgufKeys& keys, const ordered_json& config, std::span<const GgufField> own,
+             std::map<std::string, std::string> names) {
+  for (const std::span<const GgufField> fields : {own, std::span<const GgufField>(transformer_field_keys)}) {
+    for (const auto& [field, key] : fields) names.emplace(field, keys.whole(key));
+  }
+  return Json::parse(config.dump(), file.file().string(), std::move(names));
+}
+
+Json read_gguf_target(const Gguf& file, const GgufTarget& how) {
+  const GgufKeys keys(file);
+  keys.refuse_all_but({transformer_keys, target_keys, how.own_keys});
+  if (!keys.find_boolean("attention.causal").value_or(true)) {
+    keys.fail("attention.causal", "must be true for a target model");
+  }
+  ordered_json config = transformer_fields(file, keys, how.model_type, how.class_name, how.uneven);
+  put_heads(keys, config);
+  how.put(keys, config);
+  if (!config.contains("vocab_size")) {
+    keys.fail("vocab_size", "is missing, and so is the tensor token_embd.weight");
+  }
+  put_stop_tokens(file, config);
+  return as_json(file, keys, config, how.own_fields, {{"eos_token_id", "tokenizer.ggml.eos_token_id"}});
+}
+
+Json rope_block(const Json& config) {
+  for (const char* name : {"rope_parameters", "rope_scaling"}) {
+    if (const auto block = config.find(name)) return *block;
+  }
+  return config;
+}
+
+namespace {
+
+void write_rope(const Json& config, const GgufModel::Rope& rope, GgufKeyWriter& keys) {
+  keys.number("rope.freq_base", rope.theta);
+  if (rope.kind == "default" || rope.kind == "llama3") return;  // llama3 is a tensor
+  keys.text("rope.scaling.type", rope.kind);
+  if (rope.kind == "linear") {
+    keys.number("rope.scaling.factor", rope.factor);
+    return;
+  }
+  const Json block = rope_block(config);
+  const auto factor = block.find("factor");
+  if (!factor) block.fail("needs factor, without which a GGUF cannot hold it");
+  keys.number("rope.scaling.factor", factor->number());
+  for (const char* name : {"attention_factor", "truncate"}) {
+    const auto found = block.find(name);
+    if (found && !(found->is_boolean() && found->boolean())) found->fail("has no key in a GGUF");
+  }
+  const auto original = block.find("original_max_position_embeddings");
+  keys.size("rope.scaling.original_context_length",
+            original ? original->integer(1, 1 << 30) : config.at("max_position_embeddings").integer(1, 1 << 30));
+  for (const auto& [field, key] : {std::pair("beta_fast", "rope.scaling.yarn_beta_fast"),
+                                   {"beta_slow", "rope.scaling.yarn_beta_slow"},
+                                   {"mscale_all_dim", "rope.scaling.yarn_log_multiplier"}}) {
+    const auto found = block.find(field);
+    if (found && found->number() != 0) keys.number(key, found->number());
+  }
+  if (const auto mscale = block.find("mscale"); mscale && mscale->number() != 0 && mscale->number() != 1) {
+    mscale->fail("must be 1 in a GGUF");
+  }
+}
+
+void write_attention(const GgufModel::Attention& layer, const GgufModel::Rope& rope, GgufKeyWriter& keys) {
+  keys.size("attention.head_count", layer.heads);
+  keys.size("attention.head_count_kv", layer.kv_heads);
+  keys.size("attention.key_length", layer.head_dim);
+  keys.size("attention.value_length", layer.head_dim);
+  keys.size("rope.dimension_count", rope.turned);
+}
+
+}  // namespace
+
+void write_experts(const GgufModel::Experts& experts, GgufKeyWriter& keys) {
+  keys.size("expert_count", experts.count);
+  keys.size("expert_used_count", experts.chosen);
+  keys.size("expert_feed_forward_length", experts.intermediate);
+  if (experts.shared > 0) keys.size("expert_shared_feed_forward_length", experts.shared);
+}
+
+void write_transformer(const GgufModel& model, GgufKeyWriter& keys) {
+  keys.size("block_count", model.depth() + model.mtp_heads);
+  if (model.mtp_heads > 0) keys.size("nextn_predict_layers", model.mtp_heads);
+  keys.size("context_length", model.context);
+  keys.size("embedding_length", model.hidden);
+  keys.size("vocab_size", model.vocabulary);
+  keys.number("attention.layer_norm_rms_epsilon", model.epsilon);
+  for (const GgufModel::Layer& layer : model.layers) {
+    if (!layer.attention) continue;
+    write_attention(*layer.attention, model.ropes[0], keys);
+    break;
+  }
+  const GgufModel::Layer& first = model.layers[0];
+  const auto intermediate = model.config.find("intermediate_size");
+  if (first.intermediate > 0) keys.size("feed_forward_length", first.intermediate);
+  else if (intermediate) keys.size("feed_forward_length", intermediate->integer(1, 1 << 24));
+  if (first.experts.count > 0) write_experts(first.experts, keys);
+  write_rope(model.config, model.ropes[0], keys);
+}
+
+void write_plain_transformer(const GgufModel& model, GgufKeyWriter& keys) {
+  const std::string& architecture = keys.architecture();
+  for (const GgufModel::Layer& layer : model.layers) {
+    if (layer.slides()) {
+      model.config.at("sliding_window").fail("layers with a sliding window have no form in a GGUF of " + architecture);
+    }
+    if ((layer.experts.count == 0) != (model.layers[0].experts.count == 0)) {
+      model.config.fail("layers with and without experts have no form in a GGUF of " + architecture);
+    }
+    if (layer.experts.count > 0 && !layer.experts.normalized) {
+      model.config.find("norm_topk_prob").value_or(model.config).fail("must be true in a GGUF of " + architecture);
+    }
+  }
+  write_transformer(model, keys);
+}
+
+void write_sliding_layers(const GgufModel& model, GgufKeyWriter& keys) {
+  std::vector<bool> sliding;
+  for (const GgufModel::Layer& layer : model.layers) sliding.push_back(layer.slides());
+  keys.truths("attention.sliding_window_pattern", sliding);
+}
+
+}  // namespace draftproof
