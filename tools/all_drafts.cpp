@@ -6,6 +6,7 @@
 
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
+#include "ref/models/checkpoint_kind.h"
 
 namespace draftproof {
 namespace {
@@ -29,11 +30,7 @@ std::vector<std::filesystem::path> neighbors(const std::filesystem::path& target
 }
 
 bool is_smaller_model(const Checkpoint& files, const Checkpoint& target) {
-  for (const DraftKind* const kind : all_draft_kinds()) {
-    if (kind->takes_path == TakesPath::required && kind->recognizes != nullptr && kind->recognizes(files.config())) {
-      return false;
-    }
-  }
+  if (checkpoint_kind(files.config()) != target_checkpoint) return false;
   const auto weights = [](const Checkpoint& one) { return model_need(one, LoadOptions(best_kernels())).weights; };
   const auto bytes = [](const auto& weights) {
     std::uint64_t sum = 0;

@@ -11,6 +11,7 @@
 
 #include "ref/base/error.h"
 #include "ref/base/incoming.h"
+#include "ref/models/checkpoint_kind.h"
 #include "ref/models/dflash.h"
 #include "ref/models/draft_tables.h"
 #include "ref/models/eagle3.h"
@@ -32,8 +33,6 @@ constexpr float embedding_norm_at_constant = 0.125F;  // for embeddings of 0.04 
 // What rows of new tokens have at the constant's coordinate, from the first to the last: numbers that f16 has, too.
 constexpr float new_token_least = -49152;
 constexpr float new_token_most = -32768;
-
-enum class Kind { model, dflash, eagle3 };  // a model: a target, its MTP heads, or both; or a small draft model
 
 /// The layers of the new model that the old ones become: spread evenly.
 std::vector<int> spread(int old_layers, int new_layers) {
@@ -59,13 +58,12 @@ struct Grown {
 class Growth {
  public:
   Growth(const Checkpoint& from, const SyntheticShape& shape, std::uint64_t seed)
-      : from_(from), shape_(shape), seed_(seed) {
+      : from_(from), shape_(shape), seed_(seed), kind_(checkpoint_kind(from.config())) {
     const Json& config = from.config();
-    if (is_dflash(config)) kind_ = Kind::dflash;
-    if (is_eagle3(config)) kind_ = Kind::eagle3;
     if (shape.architecture != std::string("qwen3")) fail("a model grows into a dense Qwen3, and this shape is not one");
     const bool tied = config.has("tie_word_embeddings") && config.at("tie_word_embeddings").boolean();
-    if (kind_ != Kind::eagle3 && (config.at("model_type").string() != "qwen3" || (kind_ == Kind::model && !tied))) {
+    const bool qwen3 = kind_ == eagle3_checkpoint || config.at("model_type").string() == "qwen3";
+    if (!qwen3 || (kind_ == target_checkpoint && !tied)) {
       fail("only a Qwen3 with tied embeddings and its DFlash draft, EAGLE-3 and MTP heads can grow");
     }
     hidden_ = positive(config, "hidden_size");
@@ -76,10 +74,10 @@ class Growth {
     old_layers_ = positive(config, "num_hidden_layers");
     vocabulary_ = positive(config, "vocab_size");
     epsilon_ = config.at("rms_norm_eps").number();
-    target_layers_ = kind_ == Kind::model ? old_layers_ : positive(config, "num_target_layers");
+    target_layers_ = kind_ == target_checkpoint ? old_layers_ : positive(config, "num_target_layers");
     layers_ = old_layers_;
-    if (kind_ == Kind::model) layers_ = shape.layers;
-    if (kind_ == Kind::dflash) layers_ = std::max(layers_of_dflash, old_layers_);
+    if (kind_ == target_checkpoint) layers_ = shape.layers;
+    if (kind_ == dflash_checkpoint) layers_ = std::max(layers_of_dflash, old_layers_);
     const int group = heads_ / kv_heads_;
     const int new_group = shape.heads / shape.kv_heads;
     copies_ = group / new_group;
@@ -104,9 +102,9 @@ class Growth {
   }
 
   GrownModel grown() {
-    if (kind_ == Kind::model) grow_model();
-    if (kind_ == Kind::dflash) grow_dflash();
-    if (kind_ == Kind::eagle3) grow_eagle3();
+    if (kind_ == target_checkpoint) grow_model();
+    if (kind_ == dflash_checkpoint) grow_dflash();
+    if (kind_ == eagle3_checkpoint) grow_eagle3();
     return {config(), std::move(tensors_)};
   }
 
@@ -206,7 +204,7 @@ class Growth {
         row_of[begin + static_cast<std::size_t>(head_at_[i])] = head / copies * head_dim_ + static_cast<int>(i);
       }
     }
-    std::vector<int> places = first(kind_ == Kind::eagle3 ? 2 : 1);  // EAGLE-3: a token and a feature
+    std::vector<int> places = first(kind_ == eagle3_checkpoint ? 2 : 1);  // EAGLE-3: a token and a feature
     const auto width = static_cast<int>(places.size());
     std::vector<float> values = old(was, {old_heads * head_dim_, width * hidden_});
     for (float& value : values) value = static_cast<float>(value * factor);
@@ -387,9 +385,9 @@ class Growth {
     json["rms_norm_eps"] = new_epsilon_;
     json["max_position_embeddings"] = shape_.context;
     if (json.contains("max_window_layers")) json["max_window_layers"] = layers_;
-    if (kind_ != Kind::model) json["num_target_layers"] = shape_.layers;
-    if (kind_ == Kind::eagle3) tell_of_eagle3(json);
-    if (kind_ == Kind::dflash) tell_of_dflash(json);
+    if (kind_ != target_checkpoint) json["num_target_layers"] = shape_.layers;
+    if (kind_ == eagle3_checkpoint) tell_of_eagle3(json);
+    if (kind_ == dflash_checkpoint) tell_of_dflash(json);
     return json.dump(2) + "\n";
   }
 
@@ -417,7 +415,7 @@ class Growth {
   const Checkpoint& from_;
   const SyntheticShape& shape_;
   std::uint64_t seed_;
-  Kind kind_ = Kind::model;
+  const CheckpointKind& kind_;  // of a target also its MTP heads, alone or with it
   int hidden_ = 0;
   int head_dim_ = 0;
   int heads_ = 0;

@@ -10,6 +10,7 @@
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
 #include "ref/formats/checkpoint.h"
+#include "ref/models/checkpoint_kind.h"
 #include "ref/models/dflash.h"
 #include "ref/models/eagle3.h"
 #include "ref/models/gemma4_assistant.h"
@@ -151,23 +152,17 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
   return {features.begin(), features.end()};
 }
 
-/// A draft that reads the target's features, or a target.
-const char* kind_of(const Json& config) {
-  if (is_dflash(config)) return "DFlash draft";
-  if (is_eagle3(config)) return "EAGLE-3 draft";
-  return is_gemma4_assistant(config) ? "assistant of Gemma 4" : "target";
-}
-
 /// "" of a draft whose config does not say it.
 std::string name_of(const Json& config) {
-  if (!is_dflash(config) && !is_eagle3(config) && !is_gemma4_assistant(config)) return architecture_name(config);
+  if (checkpoint_kind(config) == target_checkpoint) return architecture_name(config);
   const auto names = config.find("architectures");
   return names && names->is_array() && names->size() > 0 ? (*names)[0].string() : "";
 }
 
 /// What a draft that reads the target's features has besides a model's fields.
 ordered_json draft_json(const Checkpoint& files, const Model& target) {
-  if (is_eagle3(files.config())) {
+  const CheckpointKind& kind = checkpoint_kind(files.config());
+  if (kind == eagle3_checkpoint) {
     const Eagle3Config draft =
         read_eagle3_config(files.config(), {target.layers(), target.hidden(), target.vocabulary()});
     const auto tokens = read_draft_vocabulary(files, draft.draft_vocabulary, target.vocabulary());
@@ -180,7 +175,7 @@ ordered_json draft_json(const Checkpoint& files, const Model& target) {
             {"fc_norm", draft.fc_norm},
             {"norm_output", draft.norm_output}};
   }
-  if (is_gemma4_assistant(files.config())) {
+  if (kind == gemma4_assistant_checkpoint) {
     const TransformerConfig draft = read_gemma4_assistant(files, target);
     std::vector<int> read;
     for (int i = 0; i < draft.depth(); ++i) read.push_back(draft.attention(i).donor);
@@ -224,15 +219,15 @@ ordered_json checkpoint_json(const Checkpoint& files, KvFormat kv) {
     parameters += count;
   }
   const std::string why_not = tokenizer_why_not(files);
-  const char* const lender = is_gemma4_assistant(config) ? "those of the target" : "those of another layer";
+  const CheckpointKind& kind = checkpoint_kind(config);
   return {
       {"path", files.path().string()},
-      {"kind", kind_of(config)},
+      {"kind", kind.name},
       {"architecture", name_of(config)},
       {"layers", t.depth()},
       {"sliding_layers", layers.sliding},
       {"recurrent_layers", layers.recurrent},
-      {"caches", layers.kinds(t.depth(), lender)},
+      {"caches", layers.kinds(t.depth(), kind.lender)},
       {"features", features_of(t)},
       {"mtp_heads", mtp_heads_of(files, t)},
       {"hidden", t.hidden},

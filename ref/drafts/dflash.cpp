@@ -11,6 +11,7 @@
 #include "ref/drafts/drafts.h"
 #include "ref/drafts/marginal_tree.h"
 #include "ref/drafts/network_draft.h"
+#include "ref/models/checkpoint_kind.h"
 
 namespace draftproof {
 
@@ -109,6 +110,8 @@ void DFlashDrafter::observe(std::span<ObserveJob> jobs) {
 
 namespace {
 
+bool recognizes(const Json& config) { return checkpoint_kind(config) == dflash_checkpoint; }
+
 constexpr DraftOption options[] = {
     {"tree", 0, 0, 1024, "draft tokens of a tree of the most probable paths; 0: a chain"},
     {"window", 0, 0, 1 << 24, "positions of the text that layers of full attention see; 0: all"},
@@ -154,7 +157,7 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
 const DraftKind dflash_kind = {.name = "dflash",
                                .summary = "block diffusion from the target's features",
                                .takes_path = TakesPath::required,
-                               .recognizes = is_dflash,
+                               .recognizes = recognizes,
                                .keeps = Keeps::cache,
                                .options = options,
                                .need = memory_need,

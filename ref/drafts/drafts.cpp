@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ref/models/gemma4_assistant.h"
+#include "ref/models/checkpoint_kind.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
@@ -40,11 +40,12 @@ std::string names_of_drafts() {
 
 std::string kind_of_draft(const Checkpoint& files) {
   const Json& config = files.config();
-  for (const DraftKind* const kind : all_draft_kinds()) {
-    const bool tells = kind->takes_path == TakesPath::required && kind->recognizes != nullptr;
-    if (tells && kind->recognizes(config)) return kind->name;
+  if (checkpoint_kind(config) != target_checkpoint) {
+    const auto recognizes = [&](const DraftKind* kind) {
+      return kind->recognizes != nullptr && kind->recognizes(config);
+    };
+    return (*std::ranges::find_if(all_draft_kinds(), recognizes))->name;
   }
-  if (is_gemma4_assistant(config)) return mtp_kind.name;
   const auto in_layer = [](const auto& tensor) { return tensor.first.starts_with("model.layers.0."); };
   const bool only_heads = describe(config).mtp_heads > 0 && std::ranges::none_of(files.tensors(), in_layer);
   return only_heads ? mtp_kind.name : model_kind.name;

@@ -5,10 +5,13 @@
 #include "ref/drafts/drafts.h"
 #include "ref/drafts/head_draft.h"
 #include "ref/drafts/network_draft.h"
+#include "ref/models/checkpoint_kind.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
+
+bool recognizes(const Json& config) { return checkpoint_kind(config) == eagle3_checkpoint; }
 
 constexpr DraftOption options[] = {head_tree_option, q4_option, head_option, min_prob_option};
 
@@ -31,7 +34,7 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
 const DraftKind eagle3_kind = {.name = "eagle3",
                                .summary = "a layer that continues from the target's features",
                                .takes_path = TakesPath::required,
-                               .recognizes = is_eagle3,
+                               .recognizes = recognizes,
                                .keeps = Keeps::cache,
                                .options = options,
                                .need = memory_need,

@@ -6,8 +6,7 @@
 #include "ref/drafts/drafts.h"
 #include "ref/drafts/head_draft.h"
 #include "ref/drafts/network_draft.h"
-#include "ref/models/dflash.h"
-#include "ref/models/eagle3.h"
+#include "ref/models/checkpoint_kind.h"
 #include "ref/models/gemma4_assistant.h"
 #include "ref/models/models.h"
 
@@ -16,8 +15,13 @@ namespace {
 
 constexpr DraftOption options[] = {head_tree_option, q4_option_of_a_model, min_prob_option};
 
-/// A target with heads, or an assistant.
-bool may_have_heads(const Json& config) { return !is_dflash(config) && !is_eagle3(config); }
+bool is_assistant(const Checkpoint& files) { return checkpoint_kind(files.config()) == gemma4_assistant_checkpoint; }
+
+/// A target may have heads.
+bool recognizes(const Json& config) {
+  const CheckpointKind& kind = checkpoint_kind(config);
+  return kind == target_checkpoint || kind == gemma4_assistant_checkpoint;
+}
 
 /// Of heads that borrow the target's tables.
 LoadOptions head_options(const DraftStage& stage, const LoadOptions& load_options) {
@@ -27,7 +31,7 @@ LoadOptions head_options(const DraftStage& stage, const LoadOptions& load_option
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
                        const LoadOptions& load_options) {
   const LoadOptions as = head_options(stage, load_options);
-  if (is_gemma4_assistant(files->config())) return need_of_draft(*files, as);
+  if (is_assistant(*files)) return need_of_draft(*files, as);
   MemoryNeed need = mtp_need(*files, as);
   need.cache_per_position += FeatureCache::bytes_per_position(describe(files->config()).hidden);
   need.scratch_per_draft_token = 0;  // the target's has it
@@ -38,7 +42,7 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
                               const LoadOptions& load_options) {
   const LoadOptions as = head_options(stage, load_options);
   std::unique_ptr<Head> head;
-  if (is_gemma4_assistant(files->config())) head = std::make_unique<Gemma4Assistant>(*files, target.model, as);
+  if (is_assistant(*files)) head = std::make_unique<Gemma4Assistant>(*files, target.model, as);
   else head = std::make_unique<MtpHead>(*files, target.model, as);
   return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
 }
@@ -49,7 +53,7 @@ const DraftKind mtp_kind = {
     .name = "mtp",
     .summary = "the MTP (NextN) heads in the target's checkpoint or in another, or an assistant",
     .takes_path = TakesPath::optional_checkpoint,
-    .recognizes = may_have_heads,
+    .recognizes = recognizes,
     .keeps = Keeps::cache,
     .options = options,
     .need = memory_need,

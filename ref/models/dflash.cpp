@@ -11,6 +11,7 @@
 #include "ref/base/presence.h"
 #include "ref/base/require.h"
 #include "ref/caches/attention_cache.h"
+#include "ref/models/checkpoint_kind.h"
 
 namespace draftproof {
 namespace {
@@ -194,6 +195,8 @@ std::optional<Json> find_dflash_field(const Json& config, std::string_view name)
   return nested ? nested : top;
 }
 
+namespace {
+
 bool is_dflash(const Json& config) {
   if (!config.is_object()) return false;
   if (const std::string kind = speculators_type(config); !kind.empty()) return kind == "dflash" || kind == "dflash2";
@@ -202,6 +205,15 @@ bool is_dflash(const Json& config) {
   const Json name = (*architectures)[0];
   return name.is_string() && (name.string() == "DFlashDraftModel" || name.string() == "DFlash2DraftModel");
 }
+
+}  // namespace
+
+const CheckpointKind dflash_checkpoint = {
+    .name = "DFlash draft",
+    .architectures = "DFlashDraftModel, DFlash2DraftModel",
+    .lender = "those of another layer",
+    .recognizes = is_dflash,
+    .describe = [](const Json& config) { return describe_dflash(config).transformer; }};
 
 DFlashConfig describe_dflash(const Json& config, int context_window) {
   DFlashConfig result;

@@ -65,9 +65,6 @@ struct DFlashConfig {
   int selector_candidates = 0;
 };
 
-/// True when the config says it is a DFlash draft.
-bool is_dflash(const Json& config);
-
 /// `dflash_config.<name>` or else the top-level `<name>`: both spellings are published.
 std::optional<Json> find_dflash_field(const Json& config, std::string_view name);
 

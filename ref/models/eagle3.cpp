@@ -8,6 +8,7 @@
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/caches/attention_cache.h"
+#include "ref/models/checkpoint_kind.h"
 
 namespace draftproof {
 namespace {
@@ -46,8 +47,6 @@ std::vector<int> read_taps(const Json& config, int layers) {
   return taps;
 }
 
-}  // namespace
-
 bool is_eagle3(const Json& config) {
   if (!config.is_object()) return false;
   const auto kind = config.find("speculators_model_type");
@@ -61,6 +60,14 @@ bool is_eagle3(const Json& config) {
   }
   return name.string() == "LlamaForCausalLM" && config.find("draft_vocab_size");  // the authors' own
 }
+
+}  // namespace
+
+const CheckpointKind eagle3_checkpoint = {.name = "EAGLE-3 draft",
+                                          .architectures = "LlamaForCausalLMEagle3, Eagle3LlamaForCausalLM",
+                                          .lender = "those of another layer",
+                                          .recognizes = is_eagle3,
+                                          .describe = describe_eagle3};
 
 TransformerConfig describe_eagle3(const Json& config) {
   const Json layer = layer_config(config);

@@ -40,9 +40,6 @@ struct Eagle3Config {
   bool norm_output = false;
 };
 
-/// True when the config says that it is an EAGLE-3 draft.
-bool is_eagle3(const Json& config);
-
 /// Reads what does not depend on the target. A vocabulary that is left to the target is 1.
 TransformerConfig describe_eagle3(const Json& config);
 

@@ -7,6 +7,7 @@
 #include "kernels/packed_activations.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
+#include "ref/models/checkpoint_kind.h"
 #include "ref/models/gemma4.h"
 
 namespace draftproof {
@@ -54,14 +55,20 @@ void read_from_target(const Json& json, int number, const TransformerConfig& tar
   layer.rope = of_target.rope;
 }
 
-}  // namespace
-
 bool is_gemma4_assistant(const Json& config) {
   if (!config.is_object()) return false;
   const auto type = config.find("model_type");
   return type && type->is_string() &&
          (type->string() == "gemma4_assistant" || type->string() == "gemma4_unified_assistant");
 }
+
+}  // namespace
+
+const CheckpointKind gemma4_assistant_checkpoint = {.name = "assistant of Gemma 4",
+                                                    .architectures = "the assistants of Gemma 4",
+                                                    .lender = "those of the target",
+                                                    .recognizes = is_gemma4_assistant,
+                                                    .describe = describe_gemma4_assistant};
 
 int read_backbone_width(const Json& config) { return positive(config, "backbone_hidden_size", default_backbone_width); }
 

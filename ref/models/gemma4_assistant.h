@@ -35,9 +35,6 @@
 
 namespace draftproof {
 
-/// True when the config says that it is an assistant of Gemma 4.
-bool is_gemma4_assistant(const Json& config);
-
 /// Reads what does not depend on the target; every layer's donor is 0.
 TransformerConfig describe_gemma4_assistant(const Json& config);
 

@@ -13,7 +13,7 @@
 #include "kernels/process_limits.h"
 #include "kernels/threads.h"
 #include "ref/caches/feature_cache.h"
-#include "ref/models/eagle3.h"
+#include "ref/models/checkpoint_kind.h"
 #include "ref/models/experts.h"
 #include "ref/models/gated_delta_net.h"
 #include "ref/models/gemma4_assistant.h"
@@ -116,7 +116,7 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
   // Where the embedding is the head, a head of some tokens only is a copy of their rows.
   const int head_tokens = tokens_of_head(options, config.vocabulary);
   const char* const embedding = "model.embed_tokens.weight";
-  if (head_tokens < config.vocabulary && files.has(embedding) && !is_eagle3(files.config()) &&
+  if (head_tokens < config.vocabulary && files.has(embedding) && checkpoint_kind(files.config()) != eagle3_checkpoint &&
       (!files.has("lm_head.weight") || files.same("lm_head.weight", embedding))) {
     const std::optional<Format> stored = files.tensors().at(embedding).format;
     const Format format = packed_format(stored.value_or(Format::f32), config.hidden, options, true);
@@ -167,11 +167,12 @@ MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, con
   for (const std::uint64_t bytes : activations) need.scratch += bytes;
 
   add_caches(config, options.kv, need);
-  if (is_eagle3(files.config())) {  // the features of the text, and rows of a token and a feature
+  const CheckpointKind& kind = checkpoint_kind(files.config());
+  if (kind == eagle3_checkpoint) {  // the features of the text, and rows of a token and a feature
     need.cache_per_position += FeatureCache::bytes_per_position(config.hidden);
     need.scratch += sizeof(float) * size(prefill_chunk) * size(config.hidden);
   }
-  if (is_gemma4_assistant(files.config())) {  // the same, and rows of the target's last layer and their features, twice
+  if (kind == gemma4_assistant_checkpoint) {  // the same, and rows of the target's last layer and their features, twice
     const int width = read_backbone_width(files.config());
     need.cache_per_position += FeatureCache::bytes_per_position(width);
     need.scratch += sizeof(float) * size(prefill_chunk) * 4 * size(width);

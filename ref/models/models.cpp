@@ -6,9 +6,7 @@
 
 #include "ref/base/error.h"
 #include "ref/base/presence.h"
-#include "ref/models/dflash.h"
-#include "ref/models/eagle3.h"
-#include "ref/models/gemma4_assistant.h"
+#include "ref/models/checkpoint_kind.h"
 #include "ref/models/memory.h"
 
 namespace draftproof {
@@ -31,14 +29,26 @@ std::span<const Architecture* const> all_architectures() noexcept {
 
 namespace {
 
-struct Found {
+std::string known_drafts() {
+  const auto drafts = all_checkpoint_kinds().first(all_checkpoint_kinds().size() - 1);  // without targets
+  std::string known;
+  for (const CheckpointKind* const kind : drafts) {
+    const char* const before = known.empty() ? "" : kind == drafts.back() ? " and " : ", ";
+    known += before + std::string(kind->architectures);
+  }
+  return known;
+}
+
+struct NamedArchitecture {
   const Architecture* architecture;
   const char* name;
 };
 
-Found find_architecture(const Json& config) {
+NamedArchitecture find_architecture(const Json& config) {
   if (!config.is_object()) config.fail("must be a JSON object");
-  if (is_gemma4_assistant(config)) config.fail("is an assistant of Gemma 4; name it as the draft of one, mtp:PATH");
+  if (checkpoint_kind(config) == gemma4_assistant_checkpoint) {
+    config.fail("is an assistant of Gemma 4; name it as the draft of one, mtp:PATH");
+  }
   const std::string type = config.at("model_type").string();
   const auto architectures = config.find("architectures");
   const std::string wanted =
@@ -51,9 +61,8 @@ Found find_architecture(const Json& config) {
     }
   }
   config.fail("architecture '" + (wanted.empty() ? type : wanted) +
-              "' is not a target draftproof knows; it knows the targets " + known +
-              ", and as drafts DFlashDraftModel, DFlash2DraftModel, LlamaForCausalLMEagle3, Eagle3LlamaForCausalLM and "
-              "the assistants of Gemma 4");
+              "' is not a target draftproof knows; it knows the targets " + known + ", and as drafts " +
+              known_drafts());
 }
 
 }  // namespace
@@ -62,12 +71,7 @@ const Architecture& architecture_of(const Json& config) { return *find_architect
 
 std::string architecture_name(const Json& config) { return find_architecture(config).name; }
 
-TransformerConfig describe(const Json& config) {
-  if (is_dflash(config)) return describe_dflash(config).transformer;
-  if (is_eagle3(config)) return describe_eagle3(config);
-  if (is_gemma4_assistant(config)) return describe_gemma4_assistant(config);
-  return architecture_of(config).describe(config);
-}
+TransformerConfig describe(const Json& config) { return checkpoint_kind(config).describe(config); }
 
 TransformerConfig describe(const Checkpoint& files, const LoadOptions& options) {
   TransformerConfig config = describe(files.config());

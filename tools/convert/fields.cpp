@@ -5,8 +5,8 @@
 #include "ref/base/error.h"
 #include "ref/formats/gguf/family.h"
 #include "ref/formats/printable.h"
+#include "ref/models/checkpoint_kind.h"
 #include "ref/models/dflash.h"
-#include "ref/models/eagle3.h"
 #include "ref/models/gemma4_assistant.h"
 #include "ref/models/models.h"
 #include "ref/models/mtp.h"
@@ -83,15 +83,18 @@ GgufModel describe_draft(const Checkpoint& from) {
 GgufModel describe_target(const Checkpoint& from) {
   GgufModel model = as_gguf(text_config(from.config()), describe(from.config()));
   if (has_mtp_heads(from)) model.mtp_heads = static_cast<int>(read_mtp_config(from).heads.size());
-  if (is_gemma4_assistant(from.config())) model.target_hidden = read_backbone_width(from.config());
+  if (checkpoint_kind(from.config()) == gemma4_assistant_checkpoint) {
+    model.target_hidden = read_backbone_width(from.config());
+  }
   return model;
 }
 
 }  // namespace
 
 const GgufFamily& gguf_family_for(const Json& config, GgufReader reader) {
-  if (is_dflash(config)) return reader == GgufReader::ik_llama_cpp ? gguf_ik_dflash : gguf_dflash;
-  if (is_eagle3(config)) config.fail("a GGUF of an EAGLE-3 draft cannot be written yet");
+  const CheckpointKind& kind = checkpoint_kind(config);
+  if (kind == dflash_checkpoint) return reader == GgufReader::ik_llama_cpp ? gguf_ik_dflash : gguf_dflash;
+  if (kind == eagle3_checkpoint) config.fail("a GGUF of an EAGLE-3 draft cannot be written yet");
   const Json type = config.at("model_type");
   const GgufFamily* const family = find_gguf_family(type.string());
   if (family == nullptr) type.fail("a GGUF of " + in_quotes(type.string()) + " cannot be written yet");
@@ -104,7 +107,8 @@ void add_model_fields(const Checkpoint& from, const GgufFamily& family, Format t
   fields.size("general.file_type", gguf_file_type(type));
   fields.size("general.quantization_version", 2);
   GgufKeyWriter keys(family.architecture, fields);
-  family.write(is_dflash(from.config()) ? describe_draft(from) : describe_target(from), keys);
+  const bool draft = checkpoint_kind(from.config()) == dflash_checkpoint;
+  family.write(draft ? describe_draft(from) : describe_target(from), keys);
 }
 
 }  // namespace draftproof

@@ -11,7 +11,7 @@
 #include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/formats/printable.h"
-#include "ref/models/dflash.h"
+#include "ref/models/checkpoint_kind.h"
 #include "ref/models/models.h"
 #include "ref/models/mtp.h"
 #include "ref/models/rope.h"
@@ -114,7 +114,8 @@ class Tensors {
       : from_(from),
         family_(family),
         type_(type),
-        config_(is_dflash(from.config()) ? read_transformer_config(from.config()) : describe(from.config())),
+        config_(checkpoint_kind(from.config()) == dflash_checkpoint ? read_transformer_config(from.config())
+                                                                     : describe(from.config())),
         prefix_(from.has("model.fc.weight") ? "model." : "") {
     add_rope();
     add_all(family.names.whole, "", "");

@@ -154,13 +154,13 @@ std::vector<std::int32_t> layers_from(int first, const Json& taps) {
   return layers;
 }
 
-struct Block {
+struct DFlashBlock {
   std::int64_t size;
   Json taps;
   std::int64_t mask_token;
 };
 
-Block block_of(const GgufModel& model) {
+DFlashBlock block_of(const GgufModel& model) {
   const auto size = model.find("block_size");
   const auto taps = model.find("target_layer_ids");
   const auto mask = model.find("mask_token_id");
@@ -188,7 +188,7 @@ void write_sight(const GgufModel& model, GgufKeyWriter& keys) {
 
 void write(const GgufModel& model, GgufKeyWriter& keys) {
   write_transformer(model, keys);
-  const Block block = block_of(model);
+  const DFlashBlock block = block_of(model);
   keys.size("block_size", block.size);
   keys.integers("target_layers", layers_from(1, block.taps));
   keys.fields().size("tokenizer.ggml.mask_token_id", static_cast<std::uint32_t>(block.mask_token));
@@ -201,7 +201,7 @@ void write(const GgufModel& model, GgufKeyWriter& keys) {
 
 void write_for_ik(const GgufModel& model, GgufKeyWriter& keys) {
   write_transformer(model, keys);
-  const Block block = block_of(model);
+  const DFlashBlock block = block_of(model);
   keys.size("dflash.block_size", block.size);
   keys.integers("dflash.target_layer_ids", layers_from(0, block.taps));
   keys.size("dflash.mask_token_id", block.mask_token);

@@ -66,7 +66,7 @@ struct GgufModel {
   std::optional<Recurrence> recurrence = {};  // of all layers that recur
   /// Of a draft: how many values of the target it reads for a token. Throws Error when its tensors do not tell.
   std::function<std::int64_t()> target_features = {};
-  int target_hidden = 0;                      // of an assistant
+  int target_hidden = 0;  // of an assistant
 
   int depth() const { return static_cast<int>(layers.size()); }
 };
