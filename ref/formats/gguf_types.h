@@ -26,11 +26,17 @@ struct GgufTensorType {
   std::uint64_t block_inputs;
   std::uint64_t block_bytes;
   const Unpacking* unpacking = nullptr;
+  std::uint32_t file_type = 0;  // of a file with weights of this type; only of types that are written
 };
 
-constexpr GgufTensorType gguf_computed(std::uint32_t id, const char* name, Format format) {
-  return {id, name, format, static_cast<std::uint64_t>(traits(format).block_inputs),
-          static_cast<std::uint64_t>(traits(format).block_bytes)};
+constexpr GgufTensorType gguf_computed(std::uint32_t id, const char* name, Format format, std::uint32_t file_type) {
+  return {id,
+          name,
+          format,
+          static_cast<std::uint64_t>(traits(format).block_inputs),
+          static_cast<std::uint64_t>(traits(format).block_bytes),
+          nullptr,
+          file_type};
 }
 
 constexpr GgufTensorType gguf_unpacked(std::uint32_t id, const char* name, const Unpacking& how) {
@@ -38,14 +44,14 @@ constexpr GgufTensorType gguf_unpacked(std::uint32_t id, const char* name, const
 }
 
 inline constexpr GgufTensorType gguf_tensor_types[] = {
-    gguf_computed(0, "F32", Format::f32),    gguf_computed(1, "F16", Format::f16),
-    gguf_computed(30, "BF16", Format::bf16), gguf_computed(2, "Q4_0", Format::q4_0),
-    gguf_computed(8, "Q8_0", Format::q8_0),  gguf_computed(12, "Q4_K", Format::q4_k),
-    gguf_computed(13, "Q5_K", Format::q5_k), gguf_computed(14, "Q6_K", Format::q6_k),
-    gguf_unpacked(3, "Q4_1", q4_1),          gguf_unpacked(6, "Q5_0", q5_0),
+    gguf_computed(0, "F32", Format::f32, 0),      gguf_computed(1, "F16", Format::f16, 1),
+    gguf_computed(30, "BF16", Format::bf16, 32),  gguf_computed(2, "Q4_0", Format::q4_0, 2),
+    gguf_computed(8, "Q8_0", Format::q8_0, 7),    gguf_computed(12, "Q4_K", Format::q4_k, 14),
+    gguf_computed(13, "Q5_K", Format::q5_k, 16),  gguf_computed(14, "Q6_K", Format::q6_k, 18),
+    gguf_unpacked(3, "Q4_1", q4_1),               gguf_unpacked(6, "Q5_0", q5_0),
     gguf_unpacked(7, "Q5_1", q5_1),
-    {24, "I8", std::nullopt, 1, 1},          {25, "I16", std::nullopt, 1, 2},
-    {26, "I32", std::nullopt, 1, 4},         {27, "I64", std::nullopt, 1, 8},
+    {24, "I8", std::nullopt, 1, 1},               {25, "I16", std::nullopt, 1, 2},
+    {26, "I32", std::nullopt, 1, 4},              {27, "I64", std::nullopt, 1, 8},
     {28, "F64", std::nullopt, 1, 8},
 };
 

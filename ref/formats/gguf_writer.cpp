@@ -59,19 +59,7 @@ std::string header(const GgufFields& fields, std::span<const GgufTensor> tensors
 
 }  // namespace
 
-std::uint32_t gguf_file_type(Format format) noexcept {
-  switch (format) {
-    case Format::f32: return 0;
-    case Format::f16: return 1;
-    case Format::q4_0: return 2;
-    case Format::q8_0: return 7;
-    case Format::q4_k: return 14;
-    case Format::q5_k: return 16;
-    case Format::q6_k: return 18;
-    case Format::bf16: return 32;
-  }
-  return 0;
-}
+std::uint32_t gguf_file_type(Format format) noexcept { return gguf_tensor_type(format).file_type; }
 
 void GgufFields::put(const std::string& key, const std::string& stored_value) {
   REQUIRE(keys_.insert(key).second, "a key is added once");
