@@ -82,7 +82,7 @@ class Targets {
 
 }  // namespace
 
-spectrace::Report replayed(const TraceQuestion& question) {
+spectrace::TraceReport replayed(const TraceQuestion& question) {
   std::unique_ptr<Targets> targets;
   spectrace::Target target;
   if (!question.target.empty()) {
@@ -102,14 +102,14 @@ spectrace::Report replayed(const TraceQuestion& question) {
 namespace {
 
 /// The first failure; of one that costs speed only, where there is no other.
-const spectrace::Finding& first_of(const spectrace::Report& found) {
+const spectrace::TraceFinding& first_of(const spectrace::TraceReport& found) {
   return found.findings.empty() ? found.slower.front() : found.findings.front();
 }
 
 /// Writes a reproducer: the smallest part of the trace that still has the first failure.
-void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, const spectrace::Report& found_in,
+void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, const spectrace::TraceReport& found_in,
                       Report& report) {
-  const spectrace::Finding& finding = first_of(found_in);
+  const spectrace::TraceFinding& finding = first_of(found_in);
   Failure& failure = *report.findings.front().failure;
   Reproducer reproducer;
   reproducer.command = "trace check";
@@ -127,8 +127,8 @@ void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, c
     if (text.empty()) continue;
     reproducer.trace = text;
     folder.write(reproducer);
-    const spectrace::Report found = replayed(again);
-    const auto same = [&](const spectrace::Finding& f) { return f.check == std::string_view(finding.check); };
+    const spectrace::TraceReport found = replayed(again);
+    const auto same = [&](const spectrace::TraceFinding& f) { return f.check == std::string_view(finding.check); };
     if (std::ranges::any_of(found.findings, same) || std::ranges::any_of(found.slower, same)) {
       failure.reproduce = folder.command_line();
       return;
@@ -149,7 +149,7 @@ Exit check(const TraceOptions& options) {
     }
     folder.emplace(options.reproducer);
   }
-  const spectrace::Report found = replayed(question);
+  const spectrace::TraceReport found = replayed(question);
   Report report = report_of(found);
   report.version = DRAFTPROOF_VERSION;
   if (folder && !(found.findings.empty() && found.slower.empty())) {

@@ -19,6 +19,6 @@ struct TraceQuestion {
   bool quiet = false;
 };
 
-spectrace::Report replayed(const TraceQuestion& question);
+spectrace::TraceReport replayed(const TraceQuestion& question);
 
 }  // namespace draftproof

@@ -52,9 +52,9 @@ class Comparer {
         pass_by(side, std::numeric_limits<std::int64_t>::max());
         continue;
       }
-      if (const auto* opening = std::get_if<Opening>(&event->what)) take(side, event->line, *opening);
-      if (const auto* step = std::get_if<Step>(&event->what)) take(side, event->line, *step);
-      if (const auto* ending = std::get_if<Ending>(&event->what)) take(side, *ending);
+      if (const auto* declared = std::get_if<SequenceEvent>(&event->what)) take(side, event->line, *declared);
+      if (const auto* round = std::get_if<RoundEvent>(&event->what)) take(side, event->line, *round);
+      if (const auto* end = std::get_if<EndEvent>(&event->what)) take(side, *end);
     }
     while (!pairs_.empty()) close(pairs_.begin());
     return std::move(result_);
@@ -65,52 +65,53 @@ class Comparer {
 
   std::string where(int side, long line) const { return fmt::format("{}:{}", files_[side], line); }
 
-  void take(int side, long line, const Opening& opening) {
-    pass_by(side, opening.sequence);
-    const auto at = pairs_.try_emplace(opening.sequence).first;
+  void take(int side, long line, const SequenceEvent& declared) {
+    pass_by(side, declared.sequence);
+    const auto at = pairs_.try_emplace(declared.sequence).first;
     Pair& pair = at->second;
     pair.opened[side] = true;
-    pair.rejection[side] = opening.rule.kind == AcceptanceRule::rejection;
+    pair.rejection[side] = declared.rule.kind == AcceptanceRule::rejection;
     if (!pair.opened[1 - side]) {
-      pair.prompt = opening.prompt;
-      if (passed_[1 - side] > opening.sequence) leave_alone(at);
-    } else if (std::exchange(pair.prompt, {}) != opening.prompt) {
+      pair.prompt = declared.prompt;
+      if (passed_[1 - side] > declared.sequence) leave_alone(at);
+    } else if (std::exchange(pair.prompt, {}) != declared.prompt) {
       pair.rejection = {};  // of another text nothing is compared
-      part(pair, fmt::format("sequence {}: the prompts are not the same\n  {}\n", opening.sequence, where(side, line)));
+      part(pair,
+           fmt::format("sequence {}: the prompts are not the same\n  {}\n", declared.sequence, where(side, line)));
     }
   }
 
-  void take(int side, long line, const Step& step) {
-    const auto at = pairs_.find(step.sequence);
+  void take(int side, long line, const RoundEvent& round) {
+    const auto at = pairs_.find(round.sequence);
     if (at == pairs_.end()) return;
-    if (at->second.rejection[side]) expect_acceptance(side, at->second, step);
-    if (at->second.parted || step.emitted.empty()) return;
-    std::string place = fmt::format("{}: round {}", where(side, line), step.round);
-    if (step.has_draft_tokens) {
-      place += fmt::format(", draft tokens {}, {} of them accepted", listed(step.draft_tokens), step.accepted);
-      if (step.width) place += fmt::format(", {} rows", *step.width);
+    if (at->second.rejection[side]) expect_acceptance(side, at->second, round);
+    if (at->second.parted || round.emitted.empty()) return;
+    std::string place = fmt::format("{}: round {}", where(side, line), round.round);
+    if (round.has_draft_tokens) {
+      place += fmt::format(", draft tokens {}, {} of them accepted", listed(round.draft_tokens), round.accepted);
+      if (round.width) place += fmt::format(", {} rows", *round.width);
     }
-    const std::int64_t accepted = step.has_draft_tokens ? step.accepted : -1;
-    compare(side, step.sequence, at->second, {step.position, step.emitted, std::move(place), accepted});
+    const std::int64_t accepted = round.has_draft_tokens ? round.accepted : -1;
+    compare(side, round.sequence, at->second, {round.position, round.emitted, std::move(place), accepted});
   }
 
   /// Adds the probabilities with which the verified draft tokens of a round are accepted.
-  void expect_acceptance(int side, Pair& pair, const Step& step) {
-    if (!step.p_draft || !step.q_draft) return;
+  void expect_acceptance(int side, Pair& pair, const RoundEvent& round) {
+    if (!round.p_draft || !round.q_draft) return;
     const bool reals = readers_[side].header().total == 0;
     const auto value = [&](const StatedNumber& stated) {
       return reals ? stated.real : static_cast<double>(stated.integer);
     };
-    const std::size_t verified = std::min(static_cast<std::size_t>(step.accepted) + 1, step.draft_tokens.size());
-    for (std::size_t depth = 0; depth < std::min({verified, step.p_draft->size(), step.q_draft->size()}); ++depth) {
-      const double p = value((*step.p_draft)[depth]);
-      const double q = value((*step.q_draft)[depth]);
+    const std::size_t verified = std::min(static_cast<std::size_t>(round.accepted) + 1, round.draft_tokens.size());
+    for (std::size_t depth = 0; depth < std::min({verified, round.p_draft->size(), round.q_draft->size()}); ++depth) {
+      const double p = value((*round.p_draft)[depth]);
+      const double q = value((*round.q_draft)[depth]);
       if (q > 0) ExpectedAcceptance::add(pair.expected[side], depth, std::min(1.0, p / q));
     }
   }
 
-  void take(int side, const Ending& ending) {
-    const auto at = pairs_.find(ending.sequence);
+  void take(int side, const EndEvent& end) {
+    const auto at = pairs_.find(end.sequence);
     if (at == pairs_.end()) return;
     at->second.ended[side] = true;
     if (at->second.ended[1 - side]) close(at);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The content of a trace file in the format spectrace/2, line by line; docs/spectrace.md has the schema. A line is a
-// Header, an Opening of a sequence, a Step (one round), a Shift of the context or an Ending. Members are named as the
-// keys of the format. A field that the format makes optional is empty here when the line lacks it.
+// The content of a trace file in the format spectrace/2, line by line; docs/spectrace.md has the schema. The types of
+// lines, and their members, are named as in the format: the header, then events of the types sequence, round,
+// context_shift and end. A field that the format makes optional is empty here when the line lacks it.
 #pragma once
 
 #include <cstdint>
@@ -52,11 +52,15 @@ struct Header {
   int u_bits = 0;                 // random bits of every number u, as the engine states them; 0: not stated
   std::string rows_file;          // name of the file beside the trace that holds rows; empty when there is none
 
+  /// Returns what an engine may lose of a probability of a stated row, besides rounding in proportion to it: integer
+  /// weights of ours end at 2^-40, the smallest float16 is 2^-24.
+  double least_weight() const noexcept { return total > 0 ? 0x1p-38 : unit * 0x1p-14; }
   /// Whether every random number follows from the seed and its key, so that the check computes it again.
   bool draws_follow_from_seed() const noexcept { return seed && total > 0 && generator == our_generator; }
 };
 
-struct Opening {
+/// What a sequence declares before its first round.
+struct SequenceEvent {
   std::int64_t sequence = 0;      // its number in this file
   std::int32_t rng_key = 0;       // its number in the keys of random numbers
   bool rng_key_stated = false;
@@ -135,7 +139,7 @@ struct RngPositions {
   bool operator==(const RngPositions&) const = default;
 };
 
-struct Step {
+struct RoundEvent {
   std::int64_t sequence = 0;
   std::int64_t round = 0;
   std::int64_t position = 0;       // of the first token that this round decides
@@ -184,7 +188,7 @@ struct Step {
 };
 
 /// A context shift: before any other token is read, positions [keep, keep + discard) of the cache are dropped.
-struct Shift {
+struct ShiftEvent {
   std::int64_t sequence = 0;
   std::int64_t tokens_read = 0;    // of the text, when it happens
   std::int64_t keep = 0;
@@ -196,7 +200,7 @@ struct StatedCounts {
   std::optional<int> rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial;
 };
 
-struct Ending {
+struct EndEvent {
   std::int64_t sequence = 0;
   Finish reason = Finish::unfinished;
   std::string other;                       // NAME of the reason "other:NAME"; the reason above is then unfinished
@@ -208,7 +212,7 @@ struct Ending {
 
 struct Event {
   long line = 0;
-  std::variant<Header, Opening, Step, Shift, Ending> what;
+  std::variant<Header, SequenceEvent, RoundEvent, ShiftEvent, EndEvent> what;
 };
 
 /// "[4,7]".

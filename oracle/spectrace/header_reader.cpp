@@ -12,7 +12,7 @@ namespace {
 
 const Names header_names = {"type", "schema", "engine",       "weights", "vocabulary",
                             "rule", "dtype",  "total_weight", "rng",     "rows_file"};
-const Names opening_names = [] {
+const Names sequence_names = [] {
   Names names = {"type",           "sequence",         "rng_key",      "rule",
                  "prompt",         "stop_tokens",      "stop_strings", "stop_token_emitted",
                  "max_new_tokens", "max_draft_tokens", "verification", "draft",
@@ -109,21 +109,21 @@ std::vector<LogitBias> logit_bias_of(const Header& header, const Json& value) {
 }
 
 /// Reads what the output may be, and what else changes the logits.
-void read_adjustments(const Header& header, const Json& line, Opening& opening) {
-  if (const auto biases = line.find("logit_bias")) opening.sampling.logit_bias = logit_bias_of(header, *biases);
+void read_adjustments(const Header& header, const Json& line, SequenceEvent& declared) {
+  if (const auto biases = line.find("logit_bias")) declared.sampling.logit_bias = logit_bias_of(header, *biases);
   if (const auto grammar = line.find("grammar")) {
-    opening.grammar = grammar->string();
-    if (opening.grammar.empty()) grammar->fail("is empty; leave it out where there is no grammar");
+    declared.grammar = grammar->string();
+    if (declared.grammar.empty()) grammar->fail("is empty; leave it out where there is no grammar");
   }
   if (const auto prompt = line.find("constrained_prompt")) {
-    if (opening.grammar.empty()) prompt->fail("needs the field grammar");
-    opening.constrained_prompt = prompt->integer(0, static_cast<std::int64_t>(opening.prompt.size()));
+    if (declared.grammar.empty()) prompt->fail("needs the field grammar");
+    declared.constrained_prompt = prompt->integer(0, static_cast<std::int64_t>(declared.prompt.size()));
   }
   if (const auto names = line.find("adjustments")) {
-    opening.adjustments = list_of(*names, [](const Json& name) { return name.string(); });
+    declared.adjustments = list_of(*names, [](const Json& name) { return name.string(); });
   }
   // Engines differ in the texts that they allow for one schema.
-  if (line.find("json_schema") && opening.grammar.empty()) opening.adjustments.emplace_back("json_schema");
+  if (line.find("json_schema") && declared.grammar.empty()) declared.adjustments.emplace_back("json_schema");
 }
 
 Verification verification_of(const Json& value) {
@@ -177,7 +177,7 @@ Header read_header(const Json& line) {
   if (line.find("schema")) expect_schema(line);  // before its keys, which another version names otherwise
   if (const Json type = line.at("type"); type.string() != "header") type.fail("a trace begins with a header line");
   Names known = header_names;
-  if (line.find("prompt")) known.insert(opening_names.begin(), opening_names.end());
+  if (line.find("prompt")) known.insert(sequence_names.begin(), sequence_names.end());
   refuse_unknown(line, known);
   Header header;
   expect_schema(line);
@@ -197,45 +197,45 @@ Header read_header(const Json& line) {
   return header;
 }
 
-Opening read_opening(const Header& header, const Json& line) {
-  if (line.at("type").string() == "sequence") refuse_unknown(line, opening_names);  // else read_header has
+SequenceEvent read_sequence(const Header& header, const Json& line) {
+  if (line.at("type").string() == "sequence") refuse_unknown(line, sequence_names);  // else read_header has
   const LineReader reader(header);
-  Opening opening;
-  if (const auto id = line.find("sequence")) opening.sequence = id->integer(0, exact_max);
+  SequenceEvent declared;
+  if (const auto id = line.find("sequence")) declared.sequence = id->integer(0, exact_max);
   if (const auto key = line.find("rng_key")) {
-    opening.rng_key = static_cast<std::int32_t>(key->integer(0, position_max));
-    opening.rng_key_stated = true;
+    declared.rng_key = static_cast<std::int32_t>(key->integer(0, position_max));
+    declared.rng_key_stated = true;
   }
-  if (const auto rule = line.find("rule")) opening.rule = rule_of(*rule);
-  else if (header.rule) opening.rule = *header.rule;
+  if (const auto rule = line.find("rule")) declared.rule = rule_of(*rule);
+  else if (header.rule) declared.rule = *header.rule;
   else line.at("rule");  // throws: it is missing
-  opening.prompt = reader.tokens(line.at("prompt"));
-  if (opening.prompt.empty()) line.at("prompt").fail("must hold at least one token, the one that is continued");
-  if (const auto stops = line.find("stop_tokens")) opening.stop_tokens = reader.tokens(*stops);
+  declared.prompt = reader.tokens(line.at("prompt"));
+  if (declared.prompt.empty()) line.at("prompt").fail("must hold at least one token, the one that is continued");
+  if (const auto stops = line.find("stop_tokens")) declared.stop_tokens = reader.tokens(*stops);
   if (const auto texts = line.find("stop_strings")) {
-    opening.stop_strings = texts->size() > 0;
+    declared.stop_strings = texts->size() > 0;
     for (std::size_t i = 0; i < texts->size(); ++i) (*texts)[i].string();
   }
-  if (const auto emitted = line.find("stop_token_emitted")) opening.stop_token_emitted = emitted->boolean();
+  if (const auto emitted = line.find("stop_token_emitted")) declared.stop_token_emitted = emitted->boolean();
   if (const auto order = line.find("sampler_order")) {
-    opening.sampler_order = list_of(*order, [](const Json& name) { return name.string(); });
+    declared.sampler_order = list_of(*order, [](const Json& name) { return name.string(); });
   }
-  if (const auto of = line.find("logprobs_of")) opening.logprobs_after_sampling = after_sampling(*of);
-  if (const auto most = line.find("max_new_tokens")) opening.max_new_tokens = most->integer(0, position_max);
-  if (const auto most = line.find("max_draft_tokens")) opening.max_draft_tokens = most->integer(0, draft_tokens_max);
-  if (const auto verification = line.find("verification")) opening.verification = verification_of(*verification);
-  if (const auto costs = line.find("draft_costs")) opening.draft_costs = draft_costs_of(*costs);
-  if (const auto draft = line.find("draft")) opening.draft = draft->string();
-  if (const auto kernels = line.find("kernels")) opening.kernels = kernels->string();
-  if (const auto numerics = line.find("numerics")) opening.numerics = numerics->string();
-  opening.sampling = sampling_of(line);
-  read_adjustments(header, line, opening);
-  return opening;
+  if (const auto of = line.find("logprobs_of")) declared.logprobs_after_sampling = after_sampling(*of);
+  if (const auto most = line.find("max_new_tokens")) declared.max_new_tokens = most->integer(0, position_max);
+  if (const auto most = line.find("max_draft_tokens")) declared.max_draft_tokens = most->integer(0, draft_tokens_max);
+  if (const auto verification = line.find("verification")) declared.verification = verification_of(*verification);
+  if (const auto costs = line.find("draft_costs")) declared.draft_costs = draft_costs_of(*costs);
+  if (const auto draft = line.find("draft")) declared.draft = draft->string();
+  if (const auto kernels = line.find("kernels")) declared.kernels = kernels->string();
+  if (const auto numerics = line.find("numerics")) declared.numerics = numerics->string();
+  declared.sampling = sampling_of(line);
+  read_adjustments(header, line, declared);
+  return declared;
 }
 
-Shift read_shift(const Json& line) {
+ShiftEvent read_shift(const Json& line) {
   refuse_unknown(line, {"type", "sequence", "tokens_read", "keep", "discard"});
-  Shift shift;
+  ShiftEvent shift;
   if (const auto id = line.find("sequence")) shift.sequence = id->integer(0, exact_max);
   shift.tokens_read = line.at("tokens_read").integer(1, position_max);
   shift.keep = line.at("keep").integer(0, position_max);
@@ -243,24 +243,24 @@ Shift read_shift(const Json& line) {
   return shift;
 }
 
-Ending read_ending(const Header& header, const Json& line) {
+EndEvent read_end(const Header& header, const Json& line) {
   refuse_unknown(line, {"type", "sequence", "reason", "emitted_count", "emitted", "statistics", "sha256"});
-  Ending ending;
-  if (const auto id = line.find("sequence")) ending.sequence = id->integer(0, exact_max);
+  EndEvent end;
+  if (const auto id = line.find("sequence")) end.sequence = id->integer(0, exact_max);
   const Json reason = line.at("reason");
   for (const Finish finish : {Finish::stop, Finish::length, Finish::cancelled}) {
-    if (reason.string() == name_of(finish)) ending.reason = finish;
+    if (reason.string() == name_of(finish)) end.reason = finish;
   }
   constexpr std::string_view other = "other:";
-  if (reason.string().starts_with(other)) ending.other = reason.string().substr(other.size());
-  if (ending.reason == Finish::unfinished && ending.other.empty()) {
+  if (reason.string().starts_with(other)) end.other = reason.string().substr(other.size());
+  if (end.reason == Finish::unfinished && end.other.empty()) {
     reason.fail("must be stop, length, cancelled or other:NAME, but is " + in_quotes(reason.string()));
   }
-  if (const auto count = line.find("emitted_count")) ending.emitted_count = count->integer(0, position_max);
-  if (const auto emitted = line.find("emitted")) ending.emitted = LineReader(header).tokens(*emitted);
-  if (const auto counts = line.find("statistics")) ending.statistics = counts_of(*counts);
-  if (const auto digest = line.find("sha256")) ending.digest = digest->string();
-  return ending;
+  if (const auto count = line.find("emitted_count")) end.emitted_count = count->integer(0, position_max);
+  if (const auto emitted = line.find("emitted")) end.emitted = LineReader(header).tokens(*emitted);
+  if (const auto counts = line.find("statistics")) end.statistics = counts_of(*counts);
+  if (const auto digest = line.find("sha256")) end.digest = digest->string();
+  return end;
 }
 
 }  // namespace draftproof::spectrace

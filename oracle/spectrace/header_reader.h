@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads the lines that declare something: the header of a file, the opening of a sequence, the end of a sequence.
+// Reads all lines but those of rounds (round_reader.h).
 #pragma once
 
 #include "oracle/spectrace/line_reader.h"
@@ -11,10 +11,12 @@ namespace draftproof::spectrace {
 Header read_header(const Json& line);
 
 /// Reads a line of type "sequence", or the same fields in a header that has a prompt.
-Opening read_opening(const Header& header, const Json& line);
+SequenceEvent read_sequence(const Header& header, const Json& line);
+
+/// Reads a line of type "context_shift".
+ShiftEvent read_shift(const Json& line);
 
 /// Reads a line of type "end".
-Shift read_shift(const Json& line);
-Ending read_ending(const Header& header, const Json& line);
+EndEvent read_end(const Header& header, const Json& line);
 
 }  // namespace draftproof::spectrace

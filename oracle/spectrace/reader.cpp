@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "oracle/spectrace/header_reader.h"
-#include "oracle/spectrace/step_reader.h"
+#include "oracle/spectrace/round_reader.h"
 #include "ref/base/presence.h"
 #include "ref/formats/printable.h"
 
@@ -23,7 +23,7 @@ Reader::Reader(const std::string& file) : file_(file) {
   try {
     const Json line = Json::parse(text_, file_ + ":" + std::to_string(line_));
     header_ = read_header(line);
-    if (line.find("prompt")) opened_by_header_ = read_opening(header_, line);
+    if (line.find("prompt")) opened_by_header_ = read_sequence(header_, line);
   } catch (const InvalidTrace&) {
     throw;
   } catch (const Error& wrong) {
@@ -76,18 +76,18 @@ bool Reader::read_line() {
 std::optional<Event> Reader::next() {
   if (opened_by_header_) return Event{line_, *std::exchange(opened_by_header_, std::nullopt)};
   if (!read_line()) return std::nullopt;
-  Event event{line_, Ending{}};
+  Event event{line_, EndEvent{}};
   try {
     const Json line = Json::parse(text_, file_ + ":" + std::to_string(line_));
     const Json type = line.at("type");
     if (type.string() == "round") {
-      event.what = step_reader(line).read(line);
+      event.what = round_reader(line).read(line);
     } else if (type.string() == "sequence") {
-      event.what = read_opening(header_, line);
+      event.what = read_sequence(header_, line);
     } else if (type.string() == "context_shift") {
       event.what = read_shift(line);
     } else if (type.string() == "end") {
-      event.what = read_ending(header_, line);
+      event.what = read_end(header_, line);
     } else if (type.string() == "header") {
       type.fail("a second header; a file holds one trace, so give each trace its own file");
     } else {
@@ -98,38 +98,38 @@ std::optional<Event> Reader::next() {
   } catch (const Error& wrong) {
     throw InvalidTrace(wrong.what());
   }
-  if (const auto* opening = std::get_if<Opening>(&event.what)) follow(*opening);
-  if (const auto* step = std::get_if<Step>(&event.what)) follow(*step);
-  if (const auto* shift = std::get_if<Shift>(&event.what)) follow(*shift);
-  if (const auto* ending = std::get_if<Ending>(&event.what)) follow(*ending);
+  if (const auto* declared = std::get_if<SequenceEvent>(&event.what)) follow(*declared);
+  if (const auto* round = std::get_if<RoundEvent>(&event.what)) follow(*round);
+  if (const auto* shift = std::get_if<ShiftEvent>(&event.what)) follow(*shift);
+  if (const auto* end = std::get_if<EndEvent>(&event.what)) follow(*end);
   return event;
 }
 
 /// Returns a reader of this round, by what its sequence declares; any reader when that is not open, which follow()
 /// refuses.
-StepReader Reader::step_reader(const Json& line) {
+RoundReader Reader::round_reader(const Json& line) {
   const auto id = line.find("sequence");
   const auto found = open_.find(id ? id->integer(0, exact_max) : 0);
   const Progress declared = found == open_.end() ? Progress() : found->second;
   return {header_, rows_ ? &*rows_ : nullptr, declared.rule, declared.hides_stop_tokens};
 }
 
-void Reader::follow(const Opening& opening) {
-  if (opening.sequence <= last_opened_) {
-    fail("sequence", "sequence " + std::to_string(opening.sequence) + " is opened after " +
+void Reader::follow(const SequenceEvent& declared) {
+  if (declared.sequence <= last_opened_) {
+    fail("sequence", "sequence " + std::to_string(declared.sequence) + " is opened after " +
                          std::to_string(last_opened_) + "; sequences need ascending numbers, each its own");
   }
   if (open_.size() == open_sequences_max) {
     fail("sequence", "more than " + std::to_string(open_sequences_max) +
                          " sequences are open at once; each needs its end line");
   }
-  last_opened_ = opening.sequence;
-  Progress& progress = open_[opening.sequence];
-  progress.rule = opening.rule.kind;
-  progress.hides_stop_tokens = opening.hides_stop_tokens();
-  progress.position = static_cast<std::int64_t>(opening.prompt.size()) - 1;
-  progress.text = static_cast<std::int64_t>(opening.prompt.size());
-  keep(progress, opening.prompt.size() + (opening.stop_tokens ? opening.stop_tokens->size() : 0), "prompt");
+  last_opened_ = declared.sequence;
+  Progress& progress = open_[declared.sequence];
+  progress.rule = declared.rule.kind;
+  progress.hides_stop_tokens = declared.hides_stop_tokens();
+  progress.position = static_cast<std::int64_t>(declared.prompt.size()) - 1;
+  progress.text = static_cast<std::int64_t>(declared.prompt.size());
+  keep(progress, declared.prompt.size() + (declared.stop_tokens ? declared.stop_tokens->size() : 0), "prompt");
 }
 
 void Reader::keep(Progress& progress, std::size_t tokens, const char* field) {
@@ -146,24 +146,24 @@ Reader::Progress& Reader::progress_of(std::int64_t sequence) {
   return found->second;
 }
 
-void Reader::follow(const Step& step) {
-  Progress& progress = progress_of(step.sequence);
-  if (step.round != progress.rounds) {
-    fail("round", "round " + std::to_string(progress.rounds) + " of sequence " + std::to_string(step.sequence) +
-                      " comes next, but this is " + std::to_string(step.round) +
+void Reader::follow(const RoundEvent& round) {
+  Progress& progress = progress_of(round.sequence);
+  if (round.round != progress.rounds) {
+    fail("round", "round " + std::to_string(progress.rounds) + " of sequence " + std::to_string(round.sequence) +
+                      " comes next, but this is " + std::to_string(round.round) +
                       "; a line is missing, doubled or in another place");
   }
-  if (step.position <= progress.position) {
-    fail("position", "must grow from round to round, but " + std::to_string(step.position) + " comes after " +
+  if (round.position <= progress.position) {
+    fail("position", "must grow from round to round, but " + std::to_string(round.position) + " comes after " +
                          std::to_string(progress.position));
   }
   ++progress.rounds;
-  progress.position = step.position;
-  progress.text += static_cast<std::int64_t>(step.emitted.size());
-  keep(progress, step.emitted.size(), "emitted");
+  progress.position = round.position;
+  progress.text += static_cast<std::int64_t>(round.emitted.size());
+  keep(progress, round.emitted.size(), "emitted");
 }
 
-void Reader::follow(const Shift& shift) {
+void Reader::follow(const ShiftEvent& shift) {
   Progress& progress = progress_of(shift.sequence);
   // A round reads all of the text but its last token; before the first round any part of the prompt may be read.
   const std::int64_t most = progress.text - 1;
@@ -182,10 +182,10 @@ void Reader::follow(const Shift& shift) {
   progress.dropped += shift.discard;
 }
 
-void Reader::follow(const Ending& ending) {
-  open_tokens_ -= progress_of(ending.sequence).tokens;
-  open_.erase(ending.sequence);
-  if (!ending.digest.empty() && ending.digest != before_.hex()) {
+void Reader::follow(const EndEvent& end) {
+  open_tokens_ -= progress_of(end.sequence).tokens;
+  open_.erase(end.sequence);
+  if (!end.digest.empty() && end.digest != before_.hex()) {
     fail("sha256", "the lines before this one have the digest " + before_.hex() +
                        "; one of them was changed after it was written");
   }

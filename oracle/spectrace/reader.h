@@ -19,7 +19,7 @@
 
 namespace draftproof::spectrace {
 
-class StepReader;
+class RoundReader;
 
 /// "FILE:LINE: field NAME: what is wrong".
 class InvalidTrace final : public Error {
@@ -61,12 +61,12 @@ class Reader {
     bool hides_stop_tokens = false;
   };
   bool read_line();
-  StepReader step_reader(const Json& line);
+  RoundReader round_reader(const Json& line);
   void open_rows();
-  void follow(const Opening& opening);
-  void follow(const Step& step);
-  void follow(const Shift& shift);
-  void follow(const Ending& ending);
+  void follow(const SequenceEvent& declared);
+  void follow(const RoundEvent& round);
+  void follow(const ShiftEvent& shift);
+  void follow(const EndEvent& end);
   Progress& progress_of(std::int64_t sequence);
   void keep(Progress& progress, std::size_t tokens, const char* field);
 
@@ -77,7 +77,7 @@ class Reader {
   Sha256 before_;  // of all lines before the one read last
   Header header_;
   std::optional<RowsReader> rows_;  // where the header names a file of them
-  std::optional<Opening> opened_by_header_;
+  std::optional<SequenceEvent> opened_by_header_;
   std::map<std::int64_t, Progress> open_;
   std::size_t open_tokens_ = 0;
   std::int64_t last_opened_ = -1;

@@ -13,10 +13,10 @@ namespace draftproof::spectrace {
 
 void Replayer::take(const Event& event) {
   line_ = event.line;
-  if (const auto* opening = std::get_if<Opening>(&event.what)) open(*opening);
-  if (const auto* step = std::get_if<Step>(&event.what)) check_round(*step);
-  if (const auto* shift = std::get_if<Shift>(&event.what)) shift_context(*shift);
-  if (const auto* ending = std::get_if<Ending>(&event.what)) end(*ending);
+  if (const auto* declared = std::get_if<SequenceEvent>(&event.what)) open(*declared);
+  if (const auto* round = std::get_if<RoundEvent>(&event.what)) check_round(*round);
+  if (const auto* shift = std::get_if<ShiftEvent>(&event.what)) shift_context(*shift);
+  if (const auto* last = std::get_if<EndEvent>(&event.what)) end(*last);
 }
 
 void Replayer::finish() {
@@ -74,7 +74,7 @@ void Replayer::report_evidence() {
   const EProcess& tokens = evidence_.tokens().tokens() > 0 ? evidence_.tokens() : of_lossy_.tokens();
   if (tokens.tokens() > 0) {
     const bool lossy = &tokens == &of_lossy_.tokens();
-    report_.token_test = TokenTest{.tokens = tokens.tokens(),
+    report_.token_test = TraceTokenTest{.tokens = tokens.tokens(),
                                    .alpha = Evidence::alpha_of_one,
                                    .slack = target_.slack,
                                    .e_value = tokens.e_value(),
@@ -136,94 +136,95 @@ void Replayer::name_untested_tokens() {
   }
 }
 
-void Replayer::add_finding(const Finding& finding) {
+void Replayer::add_finding(const TraceFinding& finding) {
   report_.findings.push_back(finding);
-  if (report_.findings.size() == Report::findings_max) throw TooManyFindings();
+  if (report_.findings.size() == TraceReport::findings_max) throw TooManyFindings();
 }
 
 void Replayer::unread(const char* field, const std::string& why) {
   report_.unread.insert("field " + std::string(field) + " is not checked: " + why);
 }
 
-void Replayer::open(const Opening& opening) {
+void Replayer::open(const SequenceEvent& declared) {
   ++report_.examined.sequences;
-  Sequence sequence;
-  sequence.opening = opening;
-  sequence.text = opening.prompt;
-  key_stated_ = key_stated_ || opening.rng_key_stated;
-  if (header_.seed) sequence.fresh_from = numbers_.begin(opening.rng_key);
+  OpenSequence sequence;
+  sequence.declared = declared;
+  sequence.text = declared.prompt;
+  key_stated_ = key_stated_ || declared.rng_key_stated;
+  if (header_.seed) sequence.fresh_from = numbers_.begin(declared.rng_key);
   if (sequence.rule() == AcceptanceRule::lossy) {
     report_.lossy = true;
-    report_.unproved.insert("the rule '" + printable(opening.rule.lossy_name) +
+    report_.unproved.insert("the rule '" + printable(declared.rule.lossy_name) +
                             "' is declared lossy: it does not promise the target's distribution");
   }
-  name_adjustments(opening);
+  name_adjustments(declared);
   if (target_.vocabulary > 0) hold_to_target(sequence);
-  if (opening.draft_costs) {
-    if (opening.max_new_tokens && opening.max_draft_tokens) sequence.tuner.emplace(*opening.draft_costs);
+  if (declared.draft_costs) {
+    if (declared.max_new_tokens && declared.max_draft_tokens) sequence.tuner.emplace(*declared.draft_costs);
     else unread("draft_costs", "what a round may draft needs the fields max_new_tokens and max_draft_tokens");
   }
-  sequences_.emplace(opening.sequence, std::move(sequence));
+  sequences_.emplace(declared.sequence, std::move(sequence));
 }
 
-void Replayer::check_round(const Step& step) {
-  Sequence& sequence = sequences_.at(step.sequence);
+void Replayer::check_round(const RoundEvent& round) {
+  OpenSequence& sequence = sequences_.at(round.sequence);
   rule_ = sequence.rule();
   if (sequence.cut) add_finding(*std::exchange(sequence.cut, std::nullopt));
-  id_ = step.sequence;
-  round_ = step.round;
+  id_ = round.sequence;
+  round_ = round.round;
   position_ = static_cast<std::int64_t>(sequence.text.size());
   ++report_.examined.rounds;
-  report_.examined.rounds_with_drafts += step.has_draft_tokens ? 1 : 0;
-  expect_equal("position", "the next position to decide is", position_, step.position);
+  report_.examined.rounds_with_drafts += round.has_draft_tokens ? 1 : 0;
+  expect_equal("position", "the next position to decide is", position_, round.position);
   expect(
       !sequence.stopped(), "termination",
       [&] { return "the text ended with a stop token"; }, [] { return std::string("another round"); });
-  if (!step.emitted.empty()) expect_open(sequence, {}, step.emitted.front());
-  expect_held(sequence, step);
-  expect_asked(sequence, step);
+  if (!round.emitted.empty()) expect_open(sequence, {}, round.emitted.front());
+  expect_held(sequence, round);
+  expect_asked(sequence, round);
   drawn_ = {};
   std::fill(std::begin(drawn_unknown_), std::end(drawn_unknown_), false);
   found_before_ = report_.findings.size();
-  decided_ = step.has_draft_tokens ? rows_of_the_text(sequence, step) : static_cast<std::int64_t>(step.emitted.size());
-  if (!step.faults.empty()) {
-    report_faults(sequence, step);
-  } else if (step.has_draft_tokens) {
-    check_draft_tokens(sequence, step);
+  decided_ =
+      round.has_draft_tokens ? rows_of_the_text(sequence, round) : static_cast<std::int64_t>(round.emitted.size());
+  if (!round.faults.empty()) {
+    report_faults(sequence, round);
+  } else if (round.has_draft_tokens) {
+    check_draft_tokens(sequence, round);
   } else {
     sequence.all_have_draft_tokens = false;
-    sequence.rejected_unknown = sequence.opening.max_draft_tokens != 0;
-    replay_tokens(sequence, step);
+    sequence.rejected_unknown = sequence.declared.max_draft_tokens != 0;
+    replay_tokens(sequence, round);
   }
-  for (std::size_t i = 0; i + 1 < step.emitted.size(); ++i) {
+  for (std::size_t i = 0; i + 1 < round.emitted.size(); ++i) {
     expect(
-        !sequence.stops_at(step.emitted[i]), "termination",
-        [&] { return "the text ends with stop token " + number(step.emitted[i]); },
-        [&] { return "emitted " + listed(step.emitted); });
-    expect_open(sequence, std::span(step.emitted).first(i + 1), step.emitted[i + 1]);
+        !sequence.stops_at(round.emitted[i]), "termination",
+        [&] { return "the text ends with stop token " + number(round.emitted[i]); },
+        [&] { return "emitted " + listed(round.emitted); });
+    expect_open(sequence, std::span(round.emitted).first(i + 1), round.emitted[i + 1]);
   }
-  const bool stated = !step.p_rows.empty() || !step.p_reals.empty();
+  const bool stated = !round.p_rows.empty() || !round.p_reals.empty();
   if (sequence.plain && sequence.foreign) basis_ = stated ? Basis::rows : Basis::target;
   ++sequence.counts.rounds;
-  sequence.text.insert(sequence.text.end(), step.emitted.begin(), step.emitted.end());
-  report_.examined.tokens += static_cast<std::int64_t>(step.emitted.size());
-  if (const auto& budget = sequence.opening.max_new_tokens) {
+  sequence.text.insert(sequence.text.end(), round.emitted.begin(), round.emitted.end());
+  report_.examined.tokens += static_cast<std::int64_t>(round.emitted.size());
+  if (const auto& budget = sequence.declared.max_new_tokens) {
     expect(
         sequence.emitted() <= *budget, "budget", [&] { return "at most " + number(*budget) + " tokens"; },
         [&] { return number(sequence.emitted()) + " tokens"; });
   }
 }
 
-void Replayer::expect_open(const Sequence& sequence, std::span<const Token> more, Token next) {
-  if (!sequence.plain || sequence.opening.grammar.empty()) return;
+void Replayer::expect_open(const OpenSequence& sequence, std::span<const Token> more, Token next) {
+  if (!sequence.plain || sequence.declared.grammar.empty()) return;
   expect(
       !sequence.complete(more) || sequence.stops_at(next), "termination",
       [] { return std::string("the text ends where the grammar lets nothing follow"); },
       [] { return std::string("more tokens"); });
 }
 
-void Replayer::shift_context(const Shift& shift) {
-  Sequence& sequence = sequences_.at(shift.sequence);
+void Replayer::shift_context(const ShiftEvent& shift) {
+  OpenSequence& sequence = sequences_.at(shift.sequence);
   sequence.dropped += shift.discard;
   if (sequence.tuner) {
     unread("draft_costs", "with context shifts a draft is asked for what fits the cache, whose size is not stated");
@@ -240,8 +241,8 @@ void Replayer::shift_context(const Shift& shift) {
   sequence.plain.reset();
 }
 
-void Replayer::report_faults(Sequence& sequence, const Step& step) {
-  for (const Fault& fault : step.faults) {
+void Replayer::report_faults(OpenSequence& sequence, const RoundEvent& round) {
+  for (const Fault& fault : round.faults) {
     expect(
         false, fault.check,
         [&] {
@@ -255,98 +256,98 @@ void Replayer::report_faults(Sequence& sequence, const Step& step) {
   sequence.plain.reset();
 }
 
-void Replayer::replay_tokens(Sequence& sequence, const Step& step) {
-  for (std::size_t i = 0; i < step.emitted.size(); ++i) {
-    const Token token = step.emitted[i];
+void Replayer::replay_tokens(OpenSequence& sequence, const RoundEvent& round) {
+  for (std::size_t i = 0; i < round.emitted.size(); ++i) {
+    const Token token = round.emitted[i];
     const auto position = static_cast<std::int64_t>(sequence.text.size());
-    const KnownRow row = row_after(sequence, step, i);
+    const KnownRow row = row_after(sequence, round, i);
     if (const auto own = row.p ? token_of(*row.p, sequence, position) : std::nullopt) {
       ++report_.examined.draws;
       expect_equal("own_draw", "at position " + number(position) + " plain decoding emits", *own, token);
     } else {
       report_.missing.insert("rounds without draft_tokens do not state what was drafted and how it was verified");
     }
-    hold_logprobs(sequence, step, i, row);
-    bet(sequence, step, i, row, {});
+    hold_logprobs(sequence, round, i, row);
+    bet(sequence, round, i, row, {});
     forfeit_all(sequence, position, 1);
     sequence.text.push_back(token);
   }
   sequence.text.resize(static_cast<std::size_t>(position_));
 }
 
-void Replayer::count(Sequence& sequence, const Step& step) {
-  const auto draft_tokens = static_cast<int>(step.draft_tokens.size());
+void Replayer::count(OpenSequence& sequence, const RoundEvent& round) {
+  const auto draft_tokens = static_cast<int>(round.draft_tokens.size());
   if (draft_tokens == 0) return;
-  const auto by_rule = static_cast<std::size_t>(step.accepted);
+  const auto by_rule = static_cast<std::size_t>(round.accepted);
   if (report_.accepted.size() <= by_rule) report_.accepted.resize(by_rule + 1);
   ++report_.accepted[by_rule];
-  const int accepted = std::min(step.accepted, static_cast<int>(step.emitted.size()));
+  const int accepted = std::min(round.accepted, static_cast<int>(round.emitted.size()));
   Statistics& counts = sequence.counts;
   ++counts.iterations;
   counts.drafted += draft_tokens;
   counts.accepted += accepted;
-  ++(step.accepted == draft_tokens ? counts.all_accepted : counts.mismatches);
-  if (const auto& verification = sequence.opening.verification) {
+  ++(round.accepted == draft_tokens ? counts.all_accepted : counts.mismatches);
+  if (const auto& verification = sequence.declared.verification) {
     ++(*verification == Verification::serial ? counts.serial : counts.batched);
   }
   report_.examined.accepted += accepted;
 }
 
-void Replayer::end(const Ending& ending) {
-  const auto found = sequences_.find(ending.sequence);
-  Sequence& sequence = found->second;
-  id_ = ending.sequence;
+void Replayer::end(const EndEvent& end) {
+  const auto found = sequences_.find(end.sequence);
+  OpenSequence& sequence = found->second;
+  id_ = end.sequence;
   round_ = sequence.counts.rounds;
   position_ = static_cast<std::int64_t>(sequence.text.size());
   ++ended_;
-  expect_ended(sequence, ending);
-  if (ending.emitted_count) expect_equal("count", "tokens emitted are", sequence.emitted(), *ending.emitted_count);
-  if (ending.emitted) {
-    const auto first = sequence.text.begin() + static_cast<std::ptrdiff_t>(sequence.opening.prompt.size());
+  expect_ended(sequence, end);
+  if (end.emitted_count) expect_equal("count", "tokens emitted are", sequence.emitted(), *end.emitted_count);
+  if (end.emitted) {
+    const auto first = sequence.text.begin() + static_cast<std::ptrdiff_t>(sequence.declared.prompt.size());
     expect(
-        std::equal(first, sequence.text.end(), ending.emitted->begin(), ending.emitted->end()), "conservation",
+        std::equal(first, sequence.text.end(), end.emitted->begin(), end.emitted->end()), "conservation",
         [] { return std::string("the whole output is what the rounds emitted"); },
-        [&] { return number(static_cast<std::int64_t>(ending.emitted->size())) + " other tokens"; });
+        [&] { return number(static_cast<std::int64_t>(end.emitted->size())) + " other tokens"; });
   }
-  if (ending.statistics) reconcile(sequence, *ending.statistics);
+  if (end.statistics) reconcile(sequence, *end.statistics);
   if (header_.seed && header_.generator == our_generator && sequence.fresh_from != UsedNumbers::none_is_fresh) {
-    numbers_.end(sequence.opening.rng_key, std::max(position_, sequence.fresh_from));
+    numbers_.end(sequence.declared.rng_key, std::max(position_, sequence.fresh_from));
   }
   std::erase(readers_, sequence.plain.get());
   sequences_.erase(found);
 }
 
-void Replayer::expect_ended(Sequence& sequence, const Ending& ending) {
-  const auto& opening = sequence.opening;
-  const bool full = opening.max_new_tokens && sequence.emitted() >= *opening.max_new_tokens;
-  const bool unread_grammar = !opening.grammar.empty() && !sequence.plain;
-  const bool unseen = !opening.stop_tokens || opening.stop_strings || !opening.stop_token_emitted || unread_grammar;
-  const bool cancelled = ending.reason == Finish::cancelled;
+void Replayer::expect_ended(OpenSequence& sequence, const EndEvent& end) {
+  const auto& declared = sequence.declared;
+  const bool full = declared.max_new_tokens && sequence.emitted() >= *declared.max_new_tokens;
+  const bool unread_grammar = !declared.grammar.empty() && !sequence.plain;
+  const bool unseen = !declared.stop_tokens || declared.stop_strings || !declared.stop_token_emitted || unread_grammar;
+  const bool cancelled = end.reason == Finish::cancelled;
   const auto ended_by = [&](bool right, const std::string& why) {
     expect(
-        right, "termination", [&] { return why; }, [&] { return "reason " + std::string(name_of(ending.reason)); });
+        right, "termination", [&] { return why; }, [&] { return "reason " + std::string(name_of(end.reason)); });
   };
   std::string unproved;
-  if (!ending.other.empty()) {
-    unproved = "for reasons of the engine's own ('other:" + printable(ending.other) + "')";
+  if (!end.other.empty()) {
+    unproved = "for reasons of the engine's own ('other:" + printable(end.other) + "')";
   } else if (sequence.stopped()) {
-    ended_by(ending.reason == Finish::stop, "the text ends with a stop token");
+    ended_by(end.reason == Finish::stop, "the text ends with a stop token");
   } else if (sequence.complete()) {
-    ended_by(ending.reason == Finish::stop, "the text ends where the grammar lets nothing follow");
-  } else if (ending.reason == Finish::stop && unseen) {
-    unproved = !opening.stop_tokens ? "by stop tokens that the trace does not list (field stop_tokens)"
-               : !opening.stop_token_emitted
+    ended_by(end.reason == Finish::stop, "the text ends where the grammar lets nothing follow");
+  } else if (end.reason == Finish::stop && unseen) {
+    unproved = !declared.stop_tokens ? "by stop tokens that the trace does not list (field stop_tokens)"
+               : !declared.stop_token_emitted
                    ? "by stop tokens that are not part of the text (field stop_token_emitted)"
                : unread_grammar ? "by a grammar, which only a target can read (--target)"
                    : "by a string, which tokens do not show (field stop_strings)";
   } else if (full) {
-    ended_by(ending.reason == Finish::length || cancelled,
-             "all " + number(*opening.max_new_tokens) + " tokens are emitted");
+    ended_by(end.reason == Finish::length || cancelled,
+             "all " + number(*declared.max_new_tokens) + " tokens are emitted");
   } else {
-    ended_by(cancelled || (ending.reason == Finish::length && !opening.max_new_tokens),
+    ended_by(cancelled || (end.reason == Finish::length && !declared.max_new_tokens),
              "the text neither ends with a stop token nor uses up its budget");
   }
-  if (!unproved.empty()) forfeit_last_round(sequence, ending);
+  if (!unproved.empty()) forfeit_last_round(sequence, end);
   if (sequence.cut && cancelled) unproved = "within a round, as they were cancelled";
   if (!unproved.empty()) {
     report_.missing.insert("it is not proved that every sequence had to end where it did: some end " + unproved);
@@ -356,7 +357,7 @@ void Replayer::expect_ended(Sequence& sequence, const Ending& ending) {
   sequence.cut.reset();
 }
 
-void Replayer::reconcile(const Sequence& sequence, const StatedCounts& stated) {
+void Replayer::reconcile(const OpenSequence& sequence, const StatedCounts& stated) {
   const Statistics& counts = sequence.counts;
   const auto expect_count = [&](const char* what, int counted, const std::optional<int>& count) {
     if (count) expect_equal("statistics", what, counted, *count);
@@ -368,7 +369,7 @@ void Replayer::reconcile(const Sequence& sequence, const StatedCounts& stated) {
   expect_count("accepted are", counts.accepted, stated.accepted);
   expect_count("mismatches are", counts.mismatches, stated.mismatches);
   expect_count("all accepted are", counts.all_accepted, stated.all_accepted);
-  if (sequence.opening.verification) {
+  if (sequence.declared.verification) {
     expect_count("batched are", counts.batched, stated.batched);
     expect_count("serial are", counts.serial, stated.serial);
   } else if (stated.batched && stated.serial) {
@@ -376,7 +377,7 @@ void Replayer::reconcile(const Sequence& sequence, const StatedCounts& stated) {
   }
 }
 
-ReportVerdict Report::verdict() const {
+ReportVerdict TraceReport::verdict() const {
   if (!invalid.empty()) return ReportVerdict::invalid_trace;
   if (!findings.empty()) return ReportVerdict::bug_proven;
   if (examined.rounds == 0) return ReportVerdict::vacuous;
@@ -391,8 +392,8 @@ ReportVerdict Report::verdict() const {
   return target_given ? ReportVerdict::pass_exact : ReportVerdict::pass_stat;
 }
 
-Report replay(const std::string& file, const Target& target) {
-  Report report;
+TraceReport replay(const std::string& file, const Target& target) {
+  TraceReport report;
   report.file = file;
   report.target_given = target.vocabulary > 0;
   report.slack = target.slack;

@@ -28,7 +28,7 @@ namespace draftproof::spectrace {
 /// own_draw, best, coin, keys, p_row, q_row, distribution, band, declared, log_probability, token, number, width, kind,
 /// draft_length, target_held, termination, budget, count, statistics; about the speed only draft_held, draft_anchor,
 /// draft_asked. trace_report.cpp explains each.
-struct Finding {
+struct TraceFinding {
   const char* check;
   long line = 0;
   std::int64_t sequence = 0;
@@ -55,7 +55,7 @@ struct Examined {
 };
 
 /// Bets on the tokens whose p is known (oracle/sequential/e_process.h).
-struct TokenTest {
+struct TraceTokenTest {
   static constexpr std::size_t points_max = Curve::points_max;
 
   long tokens = 0;
@@ -81,14 +81,14 @@ struct GreedyTokens {
   double open = 0;    // the largest gap that neither a flag nor a finding settles
 };
 
-struct Report {
+struct TraceReport {
   std::string file;
   std::string engine;
   std::string rule;
   std::string rows;                // name of the file of rows; empty when there is none
   std::string invalid;             // why the file is no trace, with line and field; the replay ends there
-  std::vector<Finding> findings;   // at most findings_max, where the replay ends
-  std::vector<Finding> slower;     // the first of each kind in a sequence, at most slower_max: they cost speed only
+  std::vector<TraceFinding> findings;  // at most findings_max, where the replay ends
+  std::vector<TraceFinding> slower;    // the first of each kind in a sequence, at most slower_max: cost speed only
   std::map<std::string_view, long> looked;  // how often each check was made
   std::set<std::string> missing;    // about decisions that could not be replayed; bets on the tokens replace it
   std::set<std::string> unproved;  // what nothing replaces
@@ -96,7 +96,7 @@ struct Report {
   std::set<std::string> assumed;   // what the trace does not state and the replay assumed
   bool lossy = false;              // a rule that does not promise the target's distribution
   std::string advice;              // which flag would settle what is undecided; empty: none would
-  std::optional<TokenTest> token_test;  // empty where no p is known
+  std::optional<TraceTokenTest> token_test;  // empty where no p is known
   std::vector<Game> games;         // other bets, on coins, draft tokens, acceptance
   GreedyTokens greedy;
   double slack = 0;                // as granted
@@ -134,12 +134,12 @@ struct Target {
 };
 
 /// Replays a trace file. A file that is no trace gives a report with `invalid` set.
-Report replay(const std::string& file, const Target& target = {});
+TraceReport replay(const std::string& file, const Target& target = {});
 
 /// Returns whether a replay has a check of this name.
 bool is_check(std::string_view name) noexcept;
 
 /// Converts to the report that every command writes; the version is left empty.
-draftproof::Report report_of(const Report& report);
+Report report_of(const TraceReport& report);
 
 }  // namespace draftproof::spectrace

@@ -30,10 +30,10 @@ std::uint64_t Replayer::below(const Key& key, std::uint64_t bound) {
   return random_.below(key, bound);
 }
 
-void Replayer::bet_on_coin(Sequence& sequence, std::int64_t position, Stream stream, double coin, bool decides) {
+void Replayer::bet_on_coin(OpenSequence& sequence, std::int64_t position, Stream stream, double coin, bool decides) {
   coins_stated_ = coins_stated_ || decides;
   if (!is_evidence(sequence, position)) return;
-  if (!std::exchange(sequence.coins_begun, true) && !numbers_.first_coin(sequence.opening.rng_key, coin)) {
+  if (!std::exchange(sequence.coins_begun, true) && !numbers_.first_coin(sequence.declared.rng_key, coin)) {
     sequence.fresh_from = UsedNumbers::none_is_fresh;
   }
   if (fresh(sequence, position)) evidence_.coin(stream, coin);
@@ -47,7 +47,7 @@ Stream Replayer::stream_of(Purpose purpose) {
   }
 }
 
-void Replayer::expect_coin(Sequence& sequence, std::int64_t position, Purpose purpose, std::uint64_t bound,
+void Replayer::expect_coin(OpenSequence& sequence, std::int64_t position, Purpose purpose, std::uint64_t bound,
                            std::uint64_t coin, int depth) {
   drawn_.add(purpose, position);
   if (bound == 0) return;
@@ -58,7 +58,7 @@ void Replayer::expect_coin(Sequence& sequence, std::int64_t position, Purpose pu
     coins_stated_ = true;
     return;
   }
-  const Key key{sequence.opening.rng_key, static_cast<std::int32_t>(position), purpose, depth};
+  const Key key{sequence.declared.rng_key, static_cast<std::int32_t>(position), purpose, depth};
   const std::uint64_t own = below(key, bound);
   expect(
       own == coin, "coin",
@@ -88,7 +88,7 @@ void Replayer::expect_interval(const char* check, const Draw& draw) {
       });
 }
 
-void Replayer::expect_draw(const char* check, Sequence& sequence, std::int64_t position, Purpose purpose,
+void Replayer::expect_draw(const char* check, OpenSequence& sequence, std::int64_t position, Purpose purpose,
                            const Draw& draw) {
   if (draw.u) expect_coin(sequence, position, purpose, draw.bound, *draw.u);
   expect_interval(check, draw);

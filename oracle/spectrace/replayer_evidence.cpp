@@ -26,22 +26,22 @@ std::string Statement::lines() const {
   return text;
 }
 
-bool Replayer::is_evidence(const Sequence& sequence, std::int64_t position) const {
-  const bool may_be_missing = sequence.opening.hides_stop_tokens() &&
-                              position == static_cast<std::int64_t>(sequence.opening.prompt.size());
+bool Replayer::is_evidence(const OpenSequence& sequence, std::int64_t position) const {
+  const bool may_be_missing = sequence.declared.hides_stop_tokens() &&
+                              position == static_cast<std::int64_t>(sequence.declared.prompt.size());
   return !may_be_missing && fresh(sequence, position) && position < position_ + decided_;
 }
 
-std::int64_t Replayer::rows_of_the_text(const Sequence& sequence, const Step& step) const {
-  const auto drafted = static_cast<std::int64_t>(step.draft_tokens.size());
+std::int64_t Replayer::rows_of_the_text(const OpenSequence& sequence, const RoundEvent& round) const {
+  const auto drafted = static_cast<std::int64_t>(round.draft_tokens.size());
   const bool together = rule_ == AcceptanceRule::block;
-  std::int64_t rows = std::min(together ? drafted : step.accepted + std::int64_t{1}, sequence.left());
-  const auto last = step.draft_tokens.begin() + std::min(drafted, rows);
+  std::int64_t rows = std::min(together ? drafted : round.accepted + std::int64_t{1}, sequence.left());
+  const auto last = round.draft_tokens.begin() + std::min(drafted, rows);
   const auto is_stop = [&](Token token) { return sequence.stops_at(token); };
-  const auto stop = std::find_if(step.draft_tokens.begin(), last, is_stop);
-  if (stop != last) rows = stop - step.draft_tokens.begin() + 1;
-  const auto emitted = static_cast<std::int64_t>(step.emitted.size());
-  const bool hidden_stop = sequence.opening.hides_stop_tokens() && emitted + 1 == rows;
+  const auto stop = std::find_if(round.draft_tokens.begin(), last, is_stop);
+  if (stop != last) rows = stop - round.draft_tokens.begin() + 1;
+  const auto emitted = static_cast<std::int64_t>(round.emitted.size());
+  const bool hidden_stop = sequence.declared.hides_stop_tokens() && emitted + 1 == rows;
   return together || hidden_stop ? rows : std::min(rows, emitted);
 }
 
@@ -53,49 +53,49 @@ void Replayer::forfeit_coin(Stream stream, double within_rounding) {
   if (header_.total == 0) evidence_.unknown_within_rounding(stream, within_rounding);
 }
 
-void Replayer::forfeit_unstated_coins(const Sequence& sequence, const Step& step, std::size_t row,
+void Replayer::forfeit_unstated_coins(const OpenSequence& sequence, const RoundEvent& round, std::size_t row,
                                       const KnownRow& known) {
   const bool matching = rule_ == AcceptanceRule::matching;
   if (!matching && rule_ != AcceptanceRule::rejection) return;
   if (header_.draws_follow_from_seed() || !is_evidence(sequence, position_ + static_cast<std::int64_t>(row))) return;
   const bool reals = header_.total == 0;
-  const auto drafted = step.draft_tokens.size();
-  const auto accepted = static_cast<std::size_t>(step.accepted);
+  const auto drafted = round.draft_tokens.size();
+  const auto accepted = static_cast<std::size_t>(round.accepted);
   const auto count = [&](Stream stream, bool stated, bool none_drawn, double within_rounding) {
     if (stated) coins_of_[static_cast<std::size_t>(stream)].add(true, line_);
     else if (!none_drawn) forfeit_coin(stream, within_rounding);
   };
 
   if (!matching && row < drafted) {
-    const bool weights = step.p_draft && step.q_draft;
+    const bool weights = round.p_draft && round.q_draft;
     const auto value = [&](const StatedNumber& n) { return reals ? n.real : static_cast<double>(n.integer); };
-    const double p = weights ? value((*step.p_draft)[row]) : 0;
-    const double q = weights ? value((*step.q_draft)[row]) : 0;
+    const double p = weights ? value((*round.p_draft)[row]) : 0;
+    const double q = weights ? value((*round.q_draft)[row]) : 0;
     // Coins so near to p / q are at most this likely, whatever p and q are.
     const double near = std::min(1.0, 16 * header_.unit);
-    count(Stream::accept, weights && step.accept_u && (*step.accept_u)[row], weights && (p >= q || p == 0), near);
+    count(Stream::accept, weights && round.accept_u && (*round.accept_u)[row], weights && (p >= q || p == 0), near);
   }
-  const bool has_row = row < step.p_reals.size();
-  const bool point = (known.p && known.p->is_point()) || (has_row && step.p_reals[row].tokens.size() == 1);
+  const bool has_row = row < round.p_reals.size();
+  const bool point = (known.p && known.p->is_point()) || (has_row && round.p_reals[row].tokens.size() == 1);
   if (matching && row < accepted) {
-    const bool stated = step.accept_u && (*step.accept_u)[row] && (reals || (step.p_draft && step.p_before));
+    const bool stated = round.accept_u && (*round.accept_u)[row] && (reals || (round.p_draft && round.p_before));
     count(Stream::target, stated, point, 1);
   } else if (row == accepted) {
     const bool residual = !matching && row < drafted;
-    const bool rows = has_row && (!residual || row < step.q_reals.size());
+    const bool rows = has_row && (!residual || row < round.q_reals.size());
     const bool one_left =
-        rows && residual && RealWeights(step.p_reals[row], step.q_reals[row], header_.unit).is_point();
-    const bool stated = step.next ? step.next->u.has_value() : step.next_u && *step.next_u;
-    const bool all = step.next && step.next->weight == step.next->bound;
+        rows && residual && RealWeights(round.p_reals[row], round.q_reals[row], header_.unit).is_point();
+    const bool stated = round.next ? round.next->u.has_value() : round.next_u && *round.next_u;
+    const bool all = round.next && round.next->weight == round.next->bound;
     count(Stream::target, stated, point || one_left || all, 1);
     if (stated && reals && !rows) evidence_.unknown_within_rounding(Stream::target, 1);
   }
 }
 
-void Replayer::forfeit_all(const Sequence& sequence, std::int64_t position, std::int64_t draft_tokens) {
+void Replayer::forfeit_all(const OpenSequence& sequence, std::int64_t position, std::int64_t draft_tokens) {
   if (!is_evidence(sequence, position)) return;
   const bool rejection = rule_ == AcceptanceRule::rejection;
-  const bool drafts = (rejection || rule_ == AcceptanceRule::block) && sequence.opening.max_draft_tokens != 0;
+  const bool drafts = (rejection || rule_ == AcceptanceRule::block) && sequence.declared.max_draft_tokens != 0;
   const bool coins = !header_.draws_follow_from_seed();
   for (std::int64_t i = 0; drafts && i < draft_tokens; ++i) {
     q_stated_.add(false, line_);
@@ -111,16 +111,16 @@ void Replayer::forfeit_all(const Sequence& sequence, std::int64_t position, std:
   if (coins && (rejection || rule_ == AcceptanceRule::matching)) forfeit_coin(Stream::target, 1);
 }
 
-void Replayer::forfeit_last_round(const Sequence& sequence, const Ending& ending) {
+void Replayer::forfeit_last_round(const OpenSequence& sequence, const EndEvent& end) {
   rule_ = sequence.rule();
   decided_ = 1;
-  const Opening& opening = sequence.opening;
-  const bool is_known = ending.reason == Finish::stop && opening.hides_stop_tokens() && !opening.stop_strings;
+  const SequenceEvent& declared = sequence.declared;
+  const bool is_known = end.reason == Finish::stop && declared.hides_stop_tokens() && !declared.stop_strings;
   if (is_known && (sequence.stop_hidden || sequence.cut)) return;  // that round is stated
   // Draft tokens behind the first one were not verified, except in a block.
   constexpr std::int64_t drafted_most = 64;
   const bool together = rule_ == AcceptanceRule::block;
-  forfeit_all(sequence, position_, together ? opening.max_draft_tokens.value_or(drafted_most) : 1);
+  forfeit_all(sequence, position_, together ? declared.max_draft_tokens.value_or(drafted_most) : 1);
   if (is_known || sequence.greedy() || !fresh(sequence, position_)) return;
   evidence_of(sequence.rule()).unknown_token(unknown_slack());
 }

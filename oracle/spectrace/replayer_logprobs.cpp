@@ -10,21 +10,21 @@
 
 namespace draftproof::spectrace {
 
-bool Replayer::draws_from_softmax(const Sequence& sequence) {
-  const Sampling& s = sequence.opening.sampling;
-  return !sequence.greedy() && s.temperature == 1 && !cuts(s) && !sequence.opening.changes_logits();
+bool Replayer::draws_from_softmax(const OpenSequence& sequence) {
+  const Sampling& s = sequence.declared.sampling;
+  return !sequence.greedy() && s.temperature == 1 && !cuts(s) && !sequence.declared.changes_logits();
 }
 
-std::optional<RoundedDistribution> Replayer::distribution_of_top(const Sequence& sequence, const Step& step,
+std::optional<RoundedDistribution> Replayer::distribution_of_top(const OpenSequence& sequence, const RoundEvent& round,
                                                                  std::size_t row) const {
-  if (row >= step.top_logprobs.size() || step.top_logprobs[row].tokens.empty()) return std::nullopt;
-  if (!sequence.opening.logprobs_after_sampling && !draws_from_softmax(sequence)) return std::nullopt;
+  if (row >= round.top_logprobs.size() || round.top_logprobs[row].tokens.empty()) return std::nullopt;
+  if (!sequence.declared.logprobs_after_sampling && !draws_from_softmax(sequence)) return std::nullopt;
   RealRow top;
   double sum = 0;
-  for (std::size_t i = 0; i < step.top_logprobs[row].tokens.size(); ++i) {
-    const double p = exp64(step.top_logprobs[row].weights[i]);
+  for (std::size_t i = 0; i < round.top_logprobs[row].tokens.size(); ++i) {
+    const double p = exp64(round.top_logprobs[row].weights[i]);
     if (p <= 0) continue;
-    top.tokens.push_back(step.top_logprobs[row].tokens[i]);
+    top.tokens.push_back(round.top_logprobs[row].tokens[i]);
     top.weights.push_back(p);
     sum += p;
   }
@@ -71,9 +71,10 @@ void Replayer::expect_logprob(Token token, double stated, double own, double sla
       [&] { return fmt::format("{:.6g}", stated); });
 }
 
-void Replayer::hold_logprobs(const Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known) {
-  const RealRow* const top = row < step.top_logprobs.size() ? &step.top_logprobs[row] : nullptr;
-  const bool stated = row < step.logprobs.size();
+void Replayer::hold_logprobs(const OpenSequence& sequence, const RoundEvent& round, std::size_t row,
+                             const KnownRow& known) {
+  const RealRow* const top = row < round.top_logprobs.size() ? &round.top_logprobs[row] : nullptr;
+  const bool stated = row < round.logprobs.size();
   if (top == nullptr && !stated) return;
   if (top != nullptr) {
     double sum = 0;
@@ -85,35 +86,35 @@ void Replayer::hold_logprobs(const Sequence& sequence, const Step& step, std::si
   bool held = false;
   const auto hold_all = [&](const auto& own_of, double slack, double least, const char* to) {
     held = true;
-    if (stated) expect_logprob(step.emitted[row], step.logprobs[row], own_of(step.emitted[row]), slack, least, to);
+    if (stated) expect_logprob(round.emitted[row], round.logprobs[row], own_of(round.emitted[row]), slack, least, to);
     for (std::size_t i = 0; top != nullptr && i < top->tokens.size(); ++i) {
       expect_logprob(top->tokens[i], top->weights[i], own_of(top->tokens[i]), slack, least, to);
     }
   };
   constexpr double nothing = 0x1p-60;  // lost in the doubles of this check
-  const bool of_row = sequence.opening.logprobs_after_sampling || draws_from_softmax(sequence);
-  const bool has_reals = row < step.p_reals.size();
+  const bool of_row = sequence.declared.logprobs_after_sampling || draws_from_softmax(sequence);
+  const bool has_reals = row < round.p_reals.size();
   if (of_row && (has_reals || known.p)) {
     const auto in_row = [&](Token token) {
-      return log64(has_reals ? step.p_reals[row].weight(token)
+      return log64(has_reals ? round.p_reals[row].weight(token)
                              : static_cast<double>(known.p->weight(token)) / static_cast<double>(Distribution::total));
     };
     // Rows of another program, which take the place of a target.
     hold_all(in_row, target_.vocabulary == 0 ? target_.slack : 0, least_weight(), "in its row");
   }
-  if (!sequence.opening.logprobs_after_sampling && sequence.plain && (!sequence.foreign || target_.slack > 0) &&
+  if (!sequence.declared.logprobs_after_sampling && sequence.plain && (!sequence.foreign || target_.slack > 0) &&
       static_cast<std::int64_t>(sequence.text.size()) - sequence.plain->dropped() <= sequence.target->context()) {
     const auto logits = sequence.plain->logits();
     hold_all([&](Token token) { return log_probability(logits, token); }, sequence.foreign ? target_.slack : 0, nothing,
              "by the target");
   }
-  if (stated && top != nullptr && std::binary_search(top->tokens.begin(), top->tokens.end(), step.emitted[row])) {
+  if (stated && top != nullptr && std::binary_search(top->tokens.begin(), top->tokens.end(), round.emitted[row])) {
     held = true;
-    expect_logprob(step.emitted[row], step.logprobs[row], top->weight(step.emitted[row]), 0, nothing,
+    expect_logprob(round.emitted[row], round.logprobs[row], top->weight(round.emitted[row]), 0, nothing,
                    "in top_logprobs");
   }
   if (!held && stated) unread("logprobs", "there is no row to compare log-probabilities with");
-  if (!held && top != nullptr && !distribution_of_top(sequence, step, row)) {
+  if (!held && top != nullptr && !distribution_of_top(sequence, round, row)) {
     unread("top_logprobs",
            "there is no row to compare log-probabilities with, and they are not of the distribution that tokens are "
            "drawn from");

@@ -49,33 +49,33 @@ std::size_t likeliest_in(const RealRow& list, Token emitted) {
 
 }  // namespace
 
-void Replayer::name_adjustments(const Opening& opening) {
-  for (const std::string& name : opening.adjustments) {
+void Replayer::name_adjustments(const SequenceEvent& declared) {
+  for (const std::string& name : declared.adjustments) {
     report_.missing.insert("'" + printable(name) +
                            "' changes the logits (field adjustments): p is taken as the trace states it");
   }
 }
 
-std::unique_ptr<ConstraintReader> Replayer::constraint_of(const Opening& opening) const {
-  if (opening.grammar.empty()) return nullptr;
+std::unique_ptr<ConstraintReader> Replayer::constraint_of(const SequenceEvent& declared) const {
+  if (declared.grammar.empty()) return nullptr;
   if (!target_.constraint) throw Error("the target has no tokenizer");
-  return target_.constraint(opening.grammar, opening.stop_tokens.value_or(std::vector<Token>()))->reader();
+  return target_.constraint(declared.grammar, declared.stop_tokens.value_or(std::vector<Token>()))->reader();
 }
 
-void Replayer::hold_to_target(Sequence& sequence) {
-  const Opening& opening = sequence.opening;
-  if (!opening.adjustments.empty()) return;
+void Replayer::hold_to_target(OpenSequence& sequence) {
+  const SequenceEvent& declared = sequence.declared;
+  if (!declared.adjustments.empty()) return;
   std::unique_ptr<ConstraintReader> constraint;
   try {
-    constraint = constraint_of(opening);
+    constraint = constraint_of(declared);
   } catch (const Error& wrong) {
     report_.missing.insert("the grammar cannot be read here, so p is taken as the trace states it: " +
                            printable(wrong.what()));
     return;
   }
-  const bool own_order = is_our_order(opening);
-  if (header_.total == Distribution::total && own_order) sequence.target = target_.computing_in(opening.numerics);
-  Sampling sampling = opening.sampling;
+  const bool own_order = is_our_order(declared);
+  if (header_.total == Distribution::total && own_order) sequence.target = target_.computing_in(declared.numerics);
+  Sampling sampling = declared.sampling;
   if (sequence.greedy()) sampling.temperature = 0;
   if (!sequence.target) {
     sequence.foreign = true;
@@ -84,25 +84,25 @@ void Replayer::hold_to_target(Sequence& sequence) {
     name_missing_target(sequence, compared, own_order);
   }
   if (!sequence.target) return;
-  const std::size_t from = opening.prompt.size() - static_cast<std::size_t>(opening.constrained_prompt);
+  const std::size_t from = declared.prompt.size() - static_cast<std::size_t>(declared.constrained_prompt);
   sequence.plain = std::make_unique<PlainReader>(*sequence.target, sampling, std::move(constraint), from,
-                                                 opening.stop_tokens.value_or(std::vector<Token>()));
+                                                 declared.stop_tokens.value_or(std::vector<Token>()));
 }
 
-void Replayer::name_missing_target(Sequence& sequence, bool compared, bool own_order) {
-  const Opening& opening = sequence.opening;
+void Replayer::name_missing_target(OpenSequence& sequence, bool compared, bool own_order) {
+  const SequenceEvent& declared = sequence.declared;
   const std::string why =
       header_.total == 0                     ? "p are reals, and the target's own are integers"
       : header_.total != Distribution::total ? "total_weight is not 2^52, the sum of the target's own rows"
       : !own_order                           ? "the samplers were applied in an order that is not ours"
-      : opening.numerics.empty() ? "the trace does not state in which numerics p were computed (field numerics)"
-                                 : "p were computed with the numerics '" + foreign(opening.numerics) +
+      : declared.numerics.empty() ? "the trace does not state in which numerics p were computed (field numerics)"
+                                 : "p were computed with the numerics '" + foreign(declared.numerics) +
                                        "', which are not available here";
   (compared ? report_.missing : report_.unproved)
       .insert(why + ": they are not held to the target's bits" + (compared ? "" : "; tokens are, with --slack"));
   if (!compared) report_.advice = "--slack TV holds tokens to a target of other numerics";
-  const Sampling& s = opening.sampling;
-  if (compared && !sequence.greedy() && !opening.sampler_order && (cuts(s) || s.penalizes())) {
+  const Sampling& s = declared.sampling;
+  if (compared && !sequence.greedy() && !declared.sampler_order && (cuts(s) || s.penalizes())) {
     report_.assumed.insert(
         "penalties, temperature, top-k, top-p, min-p were applied in this order (field sampler_order)");
   }
@@ -113,14 +113,14 @@ const std::string& Replayer::foreign(const std::string& numerics) {
   return *foreign_;
 }
 
-bool Replayer::is_our_order(const Opening& opening) {
-  if (!opening.sampler_order) return true;
-  return !unknown_sampler(*opening.sampler_order) &&
-         samplers_in_effect(*opening.sampler_order, opening.sampling) ==
-             samplers_in_effect(our_order(), opening.sampling);
+bool Replayer::is_our_order(const SequenceEvent& declared) {
+  if (!declared.sampler_order) return true;
+  return !unknown_sampler(*declared.sampler_order) &&
+         samplers_in_effect(*declared.sampler_order, declared.sampling) ==
+             samplers_in_effect(our_order(), declared.sampling);
 }
 
-const PlainRow& Replayer::read(Sequence& sequence) {
+const PlainRow& Replayer::read(OpenSequence& sequence) {
   const PlainRow& row = sequence.plain->after(sequence.text);
   std::erase(readers_, sequence.plain.get());
   readers_.push_back(sequence.plain.get());
@@ -134,15 +134,15 @@ const PlainRow& Replayer::read(Sequence& sequence) {
   return row;
 }
 
-KnownRow Replayer::row_after(Sequence& sequence, const Step& step, std::size_t row) {
+KnownRow Replayer::row_after(OpenSequence& sequence, const RoundEvent& round, std::size_t row) {
   KnownRow known;
-  if (row < step.p_rows.size()) known.p = step.p_rows[row];
-  if (row < step.p_reals.size()) {
-    known.reals = rounded_distribution(step.p_reals[row].tokens, step.p_reals[row].weights, header_.unit);
+  if (row < round.p_rows.size()) known.p = round.p_rows[row];
+  if (row < round.p_reals.size()) {
+    known.reals = rounded_distribution(round.p_reals[row].tokens, round.p_reals[row].weights, header_.unit);
   }
-  if (row < std::max(step.p_rows.size(), step.p_reals.size())) expect_declared(sequence, step, row);
+  if (row < std::max(round.p_rows.size(), round.p_reals.size())) expect_declared(sequence, round, row);
   // A row behind the end of a text decides nothing, and no grammar says what follows there.
-  const bool behind_end = !sequence.opening.grammar.empty() && row >= step.emitted.size();
+  const bool behind_end = !sequence.declared.grammar.empty() && row >= round.emitted.size();
   if (sequence.plain && !behind_end) {
     const std::vector<Token>& text = sequence.text;
     const int context = sequence.target->context();
@@ -157,24 +157,24 @@ KnownRow Replayer::row_after(Sequence& sequence, const Step& step, std::size_t r
     const PlainRow& plain = read(sequence);
     const std::string which = "row " + number(static_cast<std::int64_t>(row)) + " of the target";
     if (sequence.foreign) expect_near(which, sequence, known);
-    else expect_own(which, step, row, plain, known);
+    else expect_own(which, round, row, plain, known);
   }
-  if (known.p && row < step.p_digests.size()) {
+  if (known.p && row < round.p_digests.size()) {
     const Fingerprint digest = known.p->fingerprint();
     expect(
-        step.p_digests[row] == digest, "p_row",
+        round.p_digests[row] == digest, "p_row",
         [&] { return "row " + number(static_cast<std::int64_t>(row)) + " of p has the digest " + digest.hex(); },
-        [&] { return step.p_digests[row].hex(); });
+        [&] { return round.p_digests[row].hex(); });
   }
   return known;
 }
 
-void Replayer::expect_own(const std::string& which, const Step& step, std::size_t row, const PlainRow& plain,
+void Replayer::expect_own(const std::string& which, const RoundEvent& round, std::size_t row, const PlainRow& plain,
                           KnownRow& known) {
-  if (row < step.logits_digests.size()) {
+  if (row < round.logits_digests.size()) {
     expect(
-        step.logits_digests[row] == plain.logits, "p_row", [&] { return which + " has logits " + plain.logits.hex(); },
-        [&] { return step.logits_digests[row].hex(); });
+        round.logits_digests[row] == plain.logits, "p_row", [&] { return which + " has logits " + plain.logits.hex(); },
+        [&] { return round.logits_digests[row].hex(); });
   }
   if (known.p) {
     expect(
@@ -184,17 +184,17 @@ void Replayer::expect_own(const std::string& which, const Step& step, std::size_
   known.p = plain.distribution;
 }
 
-void Replayer::expect_near(const std::string& which, Sequence& sequence, KnownRow& known) {
-  const Sampling& sampling = sequence.opening.sampling;
+void Replayer::expect_near(const std::string& which, OpenSequence& sequence, KnownRow& known) {
+  const Sampling& sampling = sequence.declared.sampling;
   const auto logits = sequence.plain->logits();
   if (sequence.greedy()) {
     known.best.emplace(logits, sampling, sequence.text, sequence.plain->allowed());
     return;
   }
-  known.near = nearby_distribution(logits, sampling, sequence.opening.sampler_order.value_or(our_order()),
+  known.near = nearby_distribution(logits, sampling, sequence.declared.sampler_order.value_or(our_order()),
                                    sequence.text, target_.slack, sequence.plain->allowed());
   if (!known.near) {
-    const auto& order = sequence.opening.sampler_order;
+    const auto& order = sequence.declared.sampler_order;
     const auto unknown = order ? unknown_sampler(*order) : std::nullopt;
     report_.unproved.insert((unknown ? "sampler_order names '" + printable(*unknown) + "', which is not known here"
                                      : std::string("penalties come after a cut, where their effect is not known")) +
@@ -216,13 +216,13 @@ void Replayer::expect_near(const std::string& which, Sequence& sequence, KnownRo
       [&] { return fmt::format("{:g}", apart); });
 }
 
-void Replayer::expect_declared(const Sequence& sequence, const Step& step, std::size_t row) {
-  const Sampling& s = sequence.opening.sampling;
-  if (!s.greedy() && s.top_k <= 0 && row >= step.top_logits.size()) return;
-  const RealRow* const reals = row < step.p_reals.size() ? &step.p_reals[row] : nullptr;
+void Replayer::expect_declared(const OpenSequence& sequence, const RoundEvent& round, std::size_t row) {
+  const Sampling& s = sequence.declared.sampling;
+  if (!s.greedy() && s.top_k <= 0 && row >= round.top_logits.size()) return;
+  const RealRow* const reals = row < round.p_reals.size() ? &round.p_reals[row] : nullptr;
   RealRow stated;
   if (reals == nullptr) {
-    const Distribution& whole = step.p_rows[row];
+    const Distribution& whole = round.p_rows[row];
     stated.tokens = whole.tokens();
     for (const std::uint64_t weight : whole.weights()) stated.weights.push_back(static_cast<double>(weight));
   } else {
@@ -244,8 +244,8 @@ void Replayer::expect_declared(const Sequence& sequence, const Step& step, std::
         [&] { return which + "has at most " + number(s.top_k) + " tokens, and others only as likely as the last"; },
         tokens);
   }
-  if (row >= step.top_logits.size() || sequence.opening.changes_logits()) return;
-  const TopTwo& best = step.top_logits[row];
+  if (row >= round.top_logits.size() || sequence.declared.changes_logits()) return;
+  const TopTwo& best = round.top_logits[row];
   const auto is_of_size = [&](Token token, double size) { return stated.weight(token) * fine >= size; };
   const bool ordered = expect(
       is_of_size(best.first, sizes[0]) && (sizes.size() < 2 || is_of_size(best.second, sizes[1])), "declared",
@@ -256,13 +256,13 @@ void Replayer::expect_declared(const Sequence& sequence, const Step& step, std::
   expect_ratio(which, sequence, best, stated.weight(best.first) / total, stated.weight(best.second) / total);
 }
 
-void Replayer::expect_ratio(const std::string& which, const Sequence& sequence, const TopTwo& best, double first,
+void Replayer::expect_ratio(const std::string& which, const OpenSequence& sequence, const TopTwo& best, double first,
                             double second) {
-  const Sampling& s = sequence.opening.sampling;
+  const Sampling& s = sequence.declared.sampling;
   const bool of_reference = target_.vocabulary == 0 && target_.slack > 0;  // then the logits are another program's
   const bool cut = second == 0 && cuts(s);
   if (sequence.greedy() || rule_ == AcceptanceRule::lossy || of_reference || cut) return;
-  if (sequence.opening.sampler_order && unknown_sampler(*sequence.opening.sampler_order)) return;
+  if (sequence.declared.sampler_order && unknown_sampler(*sequence.declared.sampler_order)) return;
   const double ratio = exp64((best.second_logit - best.first_logit) / s.temperature);
   // Each logit may have been rounded, at most by half a unit of itself, before and after it was divided.
   const double rounding =
@@ -277,14 +277,14 @@ void Replayer::expect_ratio(const std::string& which, const Sequence& sequence, 
       [&] { return fmt::format("{:.6g}", second / first); });
 }
 
-void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const KnownRow& known,
+void Replayer::bet(OpenSequence& sequence, const RoundEvent& round, std::size_t row, const KnownRow& known,
                    const DistributionAt& q) {
-  const Token token = step.emitted[row];
+  const Token token = round.emitted[row];
   const std::int64_t position = position_ + static_cast<std::int64_t>(row);
   if (known.best) return check_greedy_token(sequence, *known.best, token, position);
-  const std::optional<RoundedDistribution> top = distribution_of_top(sequence, step, row);
-  if (row < step.top_logprobs.size()) {
-    const RealRow& list = step.top_logprobs[row];
+  const std::optional<RoundedDistribution> top = distribution_of_top(sequence, round, row);
+  if (row < round.top_logprobs.size()) {
+    const RealRow& list = round.top_logprobs[row];
     const std::size_t listed = list.tokens.size();
     sequence.top_shortest = sequence.top_likeliest ? std::min(sequence.top_shortest, listed) : listed;
     sequence.top_likeliest = std::max(sequence.top_likeliest.value_or(0), likeliest_in(list, token));
@@ -302,7 +302,7 @@ void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const 
   if (of_reference) distribution.slack += target_.slack;
   // A token that was compared with a draft token also carries the rounding of q
   // (oracle/sequential/rounded_distribution.h).
-  if (known.reals && row < step.draft_tokens.size()) {
+  if (known.reals && row < round.draft_tokens.size()) {
     distribution.slack += (q.p ? q.slack : known.reals->slack) + 4 * header_.unit;
   }
   const Token outcome = of_top ? place_in(of_top->distribution, token) : token;
@@ -317,9 +317,9 @@ void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const 
         [&] { return "token " + number(token); });
   }
   std::optional<Distribution> no_stop;
-  if (sequence.opening.hides_stop_tokens() && !distribution.p->is_point()) {
+  if (sequence.declared.hides_stop_tokens() && !distribution.p->is_point()) {
     // A stop token would not be seen: this one was drawn from p, given that it is none.
-    const std::vector<Token>& stops = *sequence.opening.stop_tokens;
+    const std::vector<Token>& stops = *sequence.declared.stop_tokens;
     double share = 0;
     no_stop = without(*distribution.p, stops, share);
     if (!no_stop) return;
@@ -338,14 +338,14 @@ void Replayer::bet(Sequence& sequence, const Step& step, std::size_t row, const 
   } else {
     // Under matching one number may draw both the draft token and the token, and whether there is a draft token may
     // depend on that number. So q is not known before the token and must not be used.
-    const bool with_q = rule_ != AcceptanceRule::matching && sequence.opening.max_draft_tokens != 0;
-    const bool drafted = !step.has_draft_tokens || row < step.draft_tokens.size();
+    const bool with_q = rule_ != AcceptanceRule::matching && sequence.declared.max_draft_tokens != 0;
+    const bool drafted = !round.has_draft_tokens || row < round.draft_tokens.size();
     evidence_of(rule_).token(*distribution.p, distribution.slack, with_q ? q.p : nullptr, with_q && drafted, outcome,
                              sequence.text, sequence.rejected, sequence.rejected_unknown);
   }
 }
 
-DistributionAt Replayer::basis_of(const Sequence& sequence, const KnownRow& known,
+DistributionAt Replayer::basis_of(const OpenSequence& sequence, const KnownRow& known,
                                   const std::optional<RoundedDistribution>& of_top) {
   // A row of several tokens is not the distribution of greedy tokens.
   const auto distribution_at = [&](const Distribution& p, double slack) {
@@ -366,7 +366,7 @@ DistributionAt Replayer::basis_of(const Sequence& sequence, const KnownRow& know
   return chosen;
 }
 
-void Replayer::check_greedy_token(const Sequence& sequence, const BestToken& best, Token token,
+void Replayer::check_greedy_token(const OpenSequence& sequence, const BestToken& best, Token token,
                                   std::int64_t position) {
   GreedyTokens& greedy = report_.greedy;
   ++greedy.tokens;
@@ -385,7 +385,7 @@ void Replayer::check_greedy_token(const Sequence& sequence, const BestToken& bes
   const bool granted = target_.tie > 0 || target_.slack > 0;
   const bool tie = gap <= target_.tie || apart <= 2 * target_.slack;
   // Engines count differently what penalties punish, so their effect on a token may be more than numerics.
-  const bool penalized = sequence.opening.sampling.penalizes() && std::isfinite(gap);
+  const bool penalized = sequence.declared.sampling.penalizes() && std::isfinite(gap);
   const bool open = !tie && !granted && (gap < best.gap_beyond_numerics() || penalized);
   if (open) greedy.open = std::max(greedy.open, gap);
   expect(
@@ -397,10 +397,10 @@ void Replayer::check_greedy_token(const Sequence& sequence, const BestToken& bes
       });
 }
 
-std::optional<Token> Replayer::token_of(const Distribution& p, const Sequence& sequence, std::int64_t position) {
+std::optional<Token> Replayer::token_of(const Distribution& p, const OpenSequence& sequence, std::int64_t position) {
   if (p.is_point()) return p.tokens().front();
   if (rule_ != AcceptanceRule::matching || !header_.draws_follow_from_seed()) return std::nullopt;
-  const Key key{sequence.opening.rng_key, static_cast<std::int32_t>(position), Purpose::target};
+  const Key key{sequence.declared.rng_key, static_cast<std::int32_t>(position), Purpose::target};
   return Weights(p).at(below(key, Distribution::total)).token;
 }
 

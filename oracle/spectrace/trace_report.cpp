@@ -113,14 +113,14 @@ const Meaning& meaning_of(std::string_view check) {
 }
 
 /// Returns what holds in a right engine. Without a model nothing is known of p but what the trace states.
-std::string held_by(const Report& r, std::string_view check) {
+std::string held_by(const TraceReport& r, std::string_view check) {
   if (check == "p_row" && !r.target_given) return "p is the same wherever it is stated";
   return meaning_of(check).holds;
 }
 
-draftproof::Finding finding_of(const Report& r, const Finding& found, Outcome outcome) {
+Finding finding_of(const TraceReport& r, const TraceFinding& found, Outcome outcome) {
   const Meaning& meaning = meaning_of(found.check);
-  draftproof::Finding finding{.check = found.check, .outcome = outcome, .examined = 1, .message = {}};
+  Finding finding{.check = found.check, .outcome = outcome, .examined = 1, .message = {}};
   finding.failure = Failure{.run = "sequence " + std::to_string(found.sequence),
                             .line = found.line,
                             .round = found.round,
@@ -134,7 +134,7 @@ draftproof::Finding finding_of(const Report& r, const Finding& found, Outcome ou
   return finding;
 }
 
-std::string lines_of(const std::vector<const Finding*>& findings) {
+std::string lines_of(const std::vector<const TraceFinding*>& findings) {
   constexpr std::size_t shown = 8;
   std::string lines;
   for (std::size_t i = 0; i < std::min(findings.size(), shown); ++i) {
@@ -144,13 +144,13 @@ std::string lines_of(const std::vector<const Finding*>& findings) {
 }
 
 /// Appends the first finding of each check, with the lines of the others.
-void add_findings(const Report& r, const std::vector<Finding>& all, Outcome outcome,
-                  std::vector<draftproof::Finding>& shown) {
-  for (const Finding& finding : all) {
+void add_findings(const TraceReport& r, const std::vector<TraceFinding>& all, Outcome outcome,
+                  std::vector<Finding>& shown) {
+  for (const TraceFinding& finding : all) {
     const auto same = [&](const auto& other) { return other.check == std::string_view(finding.check); };
     if (std::any_of(shown.begin(), shown.end(), same)) continue;
-    std::vector<const Finding*> others;
-    for (const Finding& other : all) {
+    std::vector<const TraceFinding*> others;
+    for (const TraceFinding& other : all) {
       if (&other != &finding && same(other)) others.push_back(&other);
     }
     shown.push_back(finding_of(r, finding, outcome));
@@ -160,7 +160,7 @@ void add_findings(const Report& r, const std::vector<Finding>& all, Outcome outc
   }
 }
 
-void add_examined(const Report& r, draftproof::Report& report) {
+void add_examined(const TraceReport& r, Report& report) {
   const Examined& e = r.examined;
   const auto count = [&](const char* name, auto value) { report.examined.emplace_back(name, value); };
   count("sequences", e.sequences);
@@ -177,9 +177,9 @@ void add_examined(const Report& r, draftproof::Report& report) {
   count("band_mass", e.band_mass);
 }
 
-void add_passed_checks(const Report& r, draftproof::Report& report) {
+void add_passed_checks(const TraceReport& r, Report& report) {
   for (const auto& [check, times] : r.looked) {
-    const auto fails = [&](const Finding& finding) { return check == finding.check; };
+    const auto fails = [&](const TraceFinding& finding) { return check == finding.check; };
     if (std::ranges::any_of(r.findings, fails) || std::ranges::any_of(r.slower, fails)) continue;
     report.findings.push_back({.check = std::string(check),
                                .outcome = Outcome::pass,
@@ -189,7 +189,7 @@ void add_passed_checks(const Report& r, draftproof::Report& report) {
   }
 }
 
-void add_unproved(const Report& r, draftproof::Report& report) {
+void add_unproved(const TraceReport& r, Report& report) {
   for (const auto* const list : {&r.missing, &r.unproved, &r.unread}) {
     report.unproved.insert(report.unproved.end(), list->begin(), list->end());
   }
@@ -200,9 +200,9 @@ void add_unproved(const Report& r, draftproof::Report& report) {
 }
 
 /// Appends the bets, and to the reason those that raise an alarm.
-void add_bets(const Report& r, draftproof::Report& report) {
+void add_bets(const TraceReport& r, Report& report) {
   if (r.token_test) {
-    const TokenTest& test = *r.token_test;
+    const TraceTokenTest& test = *r.token_test;
     report.token_tests.push_back({test.tokens, test.alpha, test.slack, test.e_value, test.smallest_deviation,
                                   test.suspect, test.curve});
     if (test.alarm && report.verdict == ReportVerdict::bug_stat) report.reason = test.message;
@@ -220,7 +220,7 @@ void add_bets(const Report& r, draftproof::Report& report) {
   }
 }
 
-void add_draft(const Report& r, draftproof::Report& report) {
+void add_draft(const TraceReport& r, Report& report) {
   if (r.depths.empty() && r.accepted.empty()) return;
   const Examined& e = r.examined;
   DraftReport draft;
@@ -236,7 +236,7 @@ void add_draft(const Report& r, draftproof::Report& report) {
   report.output_tokens = static_cast<std::size_t>(e.tokens);
 }
 
-void add_distances(const Report& r, draftproof::Report& report) {
+void add_distances(const TraceReport& r, Report& report) {
   const auto about = [&](const char* name, const std::string& value) { report.about.emplace_back(name, value); };
   if (r.greedy.tokens > 0) {
     const std::string furthest =
@@ -259,15 +259,15 @@ void add_distances(const Report& r, draftproof::Report& report) {
 
 bool is_check(std::string_view name) noexcept { return find_meaning(name) != nullptr; }
 
-draftproof::Report report_of(const Report& r) {
-  draftproof::Report report;
+Report report_of(const TraceReport& r) {
+  Report report;
   report.command = "trace check";
   report.subject = r.file;
   report.verdict = r.verdict();
   report.reason = r.invalid;
   if (!r.invalid.empty()) return report;
-  if (r.findings.size() == Report::findings_max) {
-    report.reason = "the replay ended after " + std::to_string(Report::findings_max) + " findings";
+  if (r.findings.size() == TraceReport::findings_max) {
+    report.reason = "the replay ended after " + std::to_string(TraceReport::findings_max) + " findings";
   } else if (report.verdict == ReportVerdict::vacuous) {
     report.reason = r.examined.rounds == 0 ? "there is no round in the trace" : "no draft token was verified";
   } else if (report.verdict == ReportVerdict::undecided) {

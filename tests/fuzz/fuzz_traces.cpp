@@ -203,7 +203,7 @@ int fuzz(double seconds, std::uint64_t seed) {
     }
     file.put(text);
     try {
-      const Report held = replay(file.trace, some_target(recorded, numbers));
+      const TraceReport held = replay(file.trace, some_target(recorded, numbers));
       ++of[static_cast<std::size_t>(held.verdict())];
       const auto report = report_of(held);
       report_text(report);

@@ -39,9 +39,9 @@ struct Adjustments : testing::Test {
     c.grammar = gbnf;
     return c;
   }
-  Report check(const std::string& text) { return replay(File(text).path(), target()); }
+  TraceReport check(const std::string& text) { return replay(File(text).path(), target()); }
   /// The same, with one field of the line that opens the sequence changed.
-  Report check_with(const std::string& text, const char* field, const Json& value) {
+  TraceReport check_with(const std::string& text, const char* field, const Json& value) {
     std::vector<std::string> lines = lines_of(text);
     Json opening = Json::parse(lines[1]);
     opening[field] = value;
@@ -61,7 +61,7 @@ TEST_F(Adjustments, EveryTraceWithAGrammarPassesExactlyWithTheTarget) {
     for (const float temperature : {0.0F, 1.0F}) {
       for (const bool stops : {false, true}) {
         for (const char* const gbnf : {endless, ending}) {
-          const Report report = check(recorded.text(constrained(case_of(*rule, temperature, stops), gbnf)));
+          const TraceReport report = check(recorded.text(constrained(case_of(*rule, temperature, stops), gbnf)));
           EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << gbnf << report_text(report_of(report));
           accepted += report.examined.accepted;
         }
@@ -111,7 +111,7 @@ TEST_F(Adjustments, AnEngineThatAppliesAGrammarWronglyIsFound) {
         Case c = case_of(*rule, temperature, false);
         c.constraint = std::make_shared<Wrong>(fault, *constraint_of(ending, c.stops));
         c.grammar = ending;
-        const Report report = check(recorded.text(c));
+        const TraceReport report = check(recorded.text(c));
         EXPECT_EQ(report.verdict(), ReportVerdict::bug_proven)
             << static_cast<int>(fault) << ", temperature " << temperature << report_text(report_of(report));
       }
@@ -128,12 +128,12 @@ TEST_F(Adjustments, ATokenThatTheGrammarForbidsIsFound) {
 TEST_F(Adjustments, AGrammarNeedsATarget) {
   const std::string text = recorded.text(constrained(case_of(matching, 1, false), ending));
   EXPECT_EQ(Json::parse(lines_of(text).back())["reason"], "stop");
-  const Report alone = replay(File(text).path());
+  const TraceReport alone = replay(File(text).path());
   EXPECT_TRUE(alone.findings.empty());
   EXPECT_THAT(alone.missing, Contains(HasSubstr("by a grammar, which only a target can read (--target)")));
   Target without = target();
   without.constraint = {};
-  const Report no_tokenizer = replay(File(text).path(), without);
+  const TraceReport no_tokenizer = replay(File(text).path(), without);
   EXPECT_TRUE(no_tokenizer.findings.empty()) << report_text(report_of(no_tokenizer));
   EXPECT_THAT(no_tokenizer.missing, Contains(HasSubstr("the target has no tokenizer")));
   EXPECT_THAT(check_with(text, "grammar", "root ::= <[13]>").missing, Contains(HasSubstr("cannot be read here")));
@@ -162,12 +162,12 @@ std::string masked_row(const std::string& field) {
 }
 
 TEST_F(Adjustments, AMaskThatIsDeclaredIsNoContradictionToRawLogits) {
-  const Report silent = replay(File(masked_row("")).path());
+  const TraceReport silent = replay(File(masked_row("")).path());
   ASSERT_EQ(silent.findings.size(), 1U) << "control: nothing declares the mask";
   EXPECT_STREQ(silent.findings[0].check, "declared");
   for (const char* const field : {R"(,"adjustments":["bans"])", R"(,"logit_bias":{"3":-100,"0":-100})",
                                   R"(,"grammar":"root ::= [bc]")", R"(,"json_schema":{"type":"number"})"}) {
-    const Report report = replay(File(masked_row(field)).path());
+    const TraceReport report = replay(File(masked_row(field)).path());
     EXPECT_TRUE(report.findings.empty()) << field << report_text(report_of(report));
     EXPECT_THAT(report.unread, Contains(HasSubstr("may change the order of tokens"))) << field;
   }
@@ -210,7 +210,7 @@ TEST(Findings, ShowTwoNumbersThatDifferAsDifferent) {
       R"("next_from":"bonus","q_draft":["0x1.8p-40"],"p_draft":["0x1p-1"],"accept_u":[null],)"
       R"("q_rows":[[1,"0x1p-40",2,"0x1.fffffffffep-1"]]})" "\n"
       R"({"type":"end","reason":"length"})" "\n";
-  const Report report = replay(File(text).path());
+  const TraceReport report = replay(File(text).path());
   ASSERT_FALSE(report.findings.empty());
   EXPECT_STREQ(report.findings[0].check, "q_row");
   EXPECT_THAT(report.findings[0].expected, HasSubstr("9.094947017729282e-13"));

@@ -43,7 +43,7 @@ TEST(ContextShift, IsReplayedWithAndWithoutTheTarget) {
     for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1}, every_parameter()}) {
       const File file(recorded.text(shifted(*rule, sampling)));
       for (const bool with_target : {true, false}) {
-        const Report report = with_target ? replay(file.path(), recorded.target()) : replay(file.path());
+        const TraceReport report = with_target ? replay(file.path(), recorded.target()) : replay(file.path());
         EXPECT_EQ(report.verdict(), with_target ? ReportVerdict::pass_exact : ReportVerdict::pass_stat)
             << report_text(report_of(report));
         EXPECT_EQ(report.examined.shifts, 6);  // before tokens 8, 11, ..., 23
@@ -64,7 +64,7 @@ TEST(ContextShift, ThatTheTraceDoesNotStateOrStatesOtherwiseIsFoundInTheRowsBehi
     ASSERT_NE(changed, lines);
     const bool as_many = line.ends_with("\"discard\":3}");  // positions dropped
     const File with_lengths(sealed(changed));
-    const Report by_length = replay(with_lengths.path());
+    const TraceReport by_length = replay(with_lengths.path());
     EXPECT_EQ(by_length.verdict(), as_many ? ReportVerdict::pass_stat : ReportVerdict::bug_proven);
     if (!as_many) {
       EXPECT_EQ(by_length.findings.front().check, std::string("target_held"));
@@ -75,7 +75,7 @@ TEST(ContextShift, ThatTheTraceDoesNotStateOrStatesOtherwiseIsFoundInTheRowsBehi
       round = json.dump();
     }
     const File file(sealed(changed));
-    const Report held = replay(file.path(), recorded.target());
+    const TraceReport held = replay(file.path(), recorded.target());
     EXPECT_EQ(held.verdict(), ReportVerdict::bug_proven) << line << "\n" << report_text(report_of(held));
     ASSERT_FALSE(held.findings.empty());
     EXPECT_EQ(held.findings.front().check, std::string("p_row"));
@@ -100,7 +100,7 @@ TEST(ContextShift, ThatCannotHaveHappenedIsNoTrace) {
   };
   for (const auto& [line, why] : bad) {
     const File file(sealed(with_shift(lines, 2, line)));
-    const Report report = replay(file.path(), recorded.target());
+    const TraceReport report = replay(file.path(), recorded.target());
     EXPECT_EQ(report.verdict(), ReportVerdict::invalid_trace) << line;
     EXPECT_THAT(report.invalid, HasSubstr(why)) << line;
   }
@@ -114,7 +114,7 @@ TEST(ContextShift, OfATargetThatCannotShiftLeavesTheRowsBehindItUndecided) {
   target.computing_in = [&](const std::string&) {
     return std::shared_ptr<Model>(std::shared_ptr<Model>(), recurrent.get());
   };
-  const Report report = replay(file.path(), target);
+  const TraceReport report = replay(file.path(), target);
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
   EXPECT_THAT(report_text(report_of(report)),
               HasSubstr("rows after a context shift are not held to the target, whose cache cannot be shifted so: "

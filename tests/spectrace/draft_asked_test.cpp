@@ -100,7 +100,7 @@ std::string stated(double value) {
   return digits;
 }
 
-Report replayed(const std::string& text) {
+TraceReport replayed(const std::string& text) {
   const File file(text);
   return replay(file.path());
 }
@@ -144,7 +144,7 @@ std::vector<Times> times_of(const Trace& trace) {
   return times;
 }
 
-void expect_found_at(const Report& report, std::int64_t round) {
+void expect_found_at(const TraceReport& report, std::int64_t round) {
   ASSERT_EQ(report.slower.size(), 1U) << report_text(report_of(report));
   EXPECT_STREQ(report.slower.front().check, "draft_asked");
   EXPECT_EQ(report.slower.front().round, round);
@@ -158,7 +158,7 @@ TEST(DraftAsked, ByARightTunerFollowsFromTheCostsAndRoundsOfTheTrace) {
     for (const std::uint64_t model : {agrees, differs}) {
       for (const bool stops : {false, true}) {
         const Decoded run = of_chain(model, *rule, stops ? std::vector<Token>{0} : std::vector<Token>{});
-        const Report report = replayed(run.text);
+        const TraceReport report = replayed(run.text);
         EXPECT_TRUE(report.slower.empty()) << report_text(report_of(report));
         EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
         EXPECT_GT(report.looked.at("draft_asked"), 0);
@@ -180,7 +180,7 @@ TEST(DraftAsked, ByARightTunerFollowsFromTheTimesOfTheTraceWhateverElseItsMachin
     for (const std::uint64_t model : {agrees, differs}) {
       for (const Machine machine : {quiet, busy}) {
         const Decoded run = of_model(model, *rule, learn, machine);
-        const Report report = replayed(run.text);
+        const TraceReport report = replayed(run.text);
         EXPECT_TRUE(report.slower.empty()) << report_text(report_of(report));
         const std::vector<Times> none(run.trace.rounds.size());
         EXPECT_GE(first_other_choice(run.trace, none), 0) << "the times decide something";
@@ -195,7 +195,7 @@ TEST(DraftAsked, ByATunerThatLearnsSomethingElseIsAPerfRegressionFromItsFirstOth
     for (const Machine machine : machines) {
       const Decoded run = of_model(differs, rule, way, machine);
       const std::int64_t first = first_other_choice(run.trace, times_of(run.trace));
-      const Report report = replayed(run.text);
+      const TraceReport report = replayed(run.text);
       if (first < 0) {
         EXPECT_TRUE(report.slower.empty()) << report_text(report_of(report));
       } else {
@@ -234,7 +234,7 @@ TEST(DraftAsked, OtherTimesInATraceAreFoundWhereTheyChangeAChoice) {
         other[field] = stated(seconds);
         tampered[at] = other.dump();
         const std::int64_t first = first_other_choice(run.trace, times);
-        const Report report = replayed(sealed(tampered));
+        const TraceReport report = replayed(sealed(tampered));
         if (first < 0) {
           EXPECT_TRUE(report.slower.empty()) << report_text(report_of(report));
         } else {
@@ -276,7 +276,7 @@ TEST(DraftAsked, AnyOtherNumberOrListInATraceIsFoundInItsRound) {
     for (const Json& other : others) {
       std::vector<std::string> tampered = lines;
       tampered[at] = other.dump();
-      const Report report = replayed(sealed(tampered));
+      const TraceReport report = replayed(sealed(tampered));
       ASSERT_EQ(report.slower.size(), 1U) << other.dump() << report_text(report_of(report));
       EXPECT_EQ(report.slower.front().line, static_cast<long>(at + 1));
       ++changed;
@@ -293,7 +293,7 @@ TEST(DraftAsked, IsNotCheckedAgainstCostsWhereTheTraceLeavesOpenWhatARoundMayDra
     ASSERT_TRUE(opening.contains("draft_costs"));
     opening.erase(field);
     lines[1] = opening.dump();
-    const Report report = replayed(sealed(lines));
+    const TraceReport report = replayed(sealed(lines));
     EXPECT_TRUE(report.slower.empty());
     EXPECT_THAT(report.unread, testing::Contains(testing::HasSubstr("draft_costs"))) << field;
   }

@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Report replayed(Recorded& recorded, const std::string& text) {
+TraceReport replayed(Recorded& recorded, const std::string& text) {
   const File file(text);
   return replay(file.path(), recorded.target());
 }
@@ -38,7 +38,7 @@ TEST(DraftPositions, ADraftThatHasLostItsPlaceIsAPerfRegressionFromTheRoundWhere
     for (const Astray& astray : drafts_astray) {
       Recorded recorded({.vocabulary = 6, .levels = 4, .seed = 5}, {.draft = astray.draft});
       const std::string text = recorded.text(asked(*rule));
-      const Report report = replayed(recorded, text);
+      const TraceReport report = replayed(recorded, text);
       ASSERT_EQ(report.verdict(), ReportVerdict::perf_regression) << report_text(report_of(report));
       EXPECT_TRUE(report.findings.empty()) << "the text is right";
       EXPECT_EQ(exit_status(report.verdict()), 4);
@@ -66,7 +66,7 @@ TEST(DraftPositions, OfRightDraftsAreNotFlaggedAndATextThatIsWrongAsWellIsABug) 
       Recorded recorded;
       Case c = asked(*rule);
       c.draft = draft;
-      const Report report = replayed(recorded, recorded.text(c));
+      const TraceReport report = replayed(recorded, recorded.text(c));
       EXPECT_TRUE(report.slower.empty()) << draft << "\n" << report_text(report_of(report));
       EXPECT_NE(report.verdict(), ReportVerdict::perf_regression);
     }
@@ -76,7 +76,7 @@ TEST(DraftPositions, OfRightDraftsAreNotFlaggedAndATextThatIsWrongAsWellIsABug) 
   Json round = Json::parse(lines[3]);
   round["target_held"] = round["target_held"].get<int>() + 1;
   lines[3] = round.dump();
-  const Report both = replayed(recorded, sealed(lines));
+  const TraceReport both = replayed(recorded, sealed(lines));
   EXPECT_EQ(both.verdict(), ReportVerdict::bug_proven);
   EXPECT_FALSE(both.slower.empty());
 }
@@ -89,8 +89,8 @@ TEST(DraftPositions, ManyOfThemNeverHideAFaultOfTheText) {
   Json last = Json::parse(lines.back());
   last["emitted_count"] = 99;
   lines.back() = last.dump();
-  const Report report = replayed(recorded, sealed(lines));
-  EXPECT_EQ(report.slower.size(), Report::slower_max);
+  const TraceReport report = replayed(recorded, sealed(lines));
+  EXPECT_EQ(report.slower.size(), TraceReport::slower_max);
   ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven);
   EXPECT_STREQ(report.findings.front().check, "count");
 }
@@ -109,7 +109,7 @@ TEST(DraftPositions, OfAChainCountWhatItsNetworkHasYetToRead) {
   const std::string text = decoded(*draft, rejection, {}, 48).text;
   EXPECT_THAT(text, HasSubstr("\"draft_unread\":[0,")) << "the model did not read what it was not asked about";
   const File file(text);
-  const Report report = replay(file.path());
+  const TraceReport report = replay(file.path());
   EXPECT_TRUE(report.slower.empty()) << report_text(report_of(report));
   EXPECT_GT(report.looked.at("draft_anchor"), 0);
   std::vector<std::string> lines = lines_of(text);

@@ -65,7 +65,7 @@ int main(int, char** arguments) {
   const File trace;
   ASSERT_EQ(run(program + " " + trace.path()), 0);
   std::filesystem::remove(program);
-  const Report report = replay(trace.path());
+  const TraceReport report = replay(trace.path());
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
   EXPECT_EQ(report.examined.draft_tokens, 3);
   EXPECT_EQ(report.examined.accepted, 2);
@@ -78,7 +78,7 @@ int main(int, char** arguments) {
   ASSERT_NE(text.find(coin), std::string::npos) << text;
   text.replace(text.find(coin), coin.size(), "\"0x1p-2\"");
   trace.put(text);
-  const Report changed = replay(trace.path());
+  const TraceReport changed = replay(trace.path());
   ASSERT_EQ(changed.verdict(), ReportVerdict::bug_proven) << report_text(report_of(changed));
   EXPECT_EQ(changed.findings.front().check, std::string("acceptance"));
   EXPECT_EQ(changed.findings.front().position, 5);
@@ -99,7 +99,7 @@ TEST(Emitters, TheFirstExampleIsItsFileAndPassesAndTheOneWithADoubledTokenIsProv
 
 TEST(Emitters, TheSecondExampleIsReplayedWithoutFindings) {
   const File decisions(block_of("json", 1));
-  const Report of_decisions = replay(decisions.path());
+  const TraceReport of_decisions = replay(decisions.path());
   EXPECT_EQ(of_decisions.verdict(), ReportVerdict::undecided) << report_text(report_of(of_decisions));
   EXPECT_EQ(of_decisions.examined.draft_tokens, 3);
   EXPECT_EQ(of_decisions.examined.accepted, 2);
@@ -175,7 +175,7 @@ TEST(Emitters, TracesOfThePythonEmitterAreReplayedAndPass) {
   const Script script(block + toy_engine, ".py");
   const File trace;
   ASSERT_EQ(run("python3 " + script.path + " " + trace.path()), 0);
-  const Report report = replay(trace.path());
+  const TraceReport report = replay(trace.path());
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
   EXPECT_EQ(report.examined.sequences, 2);
   EXPECT_EQ(report.examined.tokens, 70);
@@ -206,7 +206,7 @@ assert all(sum(read_row(rows.path, line["p_rows"]["row"]).values()) == total_wei
   const Script script(block_of("python") + block + engine + last, ".py");
   const File trace;
   ASSERT_EQ(run("python3 " + script.path + " " + trace.path()), 0);
-  const Report report = replay(trace.path());
+  const TraceReport report = replay(trace.path());
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
   EXPECT_EQ(report.examined.tokens, 70);
   EXPECT_FALSE(report.depths.empty());

@@ -14,16 +14,16 @@ namespace {
 
 using testing::HasSubstr;
 
-Report report_of_text(const std::string& text, const Target& target = {}) {
+TraceReport report_of_text(const std::string& text, const Target& target = {}) {
   const File file(text);
   return replay(file.path(), target);
 }
 
-Report report_of(const Foreign& how, std::uint64_t seed = 7) {
+TraceReport report_of(const Foreign& how, std::uint64_t seed = 7) {
   return report_of_text(ForeignEngine(how, seed).trace());
 }
 
-std::string shown(const Report& report) { return report_text(report_of(report)); }
+std::string shown(const TraceReport& report) { return report_text(report_of(report)); }
 
 std::string name_of(const Foreign& how) {
   return how.rule + (how.reals ? ", reals" : ", integers") + ", generator '" + how.generator + "'" +
@@ -62,7 +62,7 @@ TEST(Foreign, ACorrectDecoderHasNoFindingsAndGetsNoBetterVerdictThanItsTraceSupp
   std::map<std::string, int> verdicts;
   int all_replayed = 0;
   for (const Foreign& how : controls()) {
-    const Report report = report_of(how);
+    const TraceReport report = report_of(how);
     EXPECT_EQ(report.invalid, "") << name_of(how);
     EXPECT_TRUE(report.findings.empty()) << name_of(how) << "\n" << shown(report);
     const ReportVerdict verdict = report.verdict();
@@ -115,7 +115,7 @@ TEST(Foreign, EveryFaultIsFoundInRealsAndInIntegers) {
       how.decisions = fault.decisions;
       how.rows = fault.rows;
       how.rounds = 700;
-      const Report report = report_of(how);
+      const TraceReport report = report_of(how);
       const std::string what = std::string(fault.what) + (reals ? ", reals\n" : ", integers\n");
       EXPECT_TRUE(report.verdict() == ReportVerdict::bug_stat || report.verdict() == ReportVerdict::bug_proven)
           << what << shown(report);
@@ -123,8 +123,9 @@ TEST(Foreign, EveryFaultIsFoundInRealsAndInIntegers) {
       const bool game = std::any_of(report.games.begin(), report.games.end(), [&](const Game& each) {
         return each.alarm && each.name == fault.by;
       });
-      const bool found = std::any_of(report.findings.begin(), report.findings.end(),
-                                     [&](const Finding& each) { return each.check == std::string_view(fault.by); });
+      const bool found = std::any_of(report.findings.begin(), report.findings.end(), [&](const TraceFinding& each) {
+        return each.check == std::string_view(fault.by);
+      });
       EXPECT_TRUE(game || found || (distribution && fault.by == std::string("distribution"))) << what << shown(report);
     }
   }
@@ -146,12 +147,12 @@ TEST(Foreign, DrawsByRaceAreRightAndNoTokenOutsideOfTheRowMayWin) {
     control.rule = rule;
     for (const bool peaked : {false, true}) {
       control.peaked = peaked;
-      const Report report = report_of(control);
+      const TraceReport report = report_of(control);
       EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << rule << shown(report);
       EXPECT_TRUE(report.findings.empty()) << rule << shown(report);
     }
   }
-  const Report unbounded = report_of(racing(Wrong::race_unbounded));
+  const TraceReport unbounded = report_of(racing(Wrong::race_unbounded));
   EXPECT_EQ(unbounded.verdict(), ReportVerdict::bug_proven) << shown(unbounded);
 }
 
@@ -170,7 +171,7 @@ TEST(Foreign, ThreeHundredCopiesOfOneLineAreNotEvidenceOfRandomness) {
       position += static_cast<int>(step["emitted"].size());
       text += step.dump() + "\n";
     }
-    const Report report = report_of_text(text + lines[2] + "\n");
+    const TraceReport report = report_of_text(text + lines[2] + "\n");
     EXPECT_EQ(report.verdict(), ReportVerdict::bug_stat) << shown(report);
     EXPECT_THAT(shown(report), HasSubstr("coins"));
   }
@@ -194,7 +195,7 @@ TEST(Foreign, SequencesThatBeginWithTheSameRandomNumbersAreNoFurtherEvidence) {
       text += line.dump() + "\n";
     }
   }
-  const Report report = report_of_text(text);
+  const TraceReport report = report_of_text(text);
   EXPECT_TRUE(report.findings.empty()) << shown(report);
   EXPECT_NE(report.verdict(), ReportVerdict::bug_stat) << "every request seeds its generator alike\n" << shown(report);
   EXPECT_EQ(report.token_test->tokens, report_of_text(joined(lines)).token_test->tokens);
@@ -215,7 +216,7 @@ std::string changed(const Foreign& how, const std::function<void(Json&)>& header
   return joined(lines);
 }
 
-std::string first_check(const Report& report) {
+std::string first_check(const TraceReport& report) {
   if (!report.invalid.empty()) return "invalid: " + report.invalid;
   return report.findings.empty() ? "" : report.findings.front().check;
 }
@@ -331,7 +332,7 @@ TEST(Foreign, AcceptedThatIsCountedAfterTheEndOfTheTextIsFoundWithItsLikelyCause
                         {"accepted", accepted}, {"next_from", next_from}, {"emitted", {2, 3}}, {"top_logits", best}};
     return header.dump() + "\n" + round.dump() + "\n{\"type\":\"end\",\"reason\":\"stop\"}\n";
   };
-  const Report wrong = report_of_text(trace(2, "greedy"));
+  const TraceReport wrong = report_of_text(trace(2, "greedy"));
   EXPECT_EQ(first_check(wrong), "acceptance") << shown(wrong);
   EXPECT_THAT(shown(wrong), HasSubstr("`accepted` counts every draft token that the rule accepts"));
   EXPECT_EQ(first_check(report_of_text(trace(3, "greedy"))), "");
@@ -347,7 +348,7 @@ TEST(Foreign, GreedyTokensAreNotBetOnWithLogProbabilities) {
                   {"top_logprobs", {{2, "-0x1.62e42fefa39efp-1", 3, "-0x1.62e42fefa39efp+0"}}}})
                 .dump() + "\n";
   }
-  const Report report = report_of_text(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
+  const TraceReport report = report_of_text(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << shown(report);
 }
 
@@ -378,7 +379,7 @@ TEST(Foreign, ADraftTokenWithoutWeightInPMayBeRejectedWithoutARandomNumber) {
     Foreign how;
     how.reals = reals;
     how.null_where_p_is_0 = true;
-    const Report report = report_of(how);
+    const TraceReport report = report_of(how);
     EXPECT_TRUE(report.findings.empty()) << shown(report);
     EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << shown(report);
   }
@@ -387,7 +388,7 @@ TEST(Foreign, ADraftTokenWithoutWeightInPMayBeRejectedWithoutARandomNumber) {
 TEST(Foreign, ANullRandomNumberForARowOfOneTokenCountsAsStated) {
   Foreign how;
   how.temperature = 0;
-  const Report report = report_of(how);
+  const TraceReport report = report_of(how);
   EXPECT_TRUE(report.missing.empty()) << "no coin decides anything\n" << shown(report);
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << "p is as stated\n" << shown(report);
   const std::string without = changed(how, {}, [](Json& step) { step.erase("next_u"); });
@@ -435,7 +436,7 @@ TEST(Foreign, AnEndThatNoTokenShowsIsLegalAndNamed) {
       {{{"stop_tokens", {4}}}, "length", false, "termination", ""},
   };
   for (const Row& row : rows) {
-    const Report report = report_of_text(ended(row.opening, row.reason, row.cut));
+    const TraceReport report = report_of_text(ended(row.opening, row.reason, row.cut));
     EXPECT_EQ(first_check(report), row.check) << row.opening << row.reason << "\n" << shown(report);
     if (row.named[0] != '\0') {
       EXPECT_THAT(shown(report), HasSubstr(row.named));
@@ -450,7 +451,7 @@ TEST(Foreign, ACutRoundThatIsNotTheLastIsAFinding) {
   step["round"] = 1;
   step["position"] = 3;
   lines.insert(lines.begin() + 2, step.dump());
-  const Report report = report_of_text(joined(lines));
+  const TraceReport report = report_of_text(joined(lines));
   EXPECT_EQ(first_check(report), "conservation") << shown(report);
   EXPECT_EQ(report.findings.front().line, 2);
 }
@@ -476,7 +477,7 @@ TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
     }
     ++s;
   }
-  const Report report = report_of_text(text);
+  const TraceReport report = report_of_text(text);
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << shown(report);
   EXPECT_EQ(report.examined.sequences, 4);
   std::string without = text;
@@ -527,7 +528,7 @@ void say_top(Json& step, const std::vector<double>& row, int token) {
 }
 
 TEST(Foreign, RowsCanBeStatedForTokensWithoutDraftTokens) {
-  const Report right = report_of_text(tokens_with(say_row));
+  const TraceReport right = report_of_text(tokens_with(say_row));
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << shown(right);
   EXPECT_EQ(right.token_test->tokens, 2000);
   EXPECT_EQ(report_of_text(tokens_with(say_row, {}, false)).verdict(), ReportVerdict::bug_stat);
@@ -548,19 +549,19 @@ TEST(Foreign, SlackAppliesToRowsOfAReferenceWithoutATarget) {
   EXPECT_EQ(first_check(report_of_text(trace)), "distribution");
   Target none;
   none.slack = 0.13;
-  const Report granted = report_of_text(trace, none);
+  const TraceReport granted = report_of_text(trace, none);
   EXPECT_EQ(granted.verdict(), ReportVerdict::pass_stat) << shown(granted);
   none.slack = 0.02;
   EXPECT_EQ(report_of_text(trace, none).verdict(), ReportVerdict::bug_stat) << "but no more than is granted";
 }
 
 TEST(Foreign, TopLogProbabilitiesAreADistributionToBetOn) {
-  const Report right = report_of_text(tokens_with(say_top));
+  const TraceReport right = report_of_text(tokens_with(say_top));
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << shown(right);
   EXPECT_EQ(right.token_test->tokens, 1999) << "the first list says how long lists are";
   EXPECT_EQ(report_of_text(tokens_with(say_top, {}, false)).verdict(), ReportVerdict::bug_stat);
   const Json colder = {{"temperature", "0x1p-1"}};
-  const Report of_logits = report_of_text(tokens_with(say_top, colder));
+  const TraceReport of_logits = report_of_text(tokens_with(say_top, colder));
   EXPECT_EQ(of_logits.verdict(), ReportVerdict::undecided)
       << "at another temperature they are not the distribution that tokens are drawn from";
   EXPECT_THAT(shown(of_logits), HasSubstr("field top_logprobs is not checked"));

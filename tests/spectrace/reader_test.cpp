@@ -395,7 +395,7 @@ TEST(Reader, EveryFileThatIsNoTraceIsRefusedWithLineAndField) {
   EXPECT_GE(list.size(), 60U);
   for (const Bad& bad : list) {
     const File file(bad.text);
-    const Report report = replay(file.path());
+    const TraceReport report = replay(file.path());
     EXPECT_EQ(report.verdict(), ReportVerdict::invalid_trace) << bad.name << "\n" << report.invalid.substr(0, 2000);
     EXPECT_THAT(report.invalid, HasSubstr(file.path() + bad.line)) << bad.name;
     EXPECT_THAT(report.invalid, HasSubstr(bad.words)) << bad.name;
@@ -425,7 +425,7 @@ TEST(Reader, OpenSequencesAreLimitedAndEndedOnesAreNot) {
   for (std::int64_t s = 0; s < 2 * most; ++s) text += opened(s, "1") + ended(s);
   for (std::int64_t s = 2 * most; s < 3 * most; ++s) text += opened(s, "1");
   const File full(text);
-  const Report kept = replay(full.path());
+  const TraceReport kept = replay(full.path());
   EXPECT_EQ(kept.invalid, "");
   EXPECT_EQ(kept.examined.sequences, 3 * most);
   EXPECT_THAT(report_text(report_of(kept)), HasSubstr("nor have " + std::to_string(most - 1) + " others"));

@@ -23,12 +23,12 @@ TEST(Replay, EveryTraceOfTheDecodingLoopPassesExactlyWithTheTargetOnly) {
   Recorded recorded;
   for (const Case& c : cases()) {
     const File file(recorded.text(c));
-    const Report held = replay(file.path(), recorded.target());
+    const TraceReport held = replay(file.path(), recorded.target());
     EXPECT_EQ(held.verdict(), ReportVerdict::pass_exact) << c.name << "\n" << report_text(report_of(held));
     EXPECT_GT(held.examined.rows, 0);
     EXPECT_GT(held.examined.accepted, 0) << c.name;
     EXPECT_GT(held.examined.draft_tokens, held.examined.accepted) << c.name;
-    const Report alone = replay(file.path());
+    const TraceReport alone = replay(file.path());
     EXPECT_EQ(alone.verdict(), ReportVerdict::pass_stat) << c.name << "\n" << report_text(report_of(alone));
     EXPECT_EQ(alone.examined.rows, 0);
     EXPECT_THAT(report_of(alone).unproved, testing::Contains(HasSubstr("p is as the trace states it; give --target")));
@@ -204,7 +204,7 @@ std::set<std::string> tamper_with_everything(Recorded& recorded, const Case& c) 
         std::vector<std::string> tampered = lines;
         tampered[at] = changed.dump();
         file.put(field == "end.sha256" ? joined(tampered) : sealed(tampered));
-        const Report report = replay(file.path(), recorded.target());
+        const TraceReport report = replay(file.path(), recorded.target());
         const ReportVerdict verdict = report.verdict();
         if (verdict == ReportVerdict::pass_exact && decides_nothing(field, c)) continue;
         seen.insert(field);
@@ -292,7 +292,7 @@ TEST(Replay, AMissingFieldIsNamedOrDecidesNothing) {
     return replay(file.path(), recorded.target());
   };
   for (const char* field : {"q_draft", "p_draft", "accept_u", "draft_u", "q_before", "next", "q_rows"}) {
-    const Report report = without(field);
+    const TraceReport report = without(field);
     EXPECT_NE(report.verdict(), ReportVerdict::pass_exact) << field;
     EXPECT_TRUE(report.findings.size() + report.unproved.size() + report.invalid.size() > 0) << field;
   }
@@ -322,7 +322,7 @@ TEST(Replay, FieldsOfVerifiedDraftTokensAloneAreEnough) {
       line = json.dump();
     }
     const File file(sealed(lines));
-    const Report report = replay(file.path(), recorded.target());
+    const TraceReport report = replay(file.path(), recorded.target());
     EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << report_text(report_of(report));
     show(file.path(), {}, [](const std::string&) {});
   }
@@ -340,7 +340,7 @@ TEST(Replay, EachCountOfTheStatisticsIsCheckedAlone) {
       auto trace = lines;
       trace.back() = changed.dump();
       const File file(sealed(trace));
-      const Report report = replay(file.path(), recorded.target());
+      const TraceReport report = replay(file.path(), recorded.target());
       EXPECT_EQ(report.verdict(), more == 0 ? ReportVerdict::pass_exact : ReportVerdict::bug_proven) << name;
     }
   }
@@ -394,7 +394,7 @@ TEST(Replay, SequencesOfOneFileAreReplayedSeparatelyHoweverTheirLinesAreInterlea
     }
   }
   const File file(sealed(mixed));
-  const Report report = replay(file.path(), recorded.target());
+  const TraceReport report = replay(file.path(), recorded.target());
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << report_text(report_of(report));
   EXPECT_EQ(report.examined.sequences, 2);
   EXPECT_EQ(report.examined.tokens, 48);
@@ -412,7 +412,7 @@ TEST(Replay, TokensAloneAreCheckedWhereTheTargetAloneDecidesThem) {
       lines[at] = tokens.dump();
     }
     const File file(sealed(lines));
-    const Report report = replay(file.path(), recorded.target());
+    const TraceReport report = replay(file.path(), recorded.target());
     EXPECT_EQ(report.verdict(), changed ? ReportVerdict::bug_proven : ReportVerdict::pass_exact)
         << report_text(report_of(report));
     if (changed) {
@@ -460,7 +460,7 @@ TEST(Replay, RealDecisionsAreFindingsOnlyWhereRoundingCannotTurnThem) {
     const std::string numbers = "\"p_draft\":[" + real(row.p) + "],\"q_draft\":[" + real(row.q) +
                                 "],\"accept_u\":[" + real(row.u) + "]";
     const File file(foreign("rejection", "", R"("draft_tokens":[2],"width":2,)" + outcome_fields + numbers));
-    const Report report = replay(file.path());
+    const TraceReport report = replay(file.path());
     const std::string outcome = !report.findings.empty() ? "wrong" : report.examined.in_band > 0 ? "band" : "";
     EXPECT_EQ(outcome, row.outcome) << row.p << " " << row.q << " " << (row.u ? row.u : "no coin") << "\n"
                                     << report_text(report_of(report));
@@ -471,7 +471,7 @@ TEST(Replay, RealDecisionsAreFindingsOnlyWhereRoundingCannotTurnThem) {
 TEST(Replay, GreedyRoundsAreCheckedAgainstTheBestTokens) {
   const auto checks = [](const std::string& round) {
     const File file(foreign("greedy", ",\"max_new_tokens\":2", round) + "");
-    const Report report = replay(file.path());
+    const TraceReport report = replay(file.path());
     return report.findings.empty() ? std::string() : std::string(report.findings.front().check);
   };
   const std::string round = "\"draft_tokens\":[2,3],\"width\":3,\"next_from\":\"greedy\",";
@@ -513,7 +513,7 @@ TEST(Replay, GreedyRoundsAreComparedWithTheTargetAtAnyTemperature) {
                            {"total_weight", Distribution::total}, {"numerics", "hash"}, {"temperature", temperature},
                            {"prompt", {1, 2}}};
       const File file(header.dump() + "\n" + rounds + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
-      const Report report = replay(file.path(), recorded.target());
+      const TraceReport report = replay(file.path(), recorded.target());
       EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_exact : ReportVerdict::bug_proven)
           << temperature << "\n" << report_text(report_of(report));
     }
@@ -524,7 +524,7 @@ TEST(Replay, ARoundMayBeCutOnlyWhereItsTextEnds) {
   const auto verdict = [](const std::string& more, const std::string& o) {
     const std::string accepted = R"("draft_tokens":[2,3],"width":3,"accepted":2,"next_from":"greedy","emitted":)";
     const File file(foreign("greedy", more, accepted + o));
-    const Report report = replay(file.path());
+    const TraceReport report = replay(file.path());
     return report.findings.empty() ? std::string() : std::string(report.findings.front().check);
   };
   EXPECT_EQ(verdict("", "[2,3,4]"), "");
@@ -543,7 +543,7 @@ TEST(Replay, AnInterruptedRunDoesNotPass) {
   auto lines = lines_of(recorded.text({"", &rejection, {.temperature = 1}, "perturbed"}));
   lines.pop_back();
   const File file(joined(lines));
-  const Report report = replay(file.path(), recorded.target());
+  const TraceReport report = replay(file.path(), recorded.target());
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("no end line"));
 }
@@ -555,7 +555,7 @@ TEST(Replay, EndsAfterAHundredFindings) {
             ",\"emitted\":[1]}\n";
   }
   const File file(text);
-  EXPECT_EQ(replay(file.path()).findings.size(), Report::findings_max);
+  EXPECT_EQ(replay(file.path()).findings.size(), TraceReport::findings_max);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace {
 using testing::HasSubstr;
 
 /// May be called by several threads.
-Report report_of_text(const std::string& text) {
+TraceReport report_of_text(const std::string& text) {
   static std::mutex naming;
   std::optional<File> file;
   {
@@ -43,7 +43,7 @@ void for_each(int count, const std::function<void(int)>& work) {
     });
   }
 }
-std::string shown(const Report& report) { return report_text(report_of(report)); }
+std::string shown(const TraceReport& report) { return report_text(report_of(report)); }
 
 std::vector<Written> forms() {
   std::vector<Written> list;
@@ -107,7 +107,8 @@ void none_is_accused(long tokens, int every) {
     const int number = at * every;
     const Written& how = all[static_cast<std::size_t>(number / 2)];
     const bool reals = (number + number / 2 / every) % 2 == 0;
-    const Report report = report_of_text(RightEngine(how, reals, 3 + static_cast<std::uint64_t>(number)).trace(tokens));
+    RightEngine engine(how, reals, 3 + static_cast<std::uint64_t>(number));
+    const TraceReport report = report_of_text(engine.trace(tokens));
     const std::string what = std::string(how.name) + ", " + how.rule + (reals ? ", reals, " : ", integers, ") +
                              std::to_string(number) + "\n";
     EXPECT_EQ(report.invalid, "") << what;
@@ -123,7 +124,7 @@ TEST(RightEngine, PassesWhereEverythingIsStatedAndHiddenStopsAreDeclared) {
   for (const char* rule : {"rejection", "matching"}) {
     for (const Stops stops : {Stops::written, Stops::hidden, Stops::hidden_unwritten}) {
       const Written how{.name = "", .rule = rule, .stops = stops};
-      const Report report = report_of_text(RightEngine(how, true, 5).trace(1500));
+      const TraceReport report = report_of_text(RightEngine(how, true, 5).trace(1500));
       EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << rule << static_cast<int>(stops) << shown(report);
     }
   }
@@ -133,7 +134,7 @@ TEST(RightEngine, IsFoundWrongWhereEverythingIsStatedWithStopsWrittenOrHidden) {
   for (const Stops stops : {Stops::written, Stops::hidden, Stops::hidden_unwritten}) {
     const Written how{.name = "", .accept_u = Where::nowhere, .next_u = Where::nowhere, .draft_u = Where::nowhere,
                       .stops = stops, .residual_is_p = Where::everywhere};
-    const Report report = report_of_text(RightEngine(how, true, 5).trace(3000));
+    const TraceReport report = report_of_text(RightEngine(how, true, 5).trace(3000));
     EXPECT_EQ(report.verdict(), ReportVerdict::bug_proven) << "a rejected token is emitted at times";
     ASSERT_TRUE(report.token_test.has_value());
     EXPECT_TRUE(report.token_test->alarm) << static_cast<int>(stops) << shown(report);
@@ -141,14 +142,14 @@ TEST(RightEngine, IsFoundWrongWhereEverythingIsStatedWithStopsWrittenOrHidden) {
 }
 
 TEST(RightEngine, OneStreamBehindTheDefaultKeyIsNamed) {
-  const Report report = report_of_text(RightEngine({.name = "", .one_stream = true}, true, 5).trace(500));
+  const TraceReport report = report_of_text(RightEngine({.name = "", .one_stream = true}, true, 5).trace(500));
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << shown(report);
   EXPECT_THAT(shown(report), HasSubstr("No sequence states rng_key, so all have the default, 0: one stream"));
 }
 
 TEST(RightEngine, RoundsThatLackRowsAreNamedAndUndecided) {
   const Written how{.name = "", .p_rows = Where::rejections, .q_rows = Where::rejections};
-  const Report report = report_of_text(RightEngine(how, true, 5).trace(1500));
+  const TraceReport report = report_of_text(RightEngine(how, true, 5).trace(1500));
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << shown(report);
   EXPECT_THAT(shown(report), HasSubstr("p is not known of "));
   EXPECT_THAT(shown(report), HasSubstr("tokens (lines "));
@@ -158,7 +159,7 @@ TEST(RightEngine, RoundsThatLackRowsAreNamedAndUndecided) {
 TEST(RightEngine, ASequenceWithoutAnEndLineLeavesTheOthersTheirVerdict) {
   std::vector<std::string> lines = lines_of(RightEngine({.name = ""}, true, 5).trace(1500));
   lines.pop_back();
-  const Report report = report_of_text(joined(lines));
+  const TraceReport report = report_of_text(joined(lines));
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << shown(report);
   EXPECT_THAT(shown(report), HasSubstr(" has no end line: the run was interrupted; the verdict is about the "));
 }
@@ -169,7 +170,7 @@ TEST(RightEngineSlow, AThousandNullTracesHaveNoMoreEvidenceThanTheyMay) {
   std::array<std::atomic<int>, 5> above{};  // by exponent of 10, over all games
   for_each(1000, [&](int i) {
     RightEngine engine(all[static_cast<std::size_t>(i) % all.size()], i % 2 == 0, 1000 + static_cast<std::uint64_t>(i));
-    const Report report = report_of_text(engine.trace(600));
+    const TraceReport report = report_of_text(engine.trace(600));
     EXPECT_TRUE(report.findings.empty()) << shown(report);
     EXPECT_NE(report.verdict(), ReportVerdict::bug_stat) << shown(report);
     double most = report.token_test ? report.token_test->e_value : 1;

@@ -32,20 +32,20 @@ Case sampled(const Rule& rule = rejection) {
 struct AllRows {
   std::vector<Distribution> distributions;
   std::vector<RealRow> reals;
-  long steps = 0;
+  long rounds = 0;
 };
 
 AllRows rows_of(const std::string& trace) {
   Reader reader(trace);
   AllRows all;
   while (const auto event = reader.next()) {
-    const auto* step = std::get_if<Step>(&event->what);
-    if (step == nullptr) continue;
-    ++all.steps;
-    for (const auto* rows : {&step->p_rows, &step->q_rows}) {
+    const auto* round = std::get_if<RoundEvent>(&event->what);
+    if (round == nullptr) continue;
+    ++all.rounds;
+    for (const auto* rows : {&round->p_rows, &round->q_rows}) {
       all.distributions.insert(all.distributions.end(), rows->begin(), rows->end());
     }
-    for (const auto* rows : {&step->p_reals, &step->q_reals}) {
+    for (const auto* rows : {&round->p_reals, &round->q_reals}) {
       all.reals.insert(all.reals.end(), rows->begin(), rows->end());
     }
   }
@@ -55,8 +55,8 @@ AllRows rows_of(const std::string& trace) {
 void expect_same_rows(const std::string& a, const std::string& b) {
   const AllRows in_a = rows_of(a);
   const AllRows in_b = rows_of(b);
-  EXPECT_EQ(in_a.steps, in_b.steps);
-  EXPECT_GE(in_a.distributions.size() + in_a.reals.size(), static_cast<std::size_t>(in_a.steps));
+  EXPECT_EQ(in_a.rounds, in_b.rounds);
+  EXPECT_GE(in_a.distributions.size() + in_a.reals.size(), static_cast<std::size_t>(in_a.rounds));
   EXPECT_TRUE(in_a.distributions == in_b.distributions);
   ASSERT_EQ(in_a.reals.size(), in_b.reals.size());
   for (std::size_t i = 0; i < in_a.reals.size(); ++i) {
@@ -74,8 +74,8 @@ std::string partial_of(const std::filesystem::path& file) {
 }
 
 /// Returns the report without the name of the file.
-std::string said(const Report& report) {
-  draftproof::Report shown = report_of(report);
+std::string said(const TraceReport& report) {
+  Report shown = report_of(report);
   shown.subject.clear();
   return report_text(shown);
 }
@@ -91,7 +91,7 @@ TEST(Rows, RowsInAFileEqualRowsInTheLines) {
       expect_same_rows(inside.path(), beside->trace);
       EXPECT_EQ(beside->text().find("\"p_rows\":["), std::string::npos);
       for (const Target& model : {Target{}, recorded.target()}) {
-        const Report report = replay(beside->trace, model);
+        const TraceReport report = replay(beside->trace, model);
         EXPECT_EQ(report.verdict(), model.vocabulary > 0 ? ReportVerdict::pass_exact : ReportVerdict::pass_stat)
             << c.name << "\n" << said(report);
         EXPECT_EQ(said(report), said(replay(inside.path(), model))) << c.name;
@@ -110,7 +110,7 @@ TEST(Rows, RealRowsInAFileEqualRowsInTheLines) {
     Beside beside;
     beside.move_out(text);
     expect_same_rows(inside.path(), beside.trace);
-    const Report report = replay(beside.trace);
+    const TraceReport report = replay(beside.trace);
     EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << said(report);
     EXPECT_EQ(said(report), said(replay(inside.path())));
   }
@@ -118,7 +118,7 @@ TEST(Rows, RealRowsInAFileEqualRowsInTheLines) {
 
 /// Checks a trace whose file of rows was replaced, and returns why it is refused.
 std::string refusal(const Beside& beside) {
-  const Report report = replay(beside.trace);
+  const TraceReport report = replay(beside.trace);
   EXPECT_EQ(report.verdict(), ReportVerdict::invalid_trace) << said(report);
   EXPECT_THAT(report.invalid, HasSubstr(beside.trace + ":"));
   EXPECT_THAT(report.invalid, HasSubstr(beside.rows));
@@ -131,7 +131,7 @@ std::string refusal(const Beside& beside) {
 TEST(Rows, RowsWrittenByH5pyAreRead) {
   const std::string folder = std::string(DRAFTPROOF_SOURCE_DIR) + "/tests/spectrace/files/";
   for (const char* name : {"h5py.jsonl", "h5py_reals.jsonl"}) {
-    const Report report = replay(folder + name);
+    const TraceReport report = replay(folder + name);
     EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << "twenty stated coins are too few\n" << said(report);
     EXPECT_EQ(report.examined.draws, 20);
     const AllRows rows = rows_of(folder + name);
@@ -650,7 +650,7 @@ TEST(Rows, AWrongReferenceToRowsIsRefused) {
     change(json);
     changed[line] = json.dump();
     beside.put(sealed(changed));
-    const Report report = replay(beside.trace);
+    const TraceReport report = replay(beside.trace);
     EXPECT_EQ(report.verdict(), ReportVerdict::invalid_trace) << said(report);
     EXPECT_THAT(report.invalid, HasSubstr(":3: field " + std::string(field))) << report.invalid;
   };

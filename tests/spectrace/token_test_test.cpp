@@ -116,20 +116,20 @@ std::string tokens_with_rows(const FaultModel* mutant, int rounds, const std::st
   return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
-Report report_of(const std::string& text, const Target& target = {}) {
+TraceReport report_of(const std::string& text, const Target& target = {}) {
   const File file(text);
   return replay(file.path(), target);
 }
 
 TEST(TokenTests, ACorrectDecoderThatStatesNoDecisionsPassesByItsTokens) {
-  const Report report = report_of(tokens_with_rows(nullptr, 3000));
+  const TraceReport report = report_of(tokens_with_rows(nullptr, 3000));
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
   ASSERT_TRUE(report.token_test.has_value());
   EXPECT_EQ(report.token_test->tokens, report.examined.tokens);
   EXPECT_GT(report.token_test->tokens, 4000);
   EXPECT_LT(report.token_test->smallest_deviation, 0.1);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
-  const draftproof::Report shown = report_of(report);
+  const Report shown = report_of(report);
   const std::string missing = "the trace does not state with which p, q and coin";
   EXPECT_THAT(report_text(shown), HasSubstr("not proved: " + missing));
   EXPECT_THAT(report_json(shown), HasSubstr(missing));
@@ -137,8 +137,8 @@ TEST(TokenTests, ACorrectDecoderThatStatesNoDecisionsPassesByItsTokens) {
   EXPECT_THAT(report_junit(shown), HasSubstr(missing));
   EXPECT_THAT(report_sarif(shown), HasSubstr("\"not proved: " + missing));
   EXPECT_THAT(report_html(shown), HasSubstr("<li>" + missing));
-  ASSERT_LE(report.token_test->curve.size(), TokenTest::points_max);
-  EXPECT_GT(report.token_test->curve.size(), TokenTest::points_max / 4);
+  ASSERT_LE(report.token_test->curve.size(), TraceTokenTest::points_max);
+  EXPECT_GT(report.token_test->curve.size(), TraceTokenTest::points_max / 4);
   EXPECT_EQ(report.token_test->curve.back().first, report.token_test->tokens);
   ASSERT_EQ(report.depths.size(), 1U);
   EXPECT_EQ(report.depths[0].judged, 3000);
@@ -148,7 +148,7 @@ TEST(TokenTests, ACorrectDecoderThatStatesNoDecisionsPassesByItsTokens) {
 int found_within(int rounds) {
   int found = 0;
   for (const FaultModel& mutant : fault_models()) {
-    const Report report = report_of(tokens_with_rows(&mutant, rounds));
+    const TraceReport report = report_of(tokens_with_rows(&mutant, rounds));
     if (report.verdict() != ReportVerdict::bug_stat) {
       std::printf("not after %d rounds: %s\n", rounds, mutant.name);
       continue;
@@ -167,7 +167,7 @@ TEST(TokenTestsSlow, AlmostEveryFaultModelIsFoundAfterTwentyThousandRounds) {
 }
 
 TEST(TokenTests, TooFewTokensDoNotPassAndTheReportNamesHowManyAreMissing) {
-  const Report report = report_of(tokens_with_rows(nullptr, 4));
+  const TraceReport report = report_of(tokens_with_rows(nullptr, 4));
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided);
   EXPECT_EQ(report.token_test->smallest_deviation, 1);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr(" tokens are too few to show any deviation, however large; "));
@@ -200,7 +200,7 @@ std::string twice(const std::string& trace, int second_key, const std::string& g
 TEST(TokenTests, TokensDrawnWithTheSameRandomNumbersAreBetOnOnce) {
   const std::string trace = tokens_with_rows(nullptr, 500);
   for (const char* generator : {our_generator, "mt19937"}) {  // the other restarts with every request
-    const Report again = report_of(twice(trace, 0, generator));
+    const TraceReport again = report_of(twice(trace, 0, generator));
     EXPECT_EQ(again.invalid, "");
     ASSERT_TRUE(again.token_test.has_value());
     const long once = report_of(trace).token_test->tokens;
@@ -208,7 +208,7 @@ TEST(TokenTests, TokensDrawnWithTheSameRandomNumbersAreBetOnOnce) {
     EXPECT_EQ(again.verdict(), ReportVerdict::undecided) << "nothing replaces what the second sequence does not state";
     EXPECT_THAT(report_text(report_of(again)),
                 HasSubstr(std::to_string(once) + " tokens were drawn with the random numbers of an earlier"));
-    const Report other = report_of(twice(trace, 1, generator));
+    const TraceReport other = report_of(twice(trace, 1, generator));
     ASSERT_TRUE(other.token_test.has_value());
     EXPECT_EQ(other.token_test->tokens, 2 * once) << "another key";
   }
@@ -237,7 +237,7 @@ TEST(TokenTests, TokensOfARepeatedKeyAreBetOnOnceInAnyOrderOfKeys) {
       text += Json({{"type", "end"}, {"sequence", s++}, {"reason", "cancelled"}}).dump() + "\n";
     }
   }
-  const Report report = report_of(text);
+  const TraceReport report = report_of(text);
   EXPECT_EQ(report.invalid, "");
   ASSERT_TRUE(report.token_test.has_value());
   EXPECT_EQ(report.token_test->tokens, 200);
@@ -255,7 +255,7 @@ TEST(TokenTests, ARowOfSeveralTokensIsNoBetOnGreedyTokens) {
                        {"p_rows", {pairs_of(p)}}};
     text += step.dump() + "\n";
   }
-  const Report report = report_of(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
+  const TraceReport report = report_of(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
 }
 
@@ -264,7 +264,7 @@ TEST(TokenTests, ATokenWithoutWeightInPIsProvenWrong) {
   const Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", Json::array()}, {"accepted", 0},
                      {"width", 1}, {"next_from", "bonus"}, {"emitted", {5}},
                      {"p_rows", {{3, Distribution::total / 2, 4, Distribution::total / 2}}}};
-  const Report report = report_of(text + step.dump() + "\n");
+  const TraceReport report = report_of(text + step.dump() + "\n");
   ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(report_of(report));
   EXPECT_EQ(report.findings.front().check, std::string("distribution"));
 }
@@ -294,12 +294,12 @@ std::string tokens_only(Recorded& recorded, float temperature, int count, const 
 
 TEST(TokenTests, TokensAloneAreBetOnWithTheTarget) {
   Recorded recorded;
-  const Report right = report_of(tokens_only(recorded, 1, 800, "hash"), recorded.target());
+  const TraceReport right = report_of(tokens_only(recorded, 1, 800, "hash"), recorded.target());
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
   EXPECT_EQ(right.token_test->tokens, 800);
   EXPECT_EQ(report_of(tokens_only(recorded, 1, 800, "hash")).verdict(), ReportVerdict::undecided) << "no p is known";
   for (const float temperature : {0.4F, 3.0F}) {
-    const Report wrong = report_of(tokens_only(recorded, temperature, 800, "hash"), recorded.target());
+    const TraceReport wrong = report_of(tokens_only(recorded, temperature, 800, "hash"), recorded.target());
     EXPECT_EQ(wrong.verdict(), ReportVerdict::bug_stat) << temperature << report_text(report_of(wrong));
   }
 }
@@ -312,13 +312,13 @@ TEST(TokenTests, TokensOfOtherNumericsAreBetOnWithTheTargetOnlyUnderSlack) {
     target.slack = slack;
     return report_of(tokens_only(recorded, temperature, 800, "somewhere else"), target);
   };
-  const Report strict = held(1, 0);
+  const TraceReport strict = held(1, 0);
   EXPECT_EQ(strict.verdict(), ReportVerdict::undecided);
   EXPECT_THAT(report_text(report_of(strict)), HasSubstr("'somewhere else', which are not available here"));
   EXPECT_EQ(held(1, 0.01).verdict(), ReportVerdict::pass_stat);
   EXPECT_EQ(held(0.95F, 0.05).verdict(), ReportVerdict::pass_stat) << "a little colder is within the slack";
   EXPECT_EQ(held(0.2F, 0.01).verdict(), ReportVerdict::bug_stat);
-  const Report loose = held(1, 0.3);
+  const TraceReport loose = held(1, 0.3);
   EXPECT_EQ(loose.verdict(), ReportVerdict::undecided);
   EXPECT_THAT(report_text(report_of(loose)), HasSubstr("distribution for more than one token in ten"));
 }
@@ -340,19 +340,19 @@ TEST(TokenTests, AGreedyTokenOfOtherNumericsIsTheTargetsBestOrANearTie) {
     return report_of(trace, target);
   };
   EXPECT_EQ(held(text, 0, 0).verdict(), ReportVerdict::pass_stat) << "every token is the target's best";
-  const Report far = held(joined(lines), 0, 0);
+  const TraceReport far = held(joined(lines), 0, 0);
   EXPECT_EQ(far.verdict(), ReportVerdict::bug_proven) << "447 logits are more than numerics explain";
   EXPECT_EQ(far.findings.front().check, std::string("best"));
   for (const auto& [slack, tie] : {std::pair(0.01, 0.0), std::pair(0.0, 0.01)}) {
-    const Report right = held(text, slack, tie);
+    const TraceReport right = held(text, slack, tie);
     EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
     EXPECT_THAT(report_text(report_of(right)), HasSubstr("0 of 100 are not the target's best"));
-    const Report wrong = held(joined(lines), slack, tie);
+    const TraceReport wrong = held(joined(lines), slack, tie);
     ASSERT_EQ(wrong.verdict(), ReportVerdict::bug_proven) << report_text(report_of(wrong));
     EXPECT_EQ(wrong.findings.front().check, std::string("best"));
     EXPECT_THAT(wrong.findings.front().observed, HasSubstr("no near tie"));
   }
-  const Report loose = held(joined(lines), 0, 1000);
+  const TraceReport loose = held(joined(lines), 0, 1000);
   EXPECT_EQ(loose.verdict(), ReportVerdict::pass_stat) << "--tie allows every token that far below";
   EXPECT_THAT(report_text(report_of(loose)), HasSubstr("1 of 100 are not the target's best; the furthest lies "));
   target.computing_in = [&](const std::string&) { return target.computing_anyhow(); };
@@ -373,7 +373,7 @@ TEST(TokenTests, ASmallGapOfAGreedyTokenIsUndecidedWithoutAFlagAndTheReportNames
                              Json({{"type", "round"}, {"round", 0}, {"position", 1}, {"emitted", {token}}}).dump() +
                              "\n{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
     target.tie = 0;
-    const Report report = report_of(text, target);
+    const TraceReport report = report_of(text, target);
     ASSERT_TRUE(report.findings.empty()) << report_text(report_of(report));
     if (report.verdict() == ReportVerdict::pass_stat) continue;
     ++open;
@@ -407,7 +407,7 @@ TEST(TokenTests, TokensOfOneChoiceAreBetOnUnderSlack) {
       text += Json({{"type", "round"}, {"round", n}, {"position", 1 + n}, {"emitted", {token}}}).dump() + "\n";
       tokens.push_back(token);
     }
-    const Report report = report_of(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n", target);
+    const TraceReport report = report_of(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n", target);
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("tokens of one choice"));
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("it is assumed that penalties, temperature, top-k"));
     EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_stat : ReportVerdict::bug_proven)
@@ -422,8 +422,8 @@ TEST(TokenTests, BetsAreReportedAfterAHundredFindings) {
     step["next_from"] = step["next_from"] == "residual" ? "bonus" : "residual";
     lines[n] = step.dump();
   }
-  const Report report = report_of(joined(lines));
-  EXPECT_EQ(report.findings.size(), Report::findings_max);
+  const TraceReport report = report_of(joined(lines));
+  EXPECT_EQ(report.findings.size(), TraceReport::findings_max);
   ASSERT_TRUE(report.token_test.has_value());
   EXPECT_GE(report.token_test->tokens, 300);
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
@@ -440,7 +440,7 @@ TEST(TokenTests, TokensOfOtherNumericsAreBetOnWithTheTargetEvenIfTheTraceStatesR
     opening["temperature"] = "0x1p+0";
     opening["numerics"] = "somewhere else";
     lines[1] = opening.dump();
-    const Report report = report_of(sealed(lines), target);
+    const TraceReport report = report_of(sealed(lines), target);
     ASSERT_EQ(report.verdict() == ReportVerdict::bug_proven, temperature == 3) << report_text(report_of(report));
     if (temperature < 3) continue;
     EXPECT_EQ(report.findings.front().check, std::string("p_row"));
@@ -506,10 +506,10 @@ TEST(TokenTests, RealRowsAreComparedWithTheTargetAndTheReportStatesTheirDistance
     target.slack = slack;
     return report_of(trace_of(recorded, run), target);
   };
-  const Report strict = held({}, 0);
+  const TraceReport strict = held({}, 0);
   EXPECT_EQ(strict.verdict(), ReportVerdict::undecided);
   EXPECT_THAT(report_text(report_of(strict)), HasSubstr("p are reals, and the target's own are integers"));
-  const Report right = held({}, 1e-3);
+  const TraceReport right = held({}, 1e-3);
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
   EXPECT_EQ(right.token_test->tokens, 600);
   ASSERT_TRUE(right.furthest_row.has_value());
@@ -517,7 +517,7 @@ TEST(TokenTests, RealRowsAreComparedWithTheTargetAndTheReportStatesTheirDistance
   EXPECT_THAT(report_text(report_of(right)), HasSubstr("furthest row from the target's"));
   FloatRun hot;
   hot.drawn_at = 1.3;
-  const Report wrong = held(hot, 1e-3);
+  const TraceReport wrong = held(hot, 1e-3);
   EXPECT_EQ(wrong.verdict(), ReportVerdict::bug_proven);
   EXPECT_EQ(wrong.findings.front().check, std::string("p_row"));
   hot.rows = false;
@@ -537,11 +537,11 @@ TEST(TokenTests, AnEngineThatAppliesTemperatureLastPassesInItsSamplerOrderAndAnA
   last.order = {"penalties", "top_k", "top_p", "min_p", "temperature"};
   last.rows = false;
   last.tokens = 1500;
-  const Report said = report_of(trace_of(recorded, last), target);
+  const TraceReport said = report_of(trace_of(recorded, last), target);
   EXPECT_EQ(said.verdict(), ReportVerdict::pass_stat) << report_text(report_of(said));
   EXPECT_TRUE(said.assumed.empty());
   last.order_said = false;
-  const Report missing = report_of(trace_of(recorded, last), target);
+  const TraceReport missing = report_of(trace_of(recorded, last), target);
   EXPECT_TRUE(missing.verdict() == ReportVerdict::bug_stat || missing.verdict() == ReportVerdict::bug_proven)
       << report_text(report_of(missing));
   EXPECT_THAT(report_of(missing).reason, HasSubstr("assuming that penalties, temperature, top-k, top-p, min-p"));
@@ -556,7 +556,7 @@ TEST(TokenTests, LogProbabilitiesAreComparedWithTheTarget) {
   run.logprobs = true;
   run.tokens = 200;
   auto lines = lines_of(trace_of(recorded, run));
-  const Report right = report_of(joined(lines), target);
+  const TraceReport right = report_of(joined(lines), target);
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
   EXPECT_LT(right.furthest_logprob.value_or(1), 1e-9);
   EXPECT_EQ(report_of(joined(lines)).verdict(), ReportVerdict::pass_stat) << "held to the rows";
@@ -566,7 +566,7 @@ TEST(TokenTests, LogProbabilitiesAreComparedWithTheTarget) {
   Json step = Json::parse(lines[20]);
   step["logprobs"][0] = hex(-9.0);
   lines[20] = step.dump();
-  const Report wrong = report_of(joined(lines), target);
+  const TraceReport wrong = report_of(joined(lines), target);
   ASSERT_EQ(wrong.verdict(), ReportVerdict::bug_proven) << report_text(report_of(wrong));
   EXPECT_EQ(wrong.findings.front().check, std::string("log_probability"));
   EXPECT_EQ(wrong.findings.front().line, 21);
@@ -599,7 +599,7 @@ TEST(TokenTests, ASecondTurnIsBetOnFromTheFirstPositionWithFreshRandomNumbers) {
   const long once = report_of(trace).token_test->tokens;
   EXPECT_EQ(turns(our_generator, true).token_test->tokens, 2 * once) << "the prompt of the second turn is the first";
   EXPECT_EQ(turns(our_generator, false).token_test->tokens, once) << "the same positions again";
-  const Report other = turns("mt19937", true);
+  const TraceReport other = turns("mt19937", true);
   EXPECT_EQ(other.token_test->tokens, once) << "whose numbers do not follow from positions";
   EXPECT_THAT(report_text(report_of(other)), HasSubstr("were drawn with the random numbers of an earlier sequence"));
 }
@@ -640,12 +640,12 @@ std::string drafts_with_the_targets_number(int rounds) {
 }
 
 TEST(TokenTests, MatchingDoesNotBetWithQWhichMayDependOnTheTargetsRandomNumber) {
-  const Report report = report_of(drafts_with_the_targets_number(2000));
+  const TraceReport report = report_of(drafts_with_the_targets_number(2000));
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
 }
 
 TEST(TokenTests, BlockVerificationIsCheckedByBetsOnItsTokens) {
-  const Report right = report_of(tokens_with_rows(nullptr, 3000, "block"));
+  const TraceReport right = report_of(tokens_with_rows(nullptr, 3000, "block"));
   EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
   EXPECT_THAT(report_text(report_of(right)), HasSubstr("block verification decides about all draft tokens together"));
   const auto accept_all = std::find_if(fault_models().begin(), fault_models().end(),
@@ -655,7 +655,7 @@ TEST(TokenTests, BlockVerificationIsCheckedByBetsOnItsTokens) {
 
 TEST(TokenTests, ALossyRuleNeverPassesAndIsNeverABug) {
   for (const FaultModel* distribution : {static_cast<const FaultModel*>(nullptr), &fault_models().front()}) {
-    const Report report = report_of(tokens_with_rows(distribution, 1000, "lossy:typical"));
+    const TraceReport report = report_of(tokens_with_rows(distribution, 1000, "lossy:typical"));
     EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
     EXPECT_EQ(report.token_test->alarm, distribution != nullptr);
     EXPECT_THAT(report_text(report_of(report)), HasSubstr("the rule 'typical' is declared lossy"));
@@ -669,7 +669,7 @@ TEST(TokenTests, ALossyRuleNeverPassesAndIsNeverABug) {
 
 TEST(Reals, EveryRealRandomNumberIsReplayed) {
   for (const char* rule : {"rejection", "matching"}) {
-    const Report report = report_of(FloatEngine(3).trace(rule, 4000));
+    const TraceReport report = report_of(FloatEngine(3).trace(rule, 4000));
     EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
     EXPECT_GT(report.examined.reals, 4000);
     EXPECT_GT(report.examined.accepted, 100);
@@ -717,7 +717,7 @@ TEST(Reals, NoRealTracePassesWithARandomNumberOrTokenChanged) {
 TEST(Reals, AnEngineThatHidesWithinRoundingIsFound) {
   // Every coin that would have rejected is moved to where the last bit decides.
   const auto hide = [](float drawn, float p, float q) { return drawn * q < p || p == 0 ? drawn : p / q; };
-  const Report report = report_of(FloatEngine(3).trace("rejection", 100, hide));
+  const TraceReport report = report_of(FloatEngine(3).trace("rejection", 100, hide));
   ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(report_of(report));
   EXPECT_EQ(report.findings.back().check, std::string("band"));
 }
@@ -726,7 +726,7 @@ TEST(Reals, RealsOfTooFewDigitsAreUndecided) {
   std::string text = FloatEngine(3).trace("rejection", 100);
   const std::string rule = "\"rule\":\"rejection\"";
   text.replace(text.find(rule), rule.size(), rule + ",\"dtype\":\"bf16\"");
-  const Report report = report_of(text);
+  const TraceReport report = report_of(text);
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
   EXPECT_THAT(report_text(report_of(report)), HasSubstr("weights of a finer dtype leave fewer open"));
 }

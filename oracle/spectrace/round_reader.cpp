@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/spectrace/step_reader.h"
+#include "oracle/spectrace/round_reader.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,88 +9,88 @@
 namespace draftproof::spectrace {
 namespace {
 
-const Names step_names = {"type",          "sequence",   "round",       "position",       "width",     "draft_tokens",
-                          "accepted",      "next_from",  "emitted",     "q_draft",        "p_draft",   "accept_u",
-                          "p_before",      "next",       "next_u",      "draft_u",        "q_before",  "rng_positions",
-                          "top_logits",    "logprobs",   "p_digests",   "logits_digests", "q_digests", "p_rows",
-                          "q_rows",        "top_logprobs", "target_held", "draft_held",    "draft_unread",
-                          "draft_anchor",  "draft_asked", "draft_cut", "draft_forced", "draft_seconds",
-                          "verify_seconds"};
+const Names round_names = {"type",          "sequence",   "round",       "position",       "width",     "draft_tokens",
+                           "accepted",      "next_from",  "emitted",     "q_draft",        "p_draft",   "accept_u",
+                           "p_before",      "next",       "next_u",      "draft_u",        "q_before",  "rng_positions",
+                           "top_logits",    "logprobs",   "p_digests",   "logits_digests", "q_digests", "p_rows",
+                           "q_rows",        "top_logprobs", "target_held", "draft_held",    "draft_unread",
+                           "draft_anchor",  "draft_asked", "draft_cut", "draft_forced", "draft_seconds",
+                           "verify_seconds"};
 /// Fields of a round that states no draft tokens.
 const Names token_names = {"type",     "sequence",     "round",       "position",   "emitted",     "p_rows",
                            "logprobs", "top_logprobs", "target_held", "draft_held", "draft_unread"};
 
 }  // namespace
 
-Step StepReader::read(const Json& line) {
-  refuse_unknown(line, step_names);
-  if (const auto id = line.find("sequence")) step_.sequence = id->integer(0, exact_max);
-  step_.round = line.at("round").integer(0, exact_max);
-  step_.position = line.at("position").integer(1, position_max);
-  step_.emitted = engines_tokens(line.at("emitted"), "emitted");
-  if (step_.emitted.empty() && !hides_stop_tokens_) {
+RoundEvent RoundReader::read(const Json& line) {
+  refuse_unknown(line, round_names);
+  if (const auto id = line.find("sequence")) round_.sequence = id->integer(0, exact_max);
+  round_.round = line.at("round").integer(0, exact_max);
+  round_.position = line.at("position").integer(1, position_max);
+  round_.emitted = engines_tokens(line.at("emitted"), "emitted");
+  if (round_.emitted.empty() && !hides_stop_tokens_) {
     line.at("emitted").fail("a round emits at least one token, unless stop_token_emitted is false and stop_tokens are "
                             "listed");
   }
-  step_.has_draft_tokens = line.find("draft_tokens").has_value();
-  if (step_.has_draft_tokens) {
+  round_.has_draft_tokens = line.find("draft_tokens").has_value();
+  if (round_.has_draft_tokens) {
     read_acceptance(line);
     read_weights(line);
     read_random_numbers(line);
     read_next(line);
     read_digests(line);
-    read_p_rows(line, static_cast<std::size_t>(step_.accepted) + 1, step_.draft_tokens.size() + 1);
+    read_p_rows(line, static_cast<std::size_t>(round_.accepted) + 1, round_.draft_tokens.size() + 1);
     read_q_rows(line);
   } else {
     for (const std::string& name : line.fields()) {
       if (token_names.contains(name) || name.starts_with("x_")) continue;
       line.fail("field " + name + " belongs to draft tokens, but field draft_tokens is missing");
     }
-    read_p_rows(line, step_.emitted.size(), step_.emitted.size());
+    read_p_rows(line, round_.emitted.size(), round_.emitted.size());
   }
   read_logprobs(line);
   read_positions(line);
-  return std::move(step_);
+  return std::move(round_);
 }
 
 /// Reads what the caches of target and draft hold, and what the draft was asked for.
-void StepReader::read_positions(const Json& line) {
+void RoundReader::read_positions(const Json& line) {
   const auto position = [](const Json& value) { return value.integer(0, position_max); };
-  if (const auto held = line.find("target_held")) step_.target_held = position(*held);
-  if (const auto held = line.find("draft_held")) step_.draft_held = list_of(*held, position);
+  if (const auto held = line.find("target_held")) round_.target_held = position(*held);
+  if (const auto held = line.find("draft_held")) round_.draft_held = list_of(*held, position);
   if (const auto unread = line.find("draft_unread")) {
-    if (!step_.draft_held) unread->fail("states what the draft does not hold yet, but field draft_held is missing");
-    step_.draft_unread = list_of(*unread, position);
-    expect_size(line, "draft_unread", *step_.draft_unread, step_.draft_held->size(), step_.draft_held->size());
+    if (!round_.draft_held) unread->fail("states what the draft does not hold yet, but field draft_held is missing");
+    round_.draft_unread = list_of(*unread, position);
+    expect_size(line, "draft_unread", *round_.draft_unread, round_.draft_held->size(), round_.draft_held->size());
   }
-  if (const auto anchor = line.find("draft_anchor")) step_.draft_anchor = position(*anchor);
+  if (const auto anchor = line.find("draft_anchor")) round_.draft_anchor = position(*anchor);
   const auto draft_tokens = [](const Json& value) { return static_cast<int>(value.integer(0, draft_tokens_max)); };
   if (const auto asked = line.find("draft_asked")) {
-    step_.draft_asked = list_of(*asked, draft_tokens);
-    expect_size(line, "draft_asked", *step_.draft_asked, 1, stages_max);
+    round_.draft_asked = list_of(*asked, draft_tokens);
+    expect_size(line, "draft_asked", *round_.draft_asked, 1, stages_max);
   }
   if (const auto cut = line.find("draft_cut")) {
-    if (!step_.draft_asked) cut->fail("states draft tokens that were not verified, but field draft_asked is missing");
-    step_.draft_cut = draft_tokens(*cut);
+    if (!round_.draft_asked) cut->fail("states draft tokens that were not verified, but field draft_asked is missing");
+    round_.draft_cut = draft_tokens(*cut);
   }
   if (const auto verify = line.find("verify_seconds")) {
     const auto seconds = [](const Json& value) { return real_in(value, 0, 1e9); };
-    if (!step_.draft_asked) verify->fail("is what a tuner learned from, but field draft_asked is missing");
-    step_.seconds = {seconds(*verify), seconds(line.at("draft_seconds"))};
+    if (!round_.draft_asked) verify->fail("is what a tuner learned from, but field draft_asked is missing");
+    round_.seconds = {seconds(*verify), seconds(line.at("draft_seconds"))};
   } else if (const auto draft = line.find("draft_seconds")) {
     draft->fail("belongs to field verify_seconds, which is missing");
   }
   if (const auto forced = line.find("draft_forced")) {
-    step_.draft_forced = static_cast<int>(forced->integer(0, static_cast<std::int64_t>(step_.draft_tokens.size())));
+    round_.draft_forced = static_cast<int>(forced->integer(0, static_cast<std::int64_t>(round_.draft_tokens.size())));
   }
 }
 
-void StepReader::fault(const char* check, const std::string& field, std::size_t place, const std::string& observed) {
-  step_.faults.push_back({check, field + "[" + std::to_string(place) + "]", observed});
+void RoundReader::fault(const char* check, const std::string& field, std::size_t place, const std::string& observed) {
+  round_.faults.push_back({check, field + "[" + std::to_string(place) + "]", observed});
 }
 
 /// Reads token ids; one outside the vocabulary is a Fault.
-std::vector<Token> StepReader::engines_tokens(const Json& list, const char* name) {
+std::vector<Token> RoundReader::engines_tokens(const Json& list, const char* name) {
   std::vector<Token> tokens;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::int64_t token = list[i].integer(std::numeric_limits<std::int32_t>::min(), position_max);
@@ -101,22 +101,22 @@ std::vector<Token> StepReader::engines_tokens(const Json& list, const char* name
 }
 
 /// Reads a probability, or with `below_1` a random number; one outside its range is a Fault.
-double StepReader::engines_real(const Json& value, const char* name, std::size_t place, bool below_1) {
+double RoundReader::engines_real(const Json& value, const char* name, std::size_t place, bool below_1) {
   const double real = real_or_not(value);
   if (real >= 0 && (below_1 ? real < 1 : real <= 1)) return real;
   fault("number", name, place, value.string());
   return 0;
 }
 
-void StepReader::read_acceptance(const Json& line) {
-  step_.draft_tokens = engines_tokens(line.at("draft_tokens"), "draft_tokens");
-  const auto count = static_cast<std::int64_t>(step_.draft_tokens.size());
-  expect_size(line, "draft_tokens", step_.draft_tokens, 0, static_cast<std::size_t>(draft_tokens_max));
-  step_.accepted = static_cast<int>(line.at("accepted").integer(0, count));
+void RoundReader::read_acceptance(const Json& line) {
+  round_.draft_tokens = engines_tokens(line.at("draft_tokens"), "draft_tokens");
+  const auto count = static_cast<std::int64_t>(round_.draft_tokens.size());
+  expect_size(line, "draft_tokens", round_.draft_tokens, 0, static_cast<std::size_t>(draft_tokens_max));
+  round_.accepted = static_cast<int>(line.at("accepted").integer(0, count));
   if (const auto width = line.find("width")) {
-    step_.width = static_cast<int>(width->integer(1, position_max));
-    if (*step_.width > 1 + count) {
-      width->fail("is " + std::to_string(*step_.width) + ", but " + std::to_string(count) + " draft tokens have " +
+    round_.width = static_cast<int>(width->integer(1, position_max));
+    if (*round_.width > 1 + count) {
+      width->fail("is " + std::to_string(*round_.width) + ", but " + std::to_string(count) + " draft tokens have " +
                   std::to_string(1 + count) + " rows; where a pass is padded, count no padding or leave the field out");
     }
   }
@@ -124,25 +124,25 @@ void StepReader::read_acceptance(const Json& line) {
   bool known = false;
   for (const NextFrom kind : {NextFrom::residual, NextFrom::target, NextFrom::bonus, NextFrom::greedy}) {
     if (next_from.string() != name_of(kind)) continue;
-    step_.next_from = kind;
+    round_.next_from = kind;
     known = true;
   }
   if (!known) {
     next_from.fail("must be residual, target, bonus or greedy, but is " + in_quotes(next_from.string()));
   }
-  if (step_.emitted.size() > static_cast<std::size_t>(step_.accepted) + 1) {
+  if (round_.emitted.size() > static_cast<std::size_t>(round_.accepted) + 1) {
     line.at("emitted").fail("holds more than the accepted draft tokens and one token");
   }
 }
 
 /// Reads a random number; nothing when it is null.
-std::optional<std::uint64_t> StepReader::u_below(const Json& value, std::uint64_t bound) const {
+std::optional<std::uint64_t> RoundReader::u_below(const Json& value, std::uint64_t bound) const {
   if (value.is_null()) return std::nullopt;
   if (bound == 0) value.fail("no number lies below 0");
   return integer_in(value, 0, bound - 1);
 }
 
-std::vector<StatedNumber> StepReader::weights(const Json& list, const char* name) {
+std::vector<StatedNumber> RoundReader::weights(const Json& list, const char* name) {
   std::vector<StatedNumber> values;
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (header_.total > 0) values.push_back({integer_in(list[i], 0, header_.total), 0});
@@ -151,14 +151,14 @@ std::vector<StatedNumber> StepReader::weights(const Json& list, const char* name
   return values;
 }
 
-std::vector<std::uint64_t> StepReader::integer_weights(const Json& list) const {
+std::vector<std::uint64_t> RoundReader::integer_weights(const Json& list) const {
   if (header_.total == 0) list.fail("needs integer weights, but the header has no total_weight");
   return list_of(list, [&](const Json& value) { return integer_in(value, 0, header_.total); });
 }
 
 /// `bound(i)`: what the i-th number must lie below, where they are integers.
 template <class Bound>
-std::vector<std::optional<StatedNumber>> StepReader::random_numbers(const Json& list, const char* name,
+std::vector<std::optional<StatedNumber>> RoundReader::random_numbers(const Json& list, const char* name,
                                                                     const Bound& bound) {
   std::vector<std::optional<StatedNumber>> numbers;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -171,70 +171,70 @@ std::vector<std::optional<StatedNumber>> StepReader::random_numbers(const Json& 
 }
 
 /// Returns of how many draft tokens q is needed, where it is stated: those that are verified.
-std::size_t StepReader::least_of_q() const {
-  const std::size_t drafted = step_.draft_tokens.size();
+std::size_t RoundReader::least_of_q() const {
+  const std::size_t drafted = round_.draft_tokens.size();
   const bool together = rule_ == AcceptanceRule::block;  // it verifies all of them
-  return together ? drafted : std::min(static_cast<std::size_t>(step_.accepted) + 1, drafted);
+  return together ? drafted : std::min(static_cast<std::size_t>(round_.accepted) + 1, drafted);
 }
 
 /// Reads p and q of the draft tokens.
-void StepReader::read_weights(const Json& line) {
-  const std::size_t drafted = step_.draft_tokens.size();
+void RoundReader::read_weights(const Json& line) {
+  const std::size_t drafted = round_.draft_tokens.size();
   // Block verification decides about all draft tokens together, a lossy rule as it likes: neither needs any p.
   const bool one_by_one = rule_ != AcceptanceRule::block && rule_ != AcceptanceRule::lossy;
-  const std::size_t verified = one_by_one ? std::min(static_cast<std::size_t>(step_.accepted) + 1, drafted) : 0;
+  const std::size_t verified = one_by_one ? std::min(static_cast<std::size_t>(round_.accepted) + 1, drafted) : 0;
   if (const auto q = line.find("q_draft")) {
-    step_.q_draft = weights(*q, "q_draft");
-    expect_size(line, "q_draft", *step_.q_draft, least_of_q(), drafted);
+    round_.q_draft = weights(*q, "q_draft");
+    expect_size(line, "q_draft", *round_.q_draft, least_of_q(), drafted);
   }
   if (const auto p = line.find("p_draft")) {
-    step_.p_draft = weights(*p, "p_draft");
-    expect_size(line, "p_draft", *step_.p_draft, verified, drafted);
+    round_.p_draft = weights(*p, "p_draft");
+    expect_size(line, "p_draft", *round_.p_draft, verified, drafted);
   }
 }
 
 /// Reads the random numbers that draft tokens were accepted and drawn with. Call after read_weights.
-void StepReader::read_random_numbers(const Json& line) {
-  const std::size_t drafted = step_.draft_tokens.size();
-  const std::size_t accepted = static_cast<std::size_t>(step_.accepted);
+void RoundReader::read_random_numbers(const Json& line) {
+  const std::size_t drafted = round_.draft_tokens.size();
+  const std::size_t accepted = static_cast<std::size_t>(round_.accepted);
   const bool one_by_one = rule_ != AcceptanceRule::block && rule_ != AcceptanceRule::lossy;
   const std::size_t verified = one_by_one ? std::min(accepted + 1, drafted) : 0;
   if (const auto u = line.find("accept_u")) {
     if (rule_ == AcceptanceRule::greedy) u->fail("the rule greedy accepts without random numbers");
     const bool matching = rule_ == AcceptanceRule::matching;
-    step_.accept_u = random_numbers(*u, "accept_u", [&](std::size_t i) {
-      const bool below_q = rule_ == AcceptanceRule::rejection && step_.q_draft && i < step_.q_draft->size();
-      return below_q ? (*step_.q_draft)[i].integer : header_.total;
+    round_.accept_u = random_numbers(*u, "accept_u", [&](std::size_t i) {
+      const bool below_q = rule_ == AcceptanceRule::rejection && round_.q_draft && i < round_.q_draft->size();
+      return below_q ? (*round_.q_draft)[i].integer : header_.total;
     });
-    expect_size(line, "accept_u", *step_.accept_u, matching ? accepted : verified, matching ? accepted : drafted);
+    expect_size(line, "accept_u", *round_.accept_u, matching ? accepted : verified, matching ? accepted : drafted);
   }
   if (const auto before = line.find("p_before")) {
     if (rule_ != AcceptanceRule::matching) before->fail("belongs to the rule matching only");
-    step_.p_before = integer_weights(*before);
-    expect_size(line, "p_before", *step_.p_before, accepted, accepted);
+    round_.p_before = integer_weights(*before);
+    expect_size(line, "p_before", *round_.p_before, accepted, accepted);
   }
   if (const auto list = line.find("draft_u")) {
-    step_.draft_u = random_numbers(*list, "draft_u", [&](std::size_t) { return header_.total; });
-    expect_size(line, "draft_u", *step_.draft_u, least_of_q(), drafted);
+    round_.draft_u = random_numbers(*list, "draft_u", [&](std::size_t) { return header_.total; });
+    expect_size(line, "draft_u", *round_.draft_u, least_of_q(), drafted);
   }
   if (const auto before = line.find("q_before")) {
-    step_.q_before = integer_weights(*before);
-    expect_size(line, "q_before", *step_.q_before, least_of_q(), drafted);
+    round_.q_before = integer_weights(*before);
+    expect_size(line, "q_before", *round_.q_before, least_of_q(), drafted);
   }
 }
 
 /// Reads how the token after the accepted draft tokens was drawn.
-void StepReader::read_next(const Json& line) {
-  if (const auto next = line.find("next")) step_.next = draw(*next);
+void RoundReader::read_next(const Json& line) {
+  if (const auto next = line.find("next")) round_.next = draw(*next);
   if (!line.has("next_u")) return;
   if (header_.total > 0) {
     line.fail("field next_u belongs to real weights, but the header has total_weight; integer weights use field next");
   }
-  step_.next_u.emplace();
-  if (const auto u = line.find("next_u")) *step_.next_u = engines_real(*u, "next_u", 0, true);
+  round_.next_u.emplace();
+  if (const auto u = line.find("next_u")) *round_.next_u = engines_real(*u, "next_u", 0, true);
 }
 
-Draw StepReader::draw(const Json& value) const {
+Draw RoundReader::draw(const Json& value) const {
   refuse_unknown(value, {"token", "u", "bound", "before", "weight", "p", "q"});
   if (header_.total == 0) value.fail("needs integer weights, but the header has no total_weight");
   Draw draw;

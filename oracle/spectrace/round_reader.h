@@ -8,17 +8,17 @@
 
 namespace draftproof::spectrace {
 
-class StepReader : LineReader {
+class RoundReader : LineReader {
  public:
   /// `rows`: null where the header names no file of rows. `rule`, `hides_stop_tokens`: of the round's sequence.
-  StepReader(const Header& header, RowsReader* rows, AcceptanceRule rule, bool hides_stop_tokens)
+  RoundReader(const Header& header, RowsReader* rows, AcceptanceRule rule, bool hides_stop_tokens)
       : LineReader(header), rows_(rows), rule_(rule), hides_stop_tokens_(hides_stop_tokens) {}
 
   /// Throws Error when the line is not a well-formed round. Call once.
-  Step read(const Json& line);
+  RoundEvent read(const Json& line);
 
  private:
-  // step_reader.cpp: what was drafted, accepted and emitted, and the numbers that decided it.
+  // round_reader.cpp: what was drafted, accepted and emitted, and the numbers that decided it.
   void read_acceptance(const Json& line);
   std::size_t least_of_q() const;
   void read_weights(const Json& line);
@@ -34,7 +34,7 @@ class StepReader : LineReader {
   std::vector<std::optional<StatedNumber>> random_numbers(const Json& list, const char* name, const Bound& bound);
   Draw draw(const Json& value) const;
 
-  // step_evidence.cpp: rows, digests, logits, log-probabilities.
+  // round_reader_rows.cpp: rows, digests, logits, log-probabilities.
   void read_digests(const Json& line);
   void read_p_rows(const Json& line, std::size_t least, std::size_t most);
   void read_q_rows(const Json& line);
@@ -52,7 +52,7 @@ class StepReader : LineReader {
   RowsReader* rows_;
   AcceptanceRule rule_;
   bool hides_stop_tokens_;
-  Step step_;
+  RoundEvent round_;
 };
 
 }  // namespace draftproof::spectrace

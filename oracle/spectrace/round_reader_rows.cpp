@@ -3,14 +3,14 @@
 #include <map>
 #include <utility>
 
-#include "oracle/spectrace/step_reader.h"
+#include "oracle/spectrace/round_reader.h"
 #include "ref/base/error.h"
 
 namespace draftproof::spectrace {
 
-void StepReader::read_digests(const Json& line) {
-  const std::size_t drafted = step_.draft_tokens.size();
-  if (const auto positions = line.find("rng_positions")) step_.rng_positions = rng_positions(*positions);
+void RoundReader::read_digests(const Json& line) {
+  const std::size_t drafted = round_.draft_tokens.size();
+  if (const auto positions = line.find("rng_positions")) round_.rng_positions = rng_positions(*positions);
   const auto rows = [&](const char* name, auto& values, std::size_t least, std::size_t most, auto read) {
     const auto list = line.find(name);
     if (!list) return;
@@ -18,23 +18,23 @@ void StepReader::read_digests(const Json& line) {
     expect_size(line, name, values, least, most);
   };
   const auto digest_of = [&](const Json& value) { return digest(value); };
-  const std::size_t target_rows = static_cast<std::size_t>(step_.accepted) + 1;
-  rows("logits_digests", step_.logits_digests, target_rows, drafted + 1, digest_of);
-  rows("p_digests", step_.p_digests, target_rows, drafted + 1, digest_of);
-  rows("top_logits", step_.top_logits, target_rows, drafted + 1, [&](const Json& value) { return top_two(value); });
-  rows("q_digests", step_.q_digests, least_of_q(), drafted, digest_of);
+  const std::size_t target_rows = static_cast<std::size_t>(round_.accepted) + 1;
+  rows("logits_digests", round_.logits_digests, target_rows, drafted + 1, digest_of);
+  rows("p_digests", round_.p_digests, target_rows, drafted + 1, digest_of);
+  rows("top_logits", round_.top_logits, target_rows, drafted + 1, [&](const Json& value) { return top_two(value); });
+  rows("q_digests", round_.q_digests, least_of_q(), drafted, digest_of);
 }
 
-void StepReader::read_p_rows(const Json& line, std::size_t least, std::size_t most) {
-  read_rows(line, "p_rows", least, most, step_.p_rows, step_.p_reals);
+void RoundReader::read_p_rows(const Json& line, std::size_t least, std::size_t most) {
+  read_rows(line, "p_rows", least, most, round_.p_rows, round_.p_reals);
 }
 
-void StepReader::read_q_rows(const Json& line) {
-  read_rows(line, "q_rows", least_of_q(), step_.draft_tokens.size(), step_.q_rows, step_.q_reals);
+void RoundReader::read_q_rows(const Json& line) {
+  read_rows(line, "q_rows", least_of_q(), round_.draft_tokens.size(), round_.q_rows, round_.q_reals);
 }
 
 /// Reads rows from the line, or from the file beside the trace.
-void StepReader::read_rows(const Json& line, const char* name, std::size_t least, std::size_t most,
+void RoundReader::read_rows(const Json& line, const char* name, std::size_t least, std::size_t most,
                            std::vector<Distribution>& integers, std::vector<RealRow>& reals) {
   const auto field = line.find(name);
   if (!field) return;
@@ -60,14 +60,14 @@ void StepReader::read_rows(const Json& line, const char* name, std::size_t least
   }
 }
 
-Distribution StepReader::row(const Json& list) const {
+Distribution RoundReader::row(const Json& list) const {
   const auto parts =
       parts_of<std::uint64_t>(list, [](const Json& value) { return integer_in(value, 1, Distribution::total); });
   return Distribution::exact(parts.tokens, parts.weights);
 }
 
 /// Reads a row of reals; a weight that is no number makes the row a Fault and empty.
-RealRow StepReader::real_row(const Json& list, const char* name) {
+RealRow RoundReader::real_row(const Json& list, const char* name) {
   for (std::size_t i = 1; i < list.size(); i += 2) {
     if (std::isfinite(real_or_not(list[i]))) continue;
     fault("number", name, i, list[i].string());
@@ -77,19 +77,19 @@ RealRow StepReader::real_row(const Json& list, const char* name) {
   return {std::move(parts.tokens), std::move(parts.weights)};
 }
 
-void StepReader::read_logprobs(const Json& line) {
-  const std::size_t emitted = step_.emitted.size();
+void RoundReader::read_logprobs(const Json& line) {
+  const std::size_t emitted = round_.emitted.size();
   if (const auto list = line.find("logprobs")) {
-    for (std::size_t i = 0; i < list->size(); ++i) step_.logprobs.push_back(logprob((*list)[i], "logprobs", i));
-    expect_size(line, "logprobs", step_.logprobs.size(), emitted, emitted);
+    for (std::size_t i = 0; i < list->size(); ++i) round_.logprobs.push_back(logprob((*list)[i], "logprobs", i));
+    expect_size(line, "logprobs", round_.logprobs.size(), emitted, emitted);
   }
   if (const auto lists = line.find("top_logprobs")) {
     read_top_logprobs(*lists);
-    expect_size(line, "top_logprobs", step_.top_logprobs.size(), emitted, emitted);
+    expect_size(line, "top_logprobs", round_.top_logprobs.size(), emitted, emitted);
   }
 }
 
-void StepReader::read_top_logprobs(const Json& lists) {
+void RoundReader::read_top_logprobs(const Json& lists) {
   for (std::size_t i = 0; i < lists.size(); ++i) {
     const Json list = lists[i];
     if (list.size() % 2 != 0) list.fail("must be a list of tokens, each followed by its log-probability");
@@ -103,19 +103,19 @@ void StepReader::read_top_logprobs(const Json& lists) {
       row.tokens.push_back(listed);
       row.weights.push_back(log);
     }
-    step_.top_logprobs.push_back(std::move(row));
+    round_.top_logprobs.push_back(std::move(row));
   }
 }
 
 /// Reads a log-probability. Minus infinity is one; a value above 0 by more than rounding is a Fault.
-double StepReader::logprob(const Json& value, const char* name, std::size_t place) {
+double RoundReader::logprob(const Json& value, const char* name, std::size_t place) {
   const double log = real_or_not(value);
   if (log <= header_.unit) return log;
   fault("number", name, place, value.string());
   return 0.0;
 }
 
-RngPositions StepReader::rng_positions(const Json& value) {
+RngPositions RoundReader::rng_positions(const Json& value) {
   RngPositions positions;
   refuse_unknown(value, {"target", "draft", "accept", "residual"});
   for (const Purpose purpose : {Purpose::target, Purpose::draft, Purpose::accept, Purpose::residual}) {
@@ -124,7 +124,7 @@ RngPositions StepReader::rng_positions(const Json& value) {
   return positions;
 }
 
-TopTwo StepReader::top_two(const Json& list) const {
+TopTwo RoundReader::top_two(const Json& list) const {
   if (list.size() != 4) list.fail("must be [token, logit, token, logit], the best first");
   return {token(list[0]), token(list[2]), real_of(list[1]), real_of(list[3])};
 }
