@@ -122,7 +122,7 @@ void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, c
   reproducer.tie = question.tie;
   TraceQuestion again = question;
   again.file = folder.trace_file();
-  const CutTrace cut = cut_trace(question.file, finding.sequence, failure.line);
+  const CutTrace cut = cut_trace(question.file, finding.place.sequence, failure.line);
   for (const std::string& text : {cut.round, cut.sequence}) {
     if (text.empty()) continue;
     reproducer.trace = text;

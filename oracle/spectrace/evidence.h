@@ -1,96 +1,104 @@
 // SPDX-License-Identifier: MIT
-// All bets on a trace: bets that no correct engine loses often. A game begins with wealth 1 and stakes it on
-// values it has not seen yet. With a correct engine its expected wealth is at most 1 at every time. So its alarm, at a
-// wealth of games / alpha, is false with probability alpha / games at most, and any alarm of all games with alpha.
+// What is bet on and what is proved: which decision of a round goes into which game (games.h), what a game pays where
+// the trace does not state what its bet needs, and what all of it comes to in the report. What makes each bet fair is
+// that it is known before the outcome that it will be made; so every decision of a text is either bet on or forfeited.
 //
-// What makes each bet fair: it is known before the outcome that the bet will be made. Whether a trace states what a bet
-// needs may depend on the outcome; so where it does not, the unknown_...() of that game is called, and every bet pays
-// the least that it could have paid. The decisions that a game is about are those of the text: what is discarded,
-// because the text ended before it, decided nothing and may be decided again by the same random number.
+//     Evidence evidence(header, target, report);
+//     evidence.bet_on_acceptance(sequence, round, row, known, place);  // for each row, as they were decided
+//     evidence.bet_on_token(sequence, round, row, known, q, findings);
+//     evidence.forfeit_unstated_coins(sequence, round, row, known, place);
+//     evidence.finish(findings);
 #pragma once
 
-#include <array>
+#include <cstdint>
 #include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "oracle/sequential/acceptance_evidence.h"
-#include "oracle/sequential/coin_evidence.h"
-#include "oracle/sequential/e_process.h"
-#include "oracle/sequential/rare_events.h"
-#include "oracle/sequential/rounded_distribution.h"
+#include "oracle/spectrace/events.h"
+#include "oracle/spectrace/findings.h"
+#include "oracle/spectrace/games.h"
+#include "oracle/spectrace/known_row.h"
+#include "oracle/spectrace/open_sequence.h"
+#include "oracle/spectrace/statement.h"
+#include "oracle/spectrace/target.h"
 
 namespace draftproof::spectrace {
 
-/// Outcome of one game.
-struct Game {
-  std::string name;
-  long observed = 0;
-  double e_value = 1;
-  bool alarm = false;
-  std::string message;
-};
+/// What tokens are bet on with: the row that the trace states, the target's within the slack, top_logprobs. Which of
+/// them must be known before the token.
+enum class Basis : std::uint8_t { none, rows, target, top };
 
-/// The e-value as a function of the token count, with at most points_max points for any number of tokens.
-class Curve {
- public:
-  static constexpr std::size_t points_max = 512;
-
-  void add(long tokens, double e_value);
-  std::vector<std::pair<long, double>> points() const;
-
- private:
-  std::vector<std::pair<long, double>> points_;
-  std::pair<long, double> last_ = {0, 1};
-  long every_ = 1;
+/// A distribution to bet on, which the caller keeps; none where p is null.
+struct DistributionAt {
+  const Distribution* p = nullptr;
+  double slack = 0;
 };
 
 class Evidence {
  public:
-  static constexpr double alpha = 1e-9;
-  static constexpr int games = 6;
-  static constexpr double alpha_of_one = alpha / games;
+  /// All outlive it.
+  Evidence(const Header& header, const Target& target, TraceReport& report);
 
-  Evidence(int vocabulary, double slack, int u_bits);
+  Games& games() noexcept { return games_; }
+  void open(const SequenceEvent& declared) { key_stated_ = key_stated_ || declared.rng_key_stated; }
 
-  /// Bets on a token that must come from p. `q`: what a draft token for it was drawn from, or null. `q_unknown`: there
-  /// is, or may be, a draft token with another q. `rejected`: the draft token of this sequence that was rejected last;
-  /// `rejected_unknown`: there may be a later one.
-  void token(const Distribution& p, double slack, const Distribution* q, bool q_unknown, Token token,
-             std::span<const Token> text, const std::optional<Token>& rejected, bool rejected_unknown);
-  /// `slack`: the most that its p may have.
-  void unknown_token(double slack);
-  /// Bets on a token where p has one choice; an engine of other numerics may emit another with this probability at
-  /// most.
-  void token_of_a_point(double probability, bool other);
-  void draft_token(const Distribution& q, double slack, Token token);
-  void unknown_draft_token(double slack);
-  void coin(Stream stream, double coin);
-  void unknown_coin(Stream stream);
-  void acceptance(double probability, bool accepted, double rounding);
-  /// `accepted`: where that is known.
-  void unknown_acceptance(std::optional<bool> accepted);
-  /// `probability`: of a coin of this stream that lies where rounding decides; `is`: whether it does.
-  void within_rounding(Stream stream, double probability, bool is);
-  void unknown_within_rounding(Stream stream, double probability);
+  /// Bets on a token of the round, given the distribution it must come from; `q`: what a draft token for it was drawn
+  /// from. A distribution of one token is no bet: it proves the token, or the fault, which is looked for while the
+  /// round has no finding. A random number that was bet on before is no further evidence.
+  void bet_on_token(OpenSequence& sequence, const RoundEvent& round, std::size_t row, const KnownRow& known,
+                    const DistributionAt& q, const Findings& findings);
+  /// Bets on draft token j, which was verified. One after the rejected draft token may be drawn again with the same
+  /// number.
+  void bet_on_draft(AcceptanceRule rule, const RoundEvent& round, std::size_t j, const Place& place);
+  /// Bets that a draft token is accepted with probability p / q, unless the coin is computed again.
+  void bet_on_acceptance(const OpenSequence& sequence, const RoundEvent& round, std::size_t row, const KnownRow& known,
+                         const Place& place);
+  /// From the next token on, tokens are bet on with this.
+  void set_basis(Basis basis) noexcept { basis_ = basis; }
 
-  const EProcess& tokens() const noexcept { return tokens_; }
-  const Curve& curve() const noexcept { return curve_; }
-  const std::array<RareEvents, 3>& rounding() const noexcept { return rounding_; }  // by stream
-  bool too_many_within_rounding() const noexcept;
-  /// Returns the games that have seen something, without those on tokens and on rounding.
-  std::vector<Game> others() const;
+  /// Pays for the coins at a row that the trace does not state.
+  void forfeit_unstated_coins(const OpenSequence& sequence, const RoundEvent& round, std::size_t row,
+                              const KnownRow& known, const Place& place);
+  /// Pays for all that a round without draft tokens, or one that is not in the trace, may have decided at a position.
+  void forfeit_all(const OpenSequence& sequence, std::int64_t position, std::int64_t draft_tokens, const Place& place);
+  /// Pays for a last round that the trace does not have, because the text ended with a token that is not part of it.
+  void forfeit_last_round(OpenSequence& sequence, const EndEvent& end, const Place& place);
+
+  /// Checks that no more decisions lie within rounding than is likely, and says what is open of greedy tokens.
+  void finish(const Findings& findings);
+  /// Writes the outcome of all bets into the report; also after a replay that ended early.
+  void report();
 
  private:
-  EProcess tokens_;
-  EProcess draft_tokens_;
-  CoinEvidence coins_;
-  AcceptanceEvidence acceptance_;
-  RareEvents points_;
-  std::array<RareEvents, 3> rounding_;
-  Curve curve_;
+  bool reals() const noexcept { return header_.total == 0; }
+  /// Whether stated rows are another program's, which take the place of a target.
+  bool is_reference() const noexcept { return target_.vocabulary == 0 && target_.slack > 0; }
+  Games& games_of(AcceptanceRule rule) { return rule == AcceptanceRule::lossy ? of_lossy_ : games_; }
+  const Games& tested() const { return games_.tokens().tokens() > 0 ? games_ : of_lossy_; }
+  Statement& coins_of(Stream stream) { return coins_[static_cast<std::size_t>(stream)]; }
+
+  DistributionAt basis_of(AcceptanceRule rule, const KnownRow& known, const std::optional<RoundedDistribution>& of_top);
+  void expect_possible(Token token, bool is_possible, bool stated, std::int64_t position, const Findings& findings);
+  void check_greedy_token(const OpenSequence& sequence, const BestToken& best, Token token, std::int64_t position,
+                          const Findings& findings);
+  void forfeit_coin(Stream stream, double within_rounding, const Place& place);
+  double unknown_slack() const;
+
+  void name_statements();
+  void name_untested_tokens();
+
+  const Header& header_;
+  const Target& target_;
+  TraceReport& report_;
+  Games games_;
+  Games of_lossy_;               // tokens of rules that are declared lossy: reported, never an alarm
+  Basis basis_ = Basis::none;
+  Statement p_stated_;           // of tokens
+  Statement q_stated_;           // of verified draft tokens: rows
+  Statement acceptance_stated_;  // p and q of verified draft tokens
+  Statement coins_[3];           // by stream
+  bool key_stated_ = false;      // of some sequence: its field rng_key
+  long loose_ = 0;               // tokens for which the slack leaves too much open
+  long not_bet_ = 0;             // tokens drawn with random numbers of an earlier sequence
 };
 
 }  // namespace draftproof::spectrace

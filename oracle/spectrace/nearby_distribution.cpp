@@ -170,6 +170,8 @@ std::optional<Kept> cut(const std::vector<double>& z, const std::vector<Token>& 
 
 }  // namespace
 
+bool cuts(const Sampling& s) noexcept { return s.top_k > 0 || (s.top_p > 0 && s.top_p < 1) || s.min_p > 0; }
+
 const std::vector<std::string>& our_order() {
   static const std::vector<std::string> order = {"penalties", "temperature", "top_k", "top_p", "min_p"};
   return order;

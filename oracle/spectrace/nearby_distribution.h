@@ -36,6 +36,9 @@ std::optional<NearbyDistribution> nearby_distribution(std::span<const float> log
                                                       std::span<const Token> text, double slack,
                                                       const TokenSet* allowed = nullptr);
 
+/// Returns whether sampling drops tokens that have a probability.
+bool cuts(const Sampling& s) noexcept;
+
 /// Returns our order of samplers: docs/architecture.md.
 const std::vector<std::string>& our_order();
 

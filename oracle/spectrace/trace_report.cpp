@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Converts the outcome of a replay to the report that every command writes.
+#include "oracle/spectrace/trace_report.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "oracle/spectrace/replay.h"
 #include "ref/base/require.h"
 
 namespace draftproof::spectrace {
@@ -121,10 +121,10 @@ std::string held_by(const TraceReport& r, std::string_view check) {
 Finding finding_of(const TraceReport& r, const TraceFinding& found, Outcome outcome) {
   const Meaning& meaning = meaning_of(found.check);
   Finding finding{.check = found.check, .outcome = outcome, .examined = 1, .message = {}};
-  finding.failure = Failure{.run = "sequence " + std::to_string(found.sequence),
-                            .line = found.line,
-                            .round = found.round,
-                            .position = found.position,
+  finding.failure = Failure{.run = "sequence " + std::to_string(found.place.sequence),
+                            .line = found.place.line,
+                            .round = found.place.round,
+                            .position = found.place.position,
                             .expected = found.expected,
                             .observed = found.observed,
                             .facts = {held_by(r, found.check)},
@@ -138,7 +138,7 @@ std::string lines_of(const std::vector<const TraceFinding*>& findings) {
   constexpr std::size_t shown = 8;
   std::string lines;
   for (std::size_t i = 0; i < std::min(findings.size(), shown); ++i) {
-    lines += (i == 0 ? "" : ", ") + std::to_string(findings[i]->line);
+    lines += (i == 0 ? "" : ", ") + std::to_string(findings[i]->place.line);
   }
   return (findings.size() == 1 ? "line " : "lines ") + lines + (findings.size() > shown ? ", ..." : "");
 }
@@ -211,7 +211,7 @@ void add_bets(const TraceReport& r, Report& report) {
     report.reason += (report.reason.empty() ? "" : "; ") + reason;
   };
   for (const Game& game : r.games) {
-    report.bets.push_back({game.name, game.observed, Evidence::alpha_of_one, game.e_value, game.alarm, game.message});
+    report.bets.push_back({game.name, game.observed, Games::alpha_of_one, game.e_value, game.alarm, game.message});
     if (game.alarm && report.verdict == ReportVerdict::bug_stat) add_reason(game.name + ": " + game.message);
   }
   const bool bug = report.verdict == ReportVerdict::bug_stat || report.verdict == ReportVerdict::bug_proven;
@@ -256,6 +256,21 @@ void add_distances(const TraceReport& r, Report& report) {
 }
 
 }  // namespace
+
+ReportVerdict TraceReport::verdict() const {
+  if (!invalid.empty()) return ReportVerdict::invalid_trace;
+  if (!findings.empty()) return ReportVerdict::bug_proven;
+  if (examined.rounds == 0) return ReportVerdict::vacuous;
+  const bool alarm = std::any_of(games.begin(), games.end(), [](const Game& game) { return game.alarm; });
+  if (alarm || (token_test && token_test->alarm && !token_test->of_lossy)) return ReportVerdict::bug_stat;
+  if (!slower.empty()) return ReportVerdict::perf_regression;
+  if (!unproved.empty()) return ReportVerdict::undecided;
+  if (!missing.empty()) return ReportVerdict::pass_stat;
+  // Tokens that each equal plain decoding's are a proof, whatever was drafted.
+  const bool nothing_verified = examined.draft_tokens == 0 && examined.rounds_with_drafts > 0;
+  if (nothing_verified) return ReportVerdict::vacuous;
+  return target_given ? ReportVerdict::pass_exact : ReportVerdict::pass_stat;
+}
 
 bool is_check(std::string_view name) noexcept { return find_meaning(name) != nullptr; }
 

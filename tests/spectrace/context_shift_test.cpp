@@ -79,7 +79,7 @@ TEST(ContextShift, ThatTheTraceDoesNotStateOrStatesOtherwiseIsFoundInTheRowsBehi
     EXPECT_EQ(held.verdict(), ReportVerdict::bug_proven) << line << "\n" << report_text(report_of(held));
     ASSERT_FALSE(held.findings.empty());
     EXPECT_EQ(held.findings.front().check, std::string("p_row"));
-    EXPECT_GE(held.findings.front().position, 14);
+    EXPECT_GE(held.findings.front().place.position, 14);
     EXPECT_EQ(replay(file.path()).verdict(), ReportVerdict::pass_stat);  // p as stated does not show it
   }
 }

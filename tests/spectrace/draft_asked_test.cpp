@@ -147,7 +147,7 @@ std::vector<Times> times_of(const Trace& trace) {
 void expect_found_at(const TraceReport& report, std::int64_t round) {
   ASSERT_EQ(report.slower.size(), 1U) << report_text(report_of(report));
   EXPECT_STREQ(report.slower.front().check, "draft_asked");
-  EXPECT_EQ(report.slower.front().round, round);
+  EXPECT_EQ(report.slower.front().place.round, round);
   EXPECT_EQ(report.verdict(), ReportVerdict::perf_regression);
 }
 
@@ -278,7 +278,7 @@ TEST(DraftAsked, AnyOtherNumberOrListInATraceIsFoundInItsRound) {
       tampered[at] = other.dump();
       const TraceReport report = replayed(sealed(tampered));
       ASSERT_EQ(report.slower.size(), 1U) << other.dump() << report_text(report_of(report));
-      EXPECT_EQ(report.slower.front().line, static_cast<long>(at + 1));
+      EXPECT_EQ(report.slower.front().place.line, static_cast<long>(at + 1));
       ++changed;
     }
   }

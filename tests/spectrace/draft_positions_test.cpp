@@ -52,7 +52,7 @@ TEST(DraftPositions, ADraftThatHasLostItsPlaceIsAPerfRegressionFromTheRoundWhere
         const bool placed = !round.contains("draft_anchor") || round["draft_anchor"] == round["target_held"];
         if (!held || !placed) first = round["round"];
       }
-      EXPECT_EQ(report.slower.front().round, first);
+      EXPECT_EQ(report.slower.front().place.round, first);
       const auto converted = report_of(report);
       EXPECT_EQ(converted.findings.front().outcome, Outcome::perf_regression);
       EXPECT_THAT(report_text(converted), HasSubstr("PERF_REGRESSION"));

@@ -81,7 +81,7 @@ int main(int, char** arguments) {
   const TraceReport changed = replay(trace.path());
   ASSERT_EQ(changed.verdict(), ReportVerdict::bug_proven) << report_text(report_of(changed));
   EXPECT_EQ(changed.findings.front().check, std::string("acceptance"));
-  EXPECT_EQ(changed.findings.front().position, 5);
+  EXPECT_EQ(changed.findings.front().place.position, 5);
 }
 
 /// As the page states it: with a shipped model the first example passes and its wrong sibling does not.

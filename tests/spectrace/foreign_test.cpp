@@ -453,7 +453,7 @@ TEST(Foreign, ACutRoundThatIsNotTheLastIsAFinding) {
   lines.insert(lines.begin() + 2, step.dump());
   const TraceReport report = report_of_text(joined(lines));
   EXPECT_EQ(first_check(report), "conservation") << shown(report);
-  EXPECT_EQ(report.findings.front().line, 2);
+  EXPECT_EQ(report.findings.front().place.line, 2);
 }
 
 TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {

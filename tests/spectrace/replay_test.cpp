@@ -217,7 +217,7 @@ std::set<std::string> tamper_with_everything(Recorded& recorded, const Case& c) 
         EXPECT_TRUE(verdict != ReportVerdict::pass_exact && owned)
             << c.name << ": line " << at + 1 << way << " became " << other << "\n" << report_text(report_of(report));
         if (verdict == ReportVerdict::bug_proven) {
-          EXPECT_GE(report.findings.front().line, static_cast<long>(line["type"] == "round" ? at + 1 : 1));
+          EXPECT_GE(report.findings.front().place.line, static_cast<long>(line["type"] == "round" ? at + 1 : 1));
         }
         if (testing::Test::HasFailure()) return seen;
       }

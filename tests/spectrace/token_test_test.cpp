@@ -569,7 +569,7 @@ TEST(TokenTests, LogProbabilitiesAreComparedWithTheTarget) {
   const TraceReport wrong = report_of(joined(lines), target);
   ASSERT_EQ(wrong.verdict(), ReportVerdict::bug_proven) << report_text(report_of(wrong));
   EXPECT_EQ(wrong.findings.front().check, std::string("log_probability"));
-  EXPECT_EQ(wrong.findings.front().line, 21);
+  EXPECT_EQ(wrong.findings.front().place.line, 21);
 }
 
 TEST(TokenTests, ASecondTurnIsBetOnFromTheFirstPositionWithFreshRandomNumbers) {

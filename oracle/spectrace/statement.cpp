@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/spectrace/statement.h"
+
+namespace draftproof::spectrace {
+
+void Statement::add(bool stated, long line) {
+  if (stated) {
+    ++stated_;
+    return;
+  }
+  ++missing_;
+  if (line == last_) return;
+  last_ = line;
+  ++rounds_;
+  if (lines_.size() < lines_shown) lines_.push_back(line);
+}
+
+std::string Statement::lines() const {
+  std::string text = lines_.size() == 1 ? "line " : "lines ";
+  for (std::size_t i = 0; i < lines_.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(lines_[i]);
+  if (rounds_ > static_cast<long>(lines_.size())) text += ", ... (" + std::to_string(rounds_) + " lines)";
+  return text;
+}
+
+}  // namespace draftproof::spectrace

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// The target that a trace is held to, and how far its sequences may lie from it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ref/acceptance/constraint.h"
+#include "ref/models/model.h"
+
+namespace draftproof::spectrace {
+
+/// How to compute rows of the target; no target when the vocabulary is 0.
+struct Target {
+  int vocabulary = 0;
+  /// Returns the target in the given numerics class (a class of equal bits); nullptr where that class is not available
+  /// here. Then the p of such a sequence are not held to the target's bits.
+  std::function<std::shared_ptr<Model>(const std::string& numerics)> computing_in;
+  /// How far, in total variation, the distribution of such a sequence may lie from the target's own at every position.
+  /// With slack its tokens are bet on, with a target of any numerics class.
+  double slack = 0;
+  /// How far, in logits, a greedy token of such a sequence may lie below the target's best token; it may also lie
+  /// within 2 slack of it in probability at temperature 1. With neither, it may lie as far below as some numerics
+  /// explain, and what lies below at all is not proved.
+  double tie = 0;
+  std::function<std::shared_ptr<Model>()> computing_anyhow = {};
+  /// Compiles a grammar for the target's tokens. Throws Error where it cannot.
+  std::function<std::shared_ptr<const Constraint>(const std::string& gbnf, const std::vector<Token>& stops)>
+      constraint = {};
+  /// Returns "sha256:..." of the target's files; called where a trace names its weights so. Empty: not known.
+  std::function<std::string()> weights = {};
+};
+
+}  // namespace draftproof::spectrace
