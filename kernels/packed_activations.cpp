@@ -12,6 +12,7 @@ double packing_work(int rows, int inputs) { return 16.0 * rows * inputs; }
 }  // namespace
 
 void PackedActivations::reserve(const Kernels& kernels, const PackedMatrix& w, int rows) {
+  w.require_packed();
   kernels_ = &kernels;
   rows_ = rows;
   inputs_ = w.inputs();

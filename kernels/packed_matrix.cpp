@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/packed_matrix.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -50,7 +52,7 @@ std::vector<MatrixSource> sources_of(std::span<const MatrixView> parts) {
 
 }  // namespace
 
-PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> sources) {
+void PackedMatrix::lay_out(const Kernels& kernels, std::span<const MatrixSource> sources) {
   for (const MatrixSource& source : sources) {
     if (parts_.empty() || parts_.back().view.format != source.format) {
       parts_.push_back({{nullptr, source.format, 0, source.inputs}, outputs_});
@@ -60,11 +62,23 @@ PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource>
     inputs_ = source.inputs;
     wants_[static_cast<std::size_t>(kernels.activation_format(source.format))] = true;
   }
+  for (const Part& part : parts_) {
+    bytes_ += kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs);
+  }
+}
+
+PackedMatrix PackedMatrix::counted(const Kernels& kernels, std::span<const MatrixSource> parts) {
+  PackedMatrix matrix;
+  matrix.lay_out(kernels, parts);
+  return matrix;
+}
+
+PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> sources) {
+  lay_out(kernels, sources);
   for (Part& part : parts_) {
-    const std::size_t bytes = kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs);
-    data_.push_back(aligned<std::byte>(bytes));
+    data_.push_back(
+        aligned<std::byte>(kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs)));
     part.view.data = data_.back().get();
-    bytes_ += bytes;
   }
 
   std::size_t place = 0;
@@ -107,7 +121,14 @@ PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource>
 PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixView> parts)
     : PackedMatrix(kernels, sources_of(parts)) {}
 
+void PackedMatrix::require_packed() const noexcept {
+  if (data_.size() == parts_.size()) return;
+  std::fputs("broken invariant: a matrix that was only counted is computed with\n", stderr);
+  std::abort();
+}
+
 void PackedMatrix::unpack_row(const Kernels& kernels, int output, float* row) const noexcept {
+  require_packed();
   const Part* part = parts_.data();
   while (output >= part->first + part->view.outputs) ++part;
   kernels.unpack_row(part->view, output - part->first, row);

@@ -30,6 +30,9 @@ class PackedMatrix {
   /// std::bad_alloc.
   PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> parts);
   PackedMatrix(const Kernels& kernels, std::span<const MatrixView> parts);
+  /// Has shape, formats and bytes() of the matrix that would be packed, but neither reads nor packs the parts. Aborts
+  /// where it is computed with.
+  static PackedMatrix counted(const Kernels& kernels, std::span<const MatrixSource> parts);
 
   int outputs() const noexcept { return outputs_; }
   int inputs() const noexcept { return inputs_; }
@@ -48,7 +51,12 @@ class PackedMatrix {
   /// Which operands the parts are multiplied with.
   bool wants(ActivationFormat format) const noexcept { return wants_[static_cast<std::size_t>(format)]; }
 
+  /// Aborts when the matrix was only counted.
+  void require_packed() const noexcept;
+
  private:
+  void lay_out(const Kernels& kernels, std::span<const MatrixSource> parts);
+
   int outputs_ = 0;
   int inputs_ = 0;
   std::size_t bytes_ = 0;

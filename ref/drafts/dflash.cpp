@@ -122,22 +122,9 @@ constexpr DraftOption options[] = {
 
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
                        const LoadOptions& load_options) {
-  const DFlashConfig config = describe_dflash(files->config(), stage.whole("window"));
-  const LoadOptions as = draft_options(stage, load_options);
-  MemoryNeed need = need_of_part(*files, as, config.transformer, [](const std::string&) { return true; });
-  add_head_copy(*files, config.transformer, as, need);
-  add_reading(config.transformer.vocabulary, need);
+  MemoryNeed need = DFlashNetwork::need(*files, draft_options(stage, load_options), stage.whole("window"));
+  add_reading(describe_dflash(files->config()).transformer.vocabulary, need);
   need.scratch_per_draft_token = 0;  // the target's has it
-  const auto size = [](int value) { return static_cast<std::uint64_t>(value); };
-  if (config.conv_taps > 0) {  // the kernels of a sublayer, and its rows once more
-    const std::uint64_t hidden = size(config.transformer.hidden);
-    const std::uint64_t kernel = 2 * size(config.conv_taps) * hidden / size(config.conv_group);
-    need.scratch += sizeof(float) * size(config.block_size) * (kernel + hidden);
-  }
-  if (config.selector_rank > 0) {  // a row of scores, and a row of h for each position
-    need.scratch += sizeof(float) * (size(config.transformer.vocabulary) +
-                                     size(config.block_size) * size(config.selector_rank));
-  }
   return need;
 }
 

@@ -6,7 +6,6 @@
 #include "ref/drafts/head_draft.h"
 #include "ref/drafts/network_draft.h"
 #include "ref/models/checkpoint_kind.h"
-#include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
@@ -17,10 +16,7 @@ constexpr DraftOption options[] = {head_tree_option, q4_option, head_option, min
 
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
                        const LoadOptions& load_options) {
-  const LoadOptions as = draft_options(stage, load_options);
-  MemoryNeed need = need_of_draft(*files, as);
-  add_head_copy(*files, describe(files->config()), as, need);
-  return need;
+  return need_of_draft(*files, draft_options(stage, load_options));
 }
 
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,

@@ -2,13 +2,11 @@
 // The kind mtp: drafts over MTP heads or an assistant.
 #include "ref/models/mtp.h"
 
-#include "ref/caches/feature_cache.h"
 #include "ref/drafts/drafts.h"
 #include "ref/drafts/head_draft.h"
 #include "ref/drafts/network_draft.h"
 #include "ref/models/checkpoint_kind.h"
 #include "ref/models/gemma4_assistant.h"
-#include "ref/models/models.h"
 
 namespace draftproof {
 namespace {
@@ -32,8 +30,7 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const M
                        const LoadOptions& load_options) {
   const LoadOptions as = head_options(stage, load_options);
   if (is_assistant(*files)) return need_of_draft(*files, as);
-  MemoryNeed need = mtp_need(*files, as);
-  need.cache_per_position += FeatureCache::bytes_per_position(describe(files->config()).hidden);
+  MemoryNeed need = MtpHead::need(*files, as);
   need.scratch_per_draft_token = 0;  // the target's has it
   return need;
 }

@@ -2,12 +2,9 @@
 #include "ref/drafts/network_draft.h"
 
 #include <algorithm>
-#include <optional>
 
-#include "kernels/kernels.h"
 #include "ref/base/error.h"
 #include "ref/drafts/decoding_need.h"
-#include "ref/models/draft_tables.h"
 
 namespace draftproof {
 namespace {
@@ -41,14 +38,6 @@ LoadOptions draft_options(const DraftStage& stage, const LoadOptions& load_optio
   options.small_tables = q4;
   options.head_tokens = stage.whole("head");
   return options;
-}
-
-void add_head_copy(const Checkpoint& files, const TransformerConfig& config, const LoadOptions& options,
-                   MemoryNeed& need) {
-  const std::optional<Format> format = DraftTables::copy_format(options, config.vocabulary, config.hidden);
-  if (!format || files.has("lm_head.weight")) return;
-  need.weights[traits(*format).name] +=
-      options.kernels.packed_bytes(*format, tokens_of_head(options, config.vocabulary), config.hidden);
 }
 
 MemoryNeed need_of_draft(const Checkpoint& files, const LoadOptions& load_options) {

@@ -5,7 +5,6 @@
 
 #include "ref/drafts/draft_kind.h"
 #include "ref/drafts/most_probable.h"
-#include "ref/models/transformer_config.h"
 
 namespace draftproof {
 
@@ -28,10 +27,6 @@ LoadOptions in_four_bits(LoadOptions options);
 
 /// As `q4` and `head` have it. The LM head is most of what a small draft reads.
 LoadOptions draft_options(const DraftStage& stage, const LoadOptions& load_options);
-
-/// Adds the copy of the target's LM head that a draft of this config has by `q4` or `head`.
-void add_head_copy(const Checkpoint& files, const TransformerConfig& config, const LoadOptions& options,
-                   MemoryNeed& need);
 
 /// The need of a checkpoint as a draft.
 MemoryNeed need_of_draft(const Checkpoint& files, const LoadOptions& load_options);

@@ -243,6 +243,16 @@ std::string Checkpoint::expected(const std::string& name, const std::vector<std:
   return in_quotes(name_in_file(name)) + " of shape " + shown(shape);
 }
 
+bool Checkpoint::has_shape(const StoredTensor& tensor, const std::vector<std::int64_t>& shape) const {
+  if (gguf_names_ == nullptr) return tensor.shape == shape;
+  return without_leading_ones(tensor.shape) == without_leading_ones(shape);
+}
+
+bool Checkpoint::has(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  const auto found = tensors_.find(name);
+  return found != tensors_.end() && found->second.format && has_shape(found->second, shape);
+}
+
 const StoredTensor& Checkpoint::find(const std::string& name, const std::vector<std::int64_t>& shape) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
@@ -253,9 +263,7 @@ const StoredTensor& Checkpoint::find(const std::string& name, const std::vector<
     throw Error(where(tensor) + " has type " + in_quotes(tensor.type_name) +
                 ", but F32, F16, BF16 or a block format is needed; convert the checkpoint");
   }
-  const bool folder = gguf_names_ == nullptr;
-  const bool fits = folder ? tensor.shape == shape : without_leading_ones(tensor.shape) == without_leading_ones(shape);
-  if (!fits) {
+  if (!has_shape(tensor, shape)) {
     throw Error(where(tensor) + " has shape " + shown(tensor.shape) + ", but the configuration asks for " +
                 shown(shape));
   }

@@ -40,6 +40,8 @@ class Checkpoint {
   const std::filesystem::path& path() const noexcept { return path_; }
   const std::map<std::string, StoredTensor>& tensors() const noexcept { return tensors_; }
   bool has(const std::string& name) const { return tensors_.contains(name); }
+  /// Whether it has the tensor in this shape and in a type that kernels support.
+  bool has(const std::string& name, const std::vector<std::int64_t>& shape) const;
   /// Returns the name that this tensor has, or would have, in the file.
   std::string name_in_file(const std::string& name) const;
 
@@ -71,6 +73,7 @@ class Checkpoint {
   void open_folder();
   void open_gguf();
   const StoredTensor& find(const std::string& name, const std::vector<std::int64_t>& shape) const;
+  bool has_shape(const StoredTensor& tensor, const std::vector<std::int64_t>& shape) const;
 
   std::filesystem::path path_;
   std::map<std::string, StoredTensor> tensors_;

@@ -12,6 +12,7 @@
 #include "ref/base/require.h"
 #include "ref/caches/attention_cache.h"
 #include "ref/models/checkpoint_kind.h"
+#include "ref/models/counted_target.h"
 
 namespace draftproof {
 namespace {
@@ -44,11 +45,16 @@ std::vector<int> default_taps(int target_layers, int draft_layers) {
   return taps;
 }
 
+std::optional<Json> find_taps(const Json& config) {
+  if (!speculators_type(config).empty()) return config.find("aux_hidden_state_layer_ids");
+  return find_dflash_field(config, "target_layer_ids");
+}
+
 /// The ids of speculators count from 1, all others from 0.
 std::vector<int> read_taps(const Json& config, const Model& target, int draft_layers) {
   const bool speculators = !speculators_type(config).empty();
-  const auto field =
-      speculators ? config.at("aux_hidden_state_layer_ids") : find_dflash_field(config, "target_layer_ids");
+  if (speculators) config.at("aux_hidden_state_layer_ids");
+  const auto field = find_taps(config);
   if (!field) {
     if (target.layers() < 4) config.fail("names no target_layer_ids, and the target is too shallow for the default");
     return default_taps(target.layers(), draft_layers);
@@ -219,6 +225,10 @@ DFlashConfig describe_dflash(const Json& config, int context_window) {
   DFlashConfig result;
   read_layers(config, context_window, result);
   result.block_size = read_block_size(config);
+  const int depth = result.transformer.depth();
+  const auto taps = find_taps(config);
+  result.taps.resize(taps && taps->is_array() ? taps->size() : static_cast<std::size_t>(depth));
+  result.draft_vocabulary = positive(config, "draft_vocab_size", result.transformer.vocabulary);
   read_second_version(config, result);
   return result;
 }
@@ -265,27 +275,60 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target, int con
   return result;
 }
 
+namespace {
+
+/// What the names of all tensors but those of the LM head and of the draft's vocabulary begin with.
+std::string prefix_of(const Checkpoint& files) { return files.has("model.fc.weight") ? "model." : ""; }
+
+/// The config of a checkpoint that fits the target.
+DFlashConfig read_fitting(const Checkpoint& files, const Model& target, int context_window) {
+  DFlashConfig config = read_dflash_config(files.config(), target, context_window);
+  if (is_present(files.path() / "mask_embedding.pt")) {
+    throw Error(files.path().string() + ": mask_embedding.pt, a mask of the draft's own, is not implemented");
+  }
+  const auto tied = layer_config(files.config()).find("tie_word_embeddings");
+  const bool own_embedding = files.has(prefix_of(files) + "embed_tokens.weight");
+  if (tied && tied->boolean() && own_embedding && !files.has("lm_head.weight")) {
+    tied->fail("true is not implemented with an embedding of the draft's own");
+  }
+  return config;
+}
+
+}  // namespace
+
 DFlashNetwork::DFlashNetwork(const Checkpoint& files, const Model& target, const LoadOptions& options,
                              int context_window)
-    : DFlashNetwork(WeightLoader(files, options), target, context_window) {}
+    : DFlashNetwork(WeightLoader(files, options), read_fitting(files, target, context_window), target) {}
 
-DFlashNetwork::DFlashNetwork(const WeightLoader& from, const Model& target, int context_window)
+MemoryNeed DFlashNetwork::need(const Checkpoint& files, const LoadOptions& options, int context_window) {
+  const DFlashConfig config = describe_dflash(files.config(), context_window);
+  const CountedTarget target(config.transformer.hidden, config.transformer.vocabulary);
+  const WeightLoader counted(files, options, WeightLoader::Mode::count);
+  const DFlashNetwork network(counted, config, target);
+  MemoryNeed need = need_of_layers(config.transformer, counted);
+  const auto size = [](int value) { return static_cast<std::uint64_t>(value); };
+  const std::uint64_t hidden = size(config.transformer.hidden);
+  need.add_row_floats(2 * size(network.fc_.inputs()));  // the tapped layers, and the same as the input of a pass
+  need.add_row_floats(2 * hidden);                      // what `fc` makes of them, twice
+  const std::uint64_t rows_bytes = sizeof(float) * size(config.block_size);
+  if (config.conv_taps > 0) {  // the kernels of a sublayer, and its rows once more
+    need.scratch += rows_bytes * (2 * size(config.conv_taps) * hidden / size(config.conv_group) + hidden);
+  }
+  if (config.selector_rank > 0) {  // a row of h for each position, and a row of scores
+    need.scratch += rows_bytes * size(config.selector_rank) + Outputs::bytes_per_row(config.transformer.vocabulary);
+  }
+  return need;
+}
+
+DFlashNetwork::DFlashNetwork(const WeightLoader& from, DFlashConfig config, const Model& target)
     : kernels_(from.options.kernels),
       kv_(from.options.kv),
       origin_(from.weights.path().string()),
-      config_(read_dflash_config(from.weights.config(), target, context_window)),
-      tables_(from, from.weights.has("model.fc.weight") ? "model." : "",
+      config_(std::move(config)),
+      tables_(from, prefix_of(from.weights),
               {config_.transformer.hidden, target.vocabulary(), config_.draft_vocabulary}, target) {
   const TransformerConfig& t = config_.transformer;
-  const Checkpoint& weights = from.weights;
-  const std::string prefix = weights.has("model.fc.weight") ? "model." : "";
-  if (is_present(weights.path() / "mask_embedding.pt")) {
-    throw Error(weights.path().string() + ": mask_embedding.pt, a mask of the draft's own, is not implemented");
-  }
-  const auto tied = layer_config(weights.config()).find("tie_word_embeddings");
-  if (tied && tied->boolean() && tables_.own_embedding() && !weights.has("lm_head.weight")) {
-    tied->fail("true is not implemented with an embedding of the draft's own");
-  }
+  const std::string prefix = prefix_of(from.weights);
   const int features = static_cast<int>(config_.taps.size()) * t.hidden;
   fc_ = load_matrix(from, {{prefix + "fc.weight", t.hidden}}, features);
   hidden_norm_ = load_norm(from, t, prefix + "hidden_norm.weight", t.hidden);

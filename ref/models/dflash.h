@@ -35,6 +35,7 @@
 #include "ref/formats/json.h"
 #include "ref/formats/checkpoint.h"
 #include "ref/models/draft_tables.h"
+#include "ref/models/memory.h"
 #include "ref/models/model.h"
 #include "ref/models/transformer.h"
 
@@ -69,8 +70,8 @@ struct DFlashConfig {
 std::optional<Json> find_dflash_field(const Json& config, std::string_view name);
 
 /// Reads what does not depend on the target: layers, block, convolutions and candidate selector. A vocabulary that is
-/// left to the target is 1. `context_window`: of layers that see everything, the committed positions that they see
-/// instead; 0: all.
+/// left to the target is 1; of the taps only the number is read. `context_window`: of layers that see everything, the
+/// committed positions that they see instead; 0: all.
 DFlashConfig describe_dflash(const Json& config, int context_window = 0);
 
 /// Reads the config of either layout and holds it against the target. Errors name file and field.
@@ -93,6 +94,11 @@ class DFlashNetwork {
  public:
   /// `target` lends what the files do not have and must outlive the network. `context_window` as in describe_dflash.
   DFlashNetwork(const Checkpoint& files, const Model& target, const LoadOptions& options, int context_window = 0);
+  /// `config` fits the target, unless the loader counts.
+  DFlashNetwork(const WeightLoader& from, DFlashConfig config, const Model& target);
+
+  /// The memory that a network and the context of a text take. Reads no weights.
+  static MemoryNeed need(const Checkpoint& files, const LoadOptions& options, int context_window = 0);
 
   const DFlashConfig& config() const noexcept { return config_; }
   std::unique_ptr<Cache> new_context(int capacity, int max_pending_rows) const;
@@ -139,7 +145,6 @@ class DFlashNetwork {
     DynamicConvolution around_attention;
     DynamicConvolution around_mlp;
   };
-  DFlashNetwork(const WeightLoader& from, const Model& target, int context_window);
   DynamicConvolution load_convolution(const WeightLoader& from, const std::string& prefix) const;
   void see(std::span<const Block> batch, int layer);
   void compute_layer(const TransformerPass& pass, int layer);

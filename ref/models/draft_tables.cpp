@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "kernels/operations.h"
@@ -29,6 +30,14 @@ std::vector<Value> read_values(const Checkpoint& files, const std::string& name,
   std::vector<Value> values(static_cast<std::size_t>(count));
   tensor.file->read(tensor.offset, tensor.bytes, values.data());
   return values;
+}
+
+/// The format of a copy of the target's head, or of its part, when these options ask for one and its width allows it.
+std::optional<Format> copy_format(const LoadOptions& options, const DraftTablesShape& shape) {
+  const Format format = options.requantize ? Format::q4_0 : Format::q8_0;
+  const bool part = tokens_of_head(options, shape.draft_vocabulary) < shape.draft_vocabulary;
+  if (shape.hidden % traits(format).block_inputs != 0 || (!options.requantize && !part)) return {};
+  return format;
 }
 
 }  // namespace
@@ -75,7 +84,8 @@ DraftTables::DraftTables(const WeightLoader& from, const std::string& prefix, co
       shape_(shape),
       own_embedding_(from.weights.has(prefix + "embed_tokens.weight")),
       own_head_(from.weights.has("lm_head.weight")),
-      tokens_(read_draft_vocabulary(from.weights, shape.draft_vocabulary, shape.vocabulary)) {
+      tokens_(from.counts() ? std::vector<Token>(static_cast<std::size_t>(shape.draft_vocabulary))
+                            : read_draft_vocabulary(from.weights, shape.draft_vocabulary, shape.vocabulary)) {
   REQUIRE(target.embeddings() != nullptr, "a draft may borrow the target's embedding and head");
   from.loaded("d2t");
   from.loaded("t2d");
@@ -98,18 +108,11 @@ DraftTables::DraftTables(const WeightLoader& from, const std::string& prefix, co
                 ", and the target's does not fit: its hidden_size is " + std::to_string(target.hidden()) +
                 ", the draft's " + std::to_string(shape.hidden));
   }
-  const std::optional<Format> copied = copy_format(from.options, shape.draft_vocabulary, shape.hidden);
-  if (!own_head_ && copied) copy_head(*copied);
+  const std::optional<Format> copied = copy_format(from.options, shape);
+  if (!own_head_ && copied) copy_head(from, *copied);
 }
 
-std::optional<Format> DraftTables::copy_format(const LoadOptions& options, int draft_vocabulary, int hidden) {
-  const Format format = options.requantize ? Format::q4_0 : Format::q8_0;
-  const bool part = tokens_of_head(options, draft_vocabulary) < draft_vocabulary;
-  if (hidden % traits(format).block_inputs != 0 || (!options.requantize && !part)) return {};
-  return format;
-}
-
-void DraftTables::copy_head(Format format) {
+void DraftTables::copy_head(const WeightLoader& to, Format format) {
   const int hidden = shape_.hidden;
   const MatrixSource source = {
       format, shape_.draft_vocabulary, hidden, [this, hidden, format](int first, int count, void* rows) {
@@ -120,7 +123,7 @@ void DraftTables::copy_head(Format format) {
           quantize_row(format, row.data(), hidden, to);
         }
       }};
-  head_ = PackedMatrix(kernels_, std::span(&source, 1));
+  head_ = to.pack(std::span(&source, 1));
   own_head_ = true;
 }
 

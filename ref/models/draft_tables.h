@@ -5,8 +5,6 @@
 // target's vocabulary; it never proposes the others.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,9 +43,6 @@ class DraftTables {
 
   bool own_embedding() const noexcept { return own_embedding_; }
 
-  /// The format of a copy of the target's head, or of its part, when these options ask for one and its width allows it.
-  static std::optional<Format> copy_format(const LoadOptions& options, int draft_vocabulary, int hidden);
-
   /// rows [tokens][hidden] = the embeddings of the target's tokens
   void embed(std::span<const Token> tokens, float* rows) const;
 
@@ -56,7 +51,7 @@ class DraftTables {
   bool unembed(const float* rows, int count, PackedActivations& scratch, std::vector<float>& logits);
 
  private:
-  void copy_head(Format format);
+  void copy_head(const WeightLoader& to, Format format);
 
   const Kernels& kernels_;
   const Model& target_;

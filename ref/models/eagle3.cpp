@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/packed_activations.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/caches/attention_cache.h"
+#include "ref/caches/feature_cache.h"
 #include "ref/models/checkpoint_kind.h"
+#include "ref/models/counted_target.h"
 
 namespace draftproof {
 namespace {
@@ -25,12 +28,14 @@ bool said(const Json& config, std::string_view name) {
   return value && value->boolean();
 }
 
+constexpr const char* taps_field = "eagle_aux_hidden_state_layer_ids";
+
 /// The id of a layer names what enters it, so the target is tapped after the layer before.
 std::vector<int> read_taps(const Json& config, int layers) {
   if (const auto count = find_field(config, "num_target_layers"); count && count->integer(1, 1 << 16) != layers) {
     count->fail("does not fit the target, which has " + std::to_string(layers) + " layers");
   }
-  const auto field = find_field(config, "eagle_aux_hidden_state_layer_ids");
+  const auto field = find_field(config, taps_field);
   std::vector<int> taps;
   if (!field) {
     for (const int id : {2, layers / 2, layers - 3}) taps.push_back(id - 1);
@@ -63,23 +68,33 @@ bool is_eagle3(const Json& config) {
 
 }  // namespace
 
-const CheckpointKind eagle3_checkpoint = {.name = "EAGLE-3 draft",
-                                          .architectures = "LlamaForCausalLMEagle3, Eagle3LlamaForCausalLM",
-                                          .lender = "those of another layer",
-                                          .recognizes = is_eagle3,
-                                          .describe = describe_eagle3};
+const CheckpointKind eagle3_checkpoint = {
+    .name = "EAGLE-3 draft",
+    .architectures = "LlamaForCausalLMEagle3, Eagle3LlamaForCausalLM",
+    .lender = "those of another layer",
+    .recognizes = is_eagle3,
+    .describe = [](const Json& config) { return describe_eagle3(config).transformer; }};
 
-TransformerConfig describe_eagle3(const Json& config) {
+Eagle3Config describe_eagle3(const Json& config) {
   const Json layer = layer_config(config);
-  TransformerConfig result = read_transformer_config(layer, 1);
-  if (result.depth() != 1) layer.at("num_hidden_layers").fail("must be 1; EAGLE-3 drafts of more are not implemented");
+  Eagle3Config result;
+  result.transformer = read_transformer_config(layer, 1);
+  if (result.transformer.depth() != 1) {
+    layer.at("num_hidden_layers").fail("must be 1; EAGLE-3 drafts of more are not implemented");
+  }
+  result.draft_vocabulary = positive(config, "draft_vocab_size", result.transformer.vocabulary);
+  const auto taps = find_field(config, taps_field);
+  result.taps.resize(taps && taps->is_array() ? taps->size() : 3);
+  result.norm_before_residual = said(config, "norm_before_residual");
+  result.norm_before_fc = said(config, "norm_before_fc");
+  result.fc_norm = said(config, "fc_norm");
+  result.norm_output = said(config, "norm_output");
   return result;
 }
 
 Eagle3Config read_eagle3_config(const Json& config, const Eagle3Target& target) {
   if (!is_eagle3(config)) config.fail("is not an EAGLE-3 draft");
-  Eagle3Config result;
-  result.transformer = describe_eagle3(config);
+  Eagle3Config result = describe_eagle3(config);
   const Json layer = layer_config(config);
   if (const auto size = layer.find("vocab_size"); size && result.transformer.vocabulary != target.vocabulary) {
     size->fail("does not fit the target, whose vocabulary is " + std::to_string(target.vocabulary));
@@ -97,23 +112,34 @@ Eagle3Config read_eagle3_config(const Json& config, const Eagle3Target& target) 
   if (config.find("transformer_layer_config") && !config.find("norm_before_residual")) {
     config.fail("needs norm_before_residual; programs disagree on what it is when it is left out");
   }
-  result.norm_before_residual = said(config, "norm_before_residual");
-  result.norm_before_fc = said(config, "norm_before_fc");
-  result.fc_norm = said(config, "fc_norm");
-  result.norm_output = said(config, "norm_output");
   if (result.norm_before_fc && result.fc_norm) config.fail("says both norm_before_fc and fc_norm, but only one can be");
   return result;
 }
 
 Eagle3Head::Eagle3Head(const Checkpoint& files, const Model& target, const LoadOptions& options)
-    : Eagle3Head(WeightLoader(files, options), target) {}
+    : Eagle3Head(WeightLoader(files, options),
+                 read_eagle3_config(files.config(), {target.layers(), target.hidden(), target.vocabulary()}), target) {}
 
-Eagle3Head::Eagle3Head(const WeightLoader& from, const Model& target)
+MemoryNeed Eagle3Head::need(const Checkpoint& files, const LoadOptions& options) {
+  const Eagle3Config config = describe_eagle3(files.config());
+  const TransformerConfig& t = config.transformer;
+  const CountedTarget target(positive(files.config(), "target_hidden_size", t.hidden), t.vocabulary);
+  const WeightLoader counted(files, options, WeightLoader::Mode::count);
+  const Eagle3Head head(counted, config, target);
+  const auto inputs = static_cast<std::uint64_t>(head.fc_.inputs());
+  MemoryNeed need = need_of_layers(t, counted);
+  need.cache_per_position += FeatureCache::bytes_per_position(t.hidden);
+  need.add_row_floats(2 * inputs);  // the tapped layers, and the same as the input of a pass
+  need.add_row_floats(3 * static_cast<std::uint64_t>(t.hidden));  // features, twice, and rows of a token and a feature
+  return need;
+}
+
+Eagle3Head::Eagle3Head(const WeightLoader& from, Eagle3Config config, const Model& target)
     : kernels_(from.options.kernels),
       kv_(from.options.kv),
       target_(target),
       origin_(from.weights.path().string()),
-      config_(read_eagle3_config(from.weights.config(), {target.layers(), target.hidden(), target.vocabulary()})),
+      config_(std::move(config)),
       tables_(from, from.weights.has("model.fc.weight") ? "model." : "",
               {config_.transformer.hidden, config_.transformer.vocabulary, config_.draft_vocabulary}, target) {
   const TransformerConfig& t = config_.transformer;

@@ -25,6 +25,7 @@
 #include "ref/formats/json.h"
 #include "ref/models/draft_tables.h"
 #include "ref/models/head.h"
+#include "ref/models/memory.h"
 #include "ref/models/model.h"
 #include "ref/models/transformer.h"
 
@@ -40,8 +41,9 @@ struct Eagle3Config {
   bool norm_output = false;
 };
 
-/// Reads what does not depend on the target. A vocabulary that is left to the target is 1.
-TransformerConfig describe_eagle3(const Json& config);
+/// Reads what does not depend on the target. A vocabulary that is left to the target is 1; of the taps only the
+/// number is read.
+Eagle3Config describe_eagle3(const Json& config);
 
 /// What a head needs to know of its target.
 struct Eagle3Target {
@@ -57,6 +59,11 @@ class Eagle3Head final : public Head {
  public:
   /// `target` lends what the files do not have and must outlive the head.
   Eagle3Head(const Checkpoint& files, const Model& target, const LoadOptions& options);
+  /// `config` fits the target, unless the loader counts.
+  Eagle3Head(const WeightLoader& from, Eagle3Config config, const Model& target);
+
+  /// The memory that a head and the features of a text take. Reads no weights.
+  static MemoryNeed need(const Checkpoint& files, const LoadOptions& options);
 
   const Eagle3Config& config() const noexcept { return config_; }
 
@@ -68,7 +75,6 @@ class Eagle3Head final : public Head {
   void forward(std::span<Rows> batch) override;
 
  private:
-  Eagle3Head(const WeightLoader& from, const Model& target);
   void hide_row_0();
   void compute_results(std::span<Rows> batch);
 

@@ -268,7 +268,9 @@ class Gemma4 final : public CausalTransformer {
 
 float load_layer_scalar(const WeightLoader& from, const std::string& prefix) {
   const std::string name = prefix + "layer_scalar";
-  return from.weights.has(name) ? from.floats(name, {1})[0] : 1;
+  if (!from.weights.has(name)) return 1;
+  const std::vector<float> stored = from.floats(name, {1});
+  return stored.empty() ? 1 : stored[0];  // empty where it is only counted
 }
 
 TransformerConfig describe_gemma4_layers(const Json& json) {

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "kernels/packed_activations.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
+#include "ref/caches/feature_cache.h"
 #include "ref/models/checkpoint_kind.h"
+#include "ref/models/counted_target.h"
 #include "ref/models/gemma4.h"
 
 namespace draftproof {
@@ -124,13 +127,24 @@ TransformerConfig read_gemma4_assistant(const Checkpoint& files, const Model& ta
 }
 
 Gemma4Assistant::Gemma4Assistant(const Checkpoint& files, const Model& target, const LoadOptions& options)
-    : Gemma4Assistant(WeightLoader(files, options), target) {}
+    : Gemma4Assistant(WeightLoader(files, options), read_gemma4_assistant(files, target), target) {}
 
-Gemma4Assistant::Gemma4Assistant(const WeightLoader& from, const Model& target)
+MemoryNeed Gemma4Assistant::need(const Checkpoint& files, const LoadOptions& options) {
+  const TransformerConfig config = describe_gemma4_assistant(files.config());
+  const CountedTarget target(read_backbone_width(files.config()), config.vocabulary);
+  const WeightLoader counted(files, options, WeightLoader::Mode::count);
+  const Gemma4Assistant head(counted, config, target);
+  MemoryNeed need = need_of_layers(config, counted);
+  need.cache_per_position += FeatureCache::bytes_per_position(head.width());
+  need.add_row_floats(4 * static_cast<std::uint64_t>(head.width()));  // the target's last layer and features, twice
+  return need;
+}
+
+Gemma4Assistant::Gemma4Assistant(const WeightLoader& from, TransformerConfig config, const Model& target)
     : kernels_(from.options.kernels),
       target_(target),
       origin_(from.weights.path().string()),
-      config_(read_gemma4_assistant(from.weights, target)),
+      config_(std::move(config)),
       last_layer_(target.layers() - 1) {
   REQUIRE(target.embeddings() != nullptr, "an assistant borrows the target's embedding and final norm");
   const int hidden = config_.hidden;

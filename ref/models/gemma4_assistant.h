@@ -31,6 +31,7 @@
 #include "ref/formats/json.h"
 #include "ref/models/gemma.h"
 #include "ref/models/head.h"
+#include "ref/models/memory.h"
 #include "ref/models/model.h"
 
 namespace draftproof {
@@ -49,6 +50,11 @@ class Gemma4Assistant final : public Head {
  public:
   /// The target outlives the head.
   Gemma4Assistant(const Checkpoint& files, const Model& target, const LoadOptions& options);
+  /// `config` fits the target, unless the loader counts.
+  Gemma4Assistant(const WeightLoader& from, TransformerConfig config, const Model& target);
+
+  /// The memory that an assistant and the features of a text take. Reads no weights.
+  static MemoryNeed need(const Checkpoint& files, const LoadOptions& options);
 
   int context() const override { return config_.context; }
   int width() const override { return target_.hidden(); }
@@ -68,7 +74,6 @@ class Gemma4Assistant final : public Head {
     int first;  // row of the pass
     int rows;
   };
-  Gemma4Assistant(const WeightLoader& from, const Model& target);
   void lay_out(std::span<const Rows> batch);
   void project_inputs(const TransformerPass& pass);
   void attend(const TransformerPass& pass, int layer);

@@ -7,13 +7,13 @@
 #include <cstdio>
 #include <fstream>
 #include <limits>
-#include <optional>
 #include <sstream>
 
 #include "kernels/process_limits.h"
 #include "kernels/threads.h"
-#include "ref/caches/feature_cache.h"
 #include "ref/models/checkpoint_kind.h"
+#include "ref/models/dflash.h"
+#include "ref/models/eagle3.h"
 #include "ref/models/experts.h"
 #include "ref/models/gated_delta_net.h"
 #include "ref/models/gemma4_assistant.h"
@@ -50,6 +50,10 @@ MemoryNeed& MemoryNeed::operator+=(const MemoryNeed& other) {
   scratch_per_position += other.scratch_per_position;
   scratch_per_draft_token += other.scratch_per_draft_token;
   return *this;
+}
+
+void MemoryNeed::add_row_floats(std::uint64_t floats) noexcept {
+  scratch += sizeof(float) * size(prefill_chunk) * floats;
 }
 
 std::uint64_t MemoryNeed::beside_weights(int positions, int draft_tokens) const noexcept {
@@ -103,85 +107,36 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
         std::max<std::uint64_t>(need.scratch_per_position, AttentionScratch::bytes_per_position(shape, prefill_chunk));
   }
   need.scratch += largest + size(prefill_chunk) * experts;
-  need.scratch += sizeof(float) * size(prefill_chunk) * size(config.layer_embedding) * config.layers.size();
+  need.add_row_floats(size(config.layer_embedding) * config.layers.size());
 }
 
 }  // namespace
 
-MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
-  const TransformerConfig config = describe(files, options);
-  MemoryNeed need = need_of_part(files, options, config, [&](const std::string& name) {
-    return std::ranges::none_of(config.unused, [&](const std::string& prefix) { return name.starts_with(prefix); });
-  });
-  // Where the embedding is the head, a head of some tokens only is a copy of their rows.
-  const int head_tokens = tokens_of_head(options, config.vocabulary);
-  const char* const embedding = "model.embed_tokens.weight";
-  if (head_tokens < config.vocabulary && files.has(embedding) && checkpoint_kind(files.config()) != eagle3_checkpoint &&
-      (!files.has("lm_head.weight") || files.same("lm_head.weight", embedding))) {
-    const std::optional<Format> stored = files.tensors().at(embedding).format;
-    const Format format = packed_format(stored.value_or(Format::f32), config.hidden, options, true);
-    need.weights[traits(format).name] += options.kernels.packed_bytes(format, head_tokens, config.hidden);
-  }
-  return need;
-}
-
-MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, const TransformerConfig& config,
-                        const std::function<bool(const std::string& tensor)>& belongs) {
+MemoryNeed need_of_layers(const TransformerConfig& config, const WeightLoader& from) {
   MemoryNeed need;
-  std::uint64_t activations[activation_formats] = {};
-  for (const auto& [name, tensor] : files.tensors()) {
-    if (!tensor.format || tensor.shape.empty() || tensor.shape.back() > std::numeric_limits<int>::max()) continue;
-    if (!belongs(name)) continue;
-    const auto inputs = static_cast<int>(tensor.shape.back());
-    if (tensor.shape.size() == 1) {
-      need.weights["f32"] += sizeof(float) * size(inputs);
-      continue;
-    }
-    if (name.ends_with("linear_attn.conv1d.weight") || name.ends_with("_conv.base_kernel")) {
-      std::uint64_t values = sizeof(float);
-      for (const std::int64_t extent : tensor.shape) values *= static_cast<std::uint64_t>(extent);
-      need.weights["f32"] += values;
-      continue;
-    }
-    // One matrix, or as many as there are experts. Others are refused later.
-    const std::size_t dimensions = tensor.shape.size();
-    if (dimensions > 3 || std::ranges::max(tensor.shape) > std::numeric_limits<int>::max()) continue;
-    const std::uint64_t matrices = dimensions == 3 ? static_cast<std::uint64_t>(tensor.shape[0]) : 1;
-    auto outputs = static_cast<int>(tensor.shape[dimensions - 2]);
-    if (name == "lm_head.weight") outputs = tokens_of_head(options, outputs);
-    if (name == "lm_head.weight" && files.same(name, "model.embed_tokens.weight")) continue;  // kept once
-    const bool table = name.ends_with("embed_tokens.weight") || name == "lm_head.weight" ||
-                       name == "model.embed_tokens_per_layer.weight" || name.ends_with("shared_head.head.weight") ||
-                       name.ends_with("_codebook");
-    const Format format = packed_format(*tensor.format, inputs, options, table);
-    need.weights[traits(format).name] += matrices * options.kernels.packed_bytes(format, outputs, inputs);
-    const ActivationFormat activation_format = options.kernels.activation_format(format);
-    std::uint64_t& most = activations[static_cast<std::size_t>(activation_format)];
-    most = std::max<std::uint64_t>(most, options.kernels.activation_bytes(activation_format, prefill_chunk, inputs));
-    // A draft of the target's features: these, the same again as the input of a pass, and what `fc` makes of them,
-    // which an EAGLE-3 draft has twice, too.
-    if (name.ends_with("fc.weight")) {
-      need.scratch += sizeof(float) * size(prefill_chunk) * (2 * size(inputs) + 2 * size(config.hidden));
-    }
+  need.weights = from.bytes().by_format;
+  for (std::size_t i = 0; i < activation_formats; ++i) {
+    const int widest = from.bytes().widest[i];
+    if (widest == 0) continue;
+    need.scratch += from.options.kernels.activation_bytes(static_cast<ActivationFormat>(i), prefill_chunk, widest);
   }
-  for (const std::uint64_t bytes : activations) need.scratch += bytes;
-
-  add_caches(config, options.kv, need);
-  const CheckpointKind& kind = checkpoint_kind(files.config());
-  if (kind == eagle3_checkpoint) {  // the features of the text, and rows of a token and a feature
-    need.cache_per_position += FeatureCache::bytes_per_position(config.hidden);
-    need.scratch += sizeof(float) * size(prefill_chunk) * size(config.hidden);
-  }
-  if (kind == gemma4_assistant_checkpoint) {  // the same, and rows of the target's last layer and their features, twice
-    const int width = read_backbone_width(files.config());
-    need.cache_per_position += FeatureCache::bytes_per_position(width);
-    need.scratch += sizeof(float) * size(prefill_chunk) * 4 * size(width);
-  }
+  add_caches(config, from.options.kv, need);
   add_layers(config, need);
   need.scratch += size(prefill_chunk) * TransformerScratch::bytes_per_row(config);
   need.scratch += Outputs::bytes_per_row(config.vocabulary);
   need.scratch_per_draft_token = Outputs::bytes_per_row(config.vocabulary);
   return need;
+}
+
+MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
+  const CheckpointKind& kind = checkpoint_kind(files.config());
+  if (kind == dflash_checkpoint) return DFlashNetwork::need(files, options);
+  if (kind == eagle3_checkpoint) return Eagle3Head::need(files, options);
+  if (kind == gemma4_assistant_checkpoint) return Gemma4Assistant::need(files, options);
+  const TransformerConfig layers = describe(files, options);
+  const WeightLoader counted(files, options, WeightLoader::Mode::count);
+  architecture_of(files.config()).load(counted, layers);
+  return need_of_layers(layers, counted);
 }
 
 std::uint64_t memory_available() {

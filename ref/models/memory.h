@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The memory that a model will need, as a sum of what its parts report, before any weight is read. docs/memory.md has
-// the formula.
+// The memory that a model will need, before any weight is read: what its constructor asks of a loader that only counts,
+// and what its caches and activations report of themselves. docs/memory.md explains the numbers.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <string>
 
@@ -23,6 +22,8 @@ struct MemoryNeed {
   std::uint64_t scratch_per_draft_token = 0;     // of a round: rows of logits, and the distribution it was drawn from
 
   MemoryNeed& operator+=(const MemoryNeed& other);
+  /// Adds so many floats for each row of the largest pass, a prefill chunk, to scratch.
+  void add_row_floats(std::uint64_t floats) noexcept;
   std::uint64_t beside_weights(int positions, int draft_tokens) const noexcept;
   std::uint64_t total(int positions, int draft_tokens = 0) const noexcept;
 };
@@ -30,9 +31,8 @@ struct MemoryNeed {
 /// The need of a model (a target, or a draft as if it were one) in a sequence. Reads no weights.
 MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options);
 
-/// The same of a part of a checkpoint: the layers of `config` and the tensors that `belongs` names.
-MemoryNeed need_of_part(const Checkpoint& files, const LoadOptions& options, const TransformerConfig& config,
-                        const std::function<bool(const std::string& tensor)>& belongs);
+/// The need of these layers, whose weights `from` has returned, and of a row of logits.
+MemoryNeed need_of_layers(const TransformerConfig& config, const WeightLoader& from);
 
 /// What this process may still take: what the system says is available, or less where a limit on the address space or a
 /// control group says so. The largest number where nothing is known.

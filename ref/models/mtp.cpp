@@ -8,6 +8,8 @@
 #include "kernels/packed_activations.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
+#include "ref/caches/feature_cache.h"
+#include "ref/models/counted_target.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
@@ -77,10 +79,17 @@ std::vector<MtpNames> names_of_heads(const Checkpoint& files, const TransformerC
                           " that its config names; whoever wrote the file left them out");
 }
 
-/// Rows of the target's last layer, the features made of them, these one row later, and the same again in a pass; and
-/// what is projected, which is twice as wide.
-std::uint64_t scratch_bytes(const TransformerConfig& config) {
-  return sizeof(float) * std::uint64_t{prefill_chunk} * 6 * static_cast<std::uint64_t>(config.hidden);
+/// The heads of a checkpoint for this target, which they must fit.
+MtpConfig read_fitting(const Checkpoint& files, const Model& target) {
+  MtpConfig config = read_mtp_config(files);
+  REQUIRE(target.embeddings() != nullptr, "an MTP head borrows the target's embedding, final norm and LM head");
+  const TransformerConfig& t = config.transformer;
+  for (const auto& [what, own, of_target] : {std::tuple("hidden_size", t.hidden, target.hidden()),
+                                             {"vocab_size", t.vocabulary, target.vocabulary()}}) {
+    if (own == of_target) continue;
+    text_config(files.config()).at(what).fail("does not fit the target's, " + std::to_string(of_target));
+  }
+  return config;
 }
 
 }  // namespace
@@ -119,34 +128,30 @@ MtpConfig read_mtp_config(const Checkpoint& files) {
   return config;
 }
 
-MemoryNeed mtp_need(const Checkpoint& files, const LoadOptions& options) {
+MemoryNeed MtpHead::need(const Checkpoint& files, const LoadOptions& options) {
   const MtpConfig config = read_mtp_config(files);
-  MemoryNeed need = need_of_part(files, options, config.transformer, [&](const std::string& name) {
-    return config.owns(name);
-  });
-  need.scratch += scratch_bytes(config.transformer);
+  const TransformerConfig& t = config.transformer;
+  const WeightLoader counted(files, options, WeightLoader::Mode::count);
+  const CountedTarget target(t.hidden, t.vocabulary);
+  const MtpHead head(counted, config, target);
+  MemoryNeed need = need_of_layers(t, counted);
+  need.cache_per_position += FeatureCache::bytes_per_position(t.hidden);
+  // Rows of the target's last layer, the features made of them, these one row later, and the same again in a pass; and
+  // what is projected, which is twice as wide.
+  need.add_row_floats(6 * static_cast<std::uint64_t>(t.hidden));
   return need;
 }
 
 MtpHead::MtpHead(const Checkpoint& files, const Model& target, const LoadOptions& options)
-    : kernels_(options.kernels),
-      kv_(options.kv),
-      target_(target),
-      origin_(files.path().string()),
-      config_(read_mtp_config(files)),
-      last_layer_(target.layers() - 1) {
-  REQUIRE(target.embeddings() != nullptr, "an MTP head borrows the target's embedding, final norm and LM head");
-  const TransformerConfig& t = config_.transformer;
-  for (const auto& [what, own, of_target] : {std::tuple("hidden_size", t.hidden, target.hidden()),
-                                             {"vocab_size", t.vocabulary, target.vocabulary()}}) {
-    if (own == of_target) continue;
-    text_config(files.config()).at(what).fail("does not fit the target's, " + std::to_string(of_target));
-  }
-  const WeightLoader from(files, options);
-  load(from);
-}
+    : MtpHead(WeightLoader(files, options), read_fitting(files, target), target) {}
 
-void MtpHead::load(const WeightLoader& from) {
+MtpHead::MtpHead(const WeightLoader& from, MtpConfig config, const Model& target)
+    : kernels_(from.options.kernels),
+      kv_(from.options.kv),
+      target_(target),
+      origin_(from.weights.path().string()),
+      config_(std::move(config)),
+      last_layer_(target.layers() - 1) {
   TransformerConfig& t = config_.transformer;
   for (const auto& [name, tensor] : from.weights.tensors()) {
     if (!config_.owns(name)) from.loaded(name);

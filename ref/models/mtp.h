@@ -54,13 +54,15 @@ bool has_mtp_heads(const Checkpoint& files);
 /// Describes the heads of a checkpoint. Throws Error, saying what to do, when it has none or they are not implemented.
 MtpConfig read_mtp_config(const Checkpoint& files);
 
-/// The memory that the heads need beside their model. Reads no weights.
-MemoryNeed mtp_need(const Checkpoint& files, const LoadOptions& options);
-
 class MtpHead final : public Head {
  public:
   /// `files` are those of the target, or others that have heads for it. The target outlives the head.
   MtpHead(const Checkpoint& files, const Model& target, const LoadOptions& options);
+  /// `config` fits the target, unless the loader counts.
+  MtpHead(const WeightLoader& from, MtpConfig config, const Model& target);
+
+  /// The memory that the heads and the features of a text take beside their model. Reads no weights.
+  static MemoryNeed need(const Checkpoint& files, const LoadOptions& options);
 
   int context() const override { return config_.transformer.context; }
   int width() const override { return config_.transformer.hidden; }
@@ -79,7 +81,6 @@ class MtpHead final : public Head {
     std::optional<PackedMatrix> lm_head;    // of its own
   };
   int vocabulary() const { return target_.vocabulary(); }
-  void load(const WeightLoader& from);
   void embed(const Weights& head, float* rows) const;
   void see(const TransformerPass& pass, int layer);
   void answer(const Weights& head, int first, int count);

@@ -11,9 +11,15 @@
 namespace draftproof {
 namespace {
 
+/// More than a real checkpoint lacks, if it has only the heads of a model with many experts.
+constexpr int left_out_max = 1 << 18;
+
+std::vector<std::int64_t> shape_of(const NamedMatrix& matrix, int inputs) {
+  return matrix.within.empty() ? std::vector<std::int64_t>{matrix.outputs, inputs} : matrix.within;
+}
+
 MatrixSource source_of(const WeightLoader& from, const NamedMatrix& matrix, int inputs, bool table) {
-  const std::vector<std::int64_t> whole = {matrix.outputs, inputs};
-  WeightSource stored = from.weight(matrix.name, matrix.within.empty() ? whole : matrix.within);
+  WeightSource stored = from.weight(matrix.name, shape_of(matrix, inputs));
   if (matrix.first != 0) {
     stored.read = [read = std::move(stored.read), before = matrix.first](int first, int count, void* rows) {
       read(before + first, count, rows);
@@ -43,8 +49,10 @@ MatrixSource source_of(const WeightLoader& from, const NamedMatrix& matrix, int 
 
 PackedMatrix load(const WeightLoader& from, const std::vector<NamedMatrix>& parts, int inputs, bool table) {
   std::vector<MatrixSource> sources;
-  for (const NamedMatrix& part : parts) sources.push_back(source_of(from, part, inputs, table));
-  PackedMatrix matrix(from.options.kernels, sources);
+  for (const NamedMatrix& part : parts) {
+    if (!from.leaves_out(part.name, shape_of(part, inputs))) sources.push_back(source_of(from, part, inputs, table));
+  }
+  PackedMatrix matrix = from.pack(sources);
   for (const NamedMatrix& part : parts) from.loaded(part.name);
   return matrix;
 }
@@ -65,19 +73,42 @@ LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like) {
   return options;
 }
 
-WeightLoader::WeightLoader(const Checkpoint& from, const LoadOptions& as) : weights(from), options(as) {
-  if (options.observer) options.observer(weights.path(), 0, weights.bytes());
+WeightLoader::WeightLoader(const Checkpoint& from, const LoadOptions& as, Mode mode)
+    : weights(from), options(as), mode_(mode) {
+  tell(0);
 }
 
-WeightLoader::~WeightLoader() {
-  if (options.observer) options.observer(weights.path(), weights.bytes(), weights.bytes());
+WeightLoader::~WeightLoader() { tell(weights.bytes()); }
+
+void WeightLoader::tell(std::uint64_t done) const {
+  if (options.observer && !counts()) options.observer(weights.path(), done, weights.bytes());
+}
+
+bool WeightLoader::leaves_out(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  if (!counts() || weights.has(name, shape)) return false;
+  if (++left_out_ > left_out_max) throw Error(weights.path().string() + ": lacks most tensors of its config");
+  return true;
 }
 
 std::vector<float> WeightLoader::floats(const std::string& name, const std::vector<std::int64_t>& shape) const {
+  if (leaves_out(name, shape)) return {};
   if (!weights.has(name)) return std::vector<float>(note_missing(name, shape));
+  bytes_.by_format[traits(Format::f32).name] += sizeof(float) * elements(shape).value_or(0);
+  if (counts()) return {};
   std::vector<float> values = weights.floats(name, shape);
   loaded(name);
   return values;
+}
+
+PackedMatrix WeightLoader::pack(std::span<const MatrixSource> parts) const {
+  const Kernels& kernels = options.kernels;
+  PackedMatrix matrix = counts() ? PackedMatrix::counted(kernels, parts) : PackedMatrix(kernels, parts);
+  for (const auto& [view, first] : matrix.parts()) {
+    bytes_.by_format[traits(view.format).name] += kernels.packed_bytes(view.format, view.outputs, view.inputs);
+    int& widest = bytes_.widest[static_cast<std::size_t>(kernels.activation_format(view.format))];
+    widest = std::max(widest, view.inputs);
+  }
+  return matrix;
 }
 
 WeightSource WeightLoader::weight(const std::string& name, const std::vector<std::int64_t>& shape) const {
@@ -111,10 +142,11 @@ void WeightLoader::loaded(const std::string& name) const {
   const auto tensor = weights.tensors().find(name);
   if (tensor == weights.tensors().end() || !loaded_.insert(name).second) return;
   done_ += tensor->second.bytes;
-  if (options.observer) options.observer(weights.path(), done_, weights.bytes());
+  tell(done_);
 }
 
 void WeightLoader::finish(std::span<const std::string> unused) const {
+  if (counts()) return;
   if (!missing_.empty()) {
     constexpr std::size_t shown_max = 20;
     std::string names = missing_[0];

@@ -2,9 +2,11 @@
 // Loads the matrices of a checkpoint and packs them row by row, so that memory never holds a second copy of a model.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -55,11 +57,22 @@ int tokens_of_head(const LoadOptions& options, int vocabulary);
 /// Returns the same options for another kernel table.
 LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like);
 
+/// What weights take, and the widest rows that they are multiplied with.
+struct WeightBytes {
+  std::map<std::string, std::uint64_t> by_format;
+  std::array<int, activation_formats> widest = {};
+};
+
 /// The source of a model implementation while it is being loaded: checkpoint, options and progress. It remembers what
 /// was asked for, so that a tensor that nobody knows (a bias, a scale, a second LM head) is refused and never ignored.
 class WeightLoader {
  public:
-  WeightLoader(const Checkpoint& from, const LoadOptions& as);
+  /// count: reads and packs nothing and tells no observer, but adds up the bytes of what it would return. Matrices have
+  /// shape and format only, and abort where they are used; floats are empty. Tensors that are missing or do not fit
+  /// take nothing, and finish() accepts them: loading says what is wrong.
+  enum class Mode : std::uint8_t { load, count };
+
+  WeightLoader(const Checkpoint& from, const LoadOptions& as, Mode mode = Mode::load);
   ~WeightLoader();
   WeightLoader(const WeightLoader&) = delete;
   WeightLoader& operator=(const WeightLoader&) = delete;
@@ -67,10 +80,19 @@ class WeightLoader {
   const Checkpoint& weights;
   const LoadOptions& options;
 
+  bool counts() const noexcept { return mode_ == Mode::count; }
+  /// What was loaded or counted so far.
+  const WeightBytes& bytes() const noexcept { return bytes_; }
+
   /// Checkpoint::floats; zeros for a tensor that is missing.
   std::vector<float> floats(const std::string& name, const std::vector<std::int64_t>& shape) const;
   /// Checkpoint::weight; zeros for a tensor that is missing, and for every one after that.
   WeightSource weight(const std::string& name, const std::vector<std::int64_t>& shape) const;
+  /// Packs a matrix whose rows need not be in the checkpoint.
+  PackedMatrix pack(std::span<const MatrixSource> parts) const;
+
+  /// Whether the tensor is only counted and takes nothing.
+  bool leaves_out(const std::string& name, const std::vector<std::int64_t>& shape) const;
 
   void loaded(const std::string& name) const;  // or known not to be needed
 
@@ -80,11 +102,15 @@ class WeightLoader {
 
  private:
   std::size_t note_missing(const std::string& name, const std::vector<std::int64_t>& shape) const;
+  void tell(std::uint64_t done) const;
 
+  Mode mode_;
+  mutable WeightBytes bytes_;
   mutable std::uint64_t done_ = 0;
   mutable std::set<std::string> loaded_;
   mutable std::vector<std::string> missing_;  // as Checkpoint::expected says it
   mutable std::uint64_t missing_values_ = 0;
+  mutable int left_out_ = 0;
 };
 
 /// One matrix of a checkpoint: a tensor, or rows [first, first + outputs) of a tensor of the shape `within`.

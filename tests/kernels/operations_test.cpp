@@ -118,6 +118,30 @@ TEST_F(Operations, PackingRethrowsAnExceptionOfTheSource) {
   }
 }
 
+TEST_F(Operations, ACountedMatrixHasShapeAndBytesOfThePackedOneAndIsNeitherReadNorRun) {
+  for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
+    if (!(*table)->supported()) continue;
+    const Weight weights[] = {Weight(Format::bf16, 50, 256, 1), Weight(Format::bf16, 3, 256, 2),
+                              Weight(Format::q8_0, 70, 256, 3)};
+    std::vector<MatrixView> views;
+    std::vector<MatrixSource> sources;
+    for (const Weight& weight : weights) {
+      views.push_back(weight.view());
+      sources.push_back({views.back().format, views.back().outputs, 256, [](int, int, void*) { ADD_FAILURE(); }});
+    }
+    const PackedMatrix packed(**table, views);
+    const PackedMatrix counted = PackedMatrix::counted(**table, sources);
+    EXPECT_EQ(counted.bytes(), packed.bytes());
+    EXPECT_EQ(counted.outputs(), packed.outputs());
+    EXPECT_EQ(counted.inputs(), packed.inputs());
+    EXPECT_EQ(counted.parts().size(), packed.parts().size());
+    std::vector<float> row(256);
+    EXPECT_DEATH(counted.unpack_row(**table, 0, row.data()), "only counted");
+    PackedActivations x;
+    EXPECT_DEATH(pack_activations(**table, counted, row.data(), 256, 1, x), "only counted");
+  }
+}
+
 TEST_F(Operations, NoSourceIsReadWithoutRoomForItsRows) {
   Kernels table = scalar();
   table.unit = 1 << 20;

@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "ref/caches/feature_cache.h"
 #include "tests/formats/gguf_bytes.h"
 #include "tests/models/fixtures.h"
 #include "tests/models/float64_twin.h"
@@ -465,11 +466,13 @@ TEST(Mtp, HeadsMayComeFromAnotherCheckpointThatFitsTheTarget) {
 TEST(Mtp, MemoryCountsWhatTheHeadsAddToTheTarget) {
   for (const char* fixture : {"mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-two"}) {
     const Checkpoint files(external_dir / fixture);
-    const MemoryNeed need = mtp_need(files, {best_kernels(), Quantization::none, KvFormat::f32});
+    const MemoryNeed need = MtpHead::need(files, {best_kernels(), Quantization::none, KvFormat::f32});
     const MtpConfig config = read_mtp_config(files);
     const AttentionShape& shape = config.transformer.attention(0).shape;
-    EXPECT_EQ(need.cache_per_position, config.heads.size() * AttentionCache::bytes_per_position(
-                                                                 shape.kv_heads, shape.head_dim, KvFormat::f32));
+    const std::uint64_t of_head =
+        AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, KvFormat::f32);
+    EXPECT_EQ(need.cache_per_position, config.heads.size() * of_head +
+                                           FeatureCache::bytes_per_position(config.transformer.hidden));
     std::uint64_t weights = 0;
     for (const auto& [format, bytes] : need.weights) weights += bytes;
     std::uint64_t stored = 0;

