@@ -89,6 +89,7 @@ MemoryNeed draft_need(const DraftSpec& spec, ModelFiles& files, const MemoryNeed
     need += stage.kind->need(stage, files_of(stage, files), target, load_options);
   }
   if (spec.stages.size() > 1) need += need_of_waiting(spec);
+  if (spec.trees()) need += need_of_tree(describe(files.target().config()), load_options.kv);
   return need;
 }
 

@@ -32,6 +32,7 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const M
   if (is_assistant(*files)) return need_of_draft(*files, as);
   MemoryNeed need = MtpHead::need(*files, as);
   need.scratch_per_draft_token = 0;  // the target's has it
+  if (stage.trees()) need += need_of_tree(read_mtp_config(*files).transformer, as.kv);
   return need;
 }
 

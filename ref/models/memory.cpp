@@ -69,6 +69,10 @@ std::uint64_t MemoryNeed::total(int positions, int draft_tokens) const noexcept 
 
 namespace {
 
+std::uint64_t position_bytes(const AttentionShape& shape, KvFormat kv) {
+  return AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, kv);
+}
+
 /// Adds what the layers of a config keep of a text: that of full attention per position, that of others once.
 void add_caches(const TransformerConfig& config, KvFormat kv, MemoryNeed& need) {
   for (const LayerConfig& layer : config.layers) {
@@ -79,8 +83,7 @@ void add_caches(const TransformerConfig& config, KvFormat kv, MemoryNeed& need) 
     }
     const auto& attention = std::get<AttentionLayer>(layer.mixer);
     if (attention.donor != AttentionLayer::own) continue;
-    const std::uint64_t position =
-        AttentionCache::bytes_per_position(attention.shape.kv_heads, attention.shape.head_dim, kv);
+    const std::uint64_t position = position_bytes(attention.shape, kv);
     if (attention.window == AttentionCache::everything) {
       need.cache_per_position += position;
     } else {
@@ -137,6 +140,17 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
   const WeightLoader counted(files, options, WeightLoader::Mode::count);
   architecture_of(files.config()).load(counted, layers);
   return need_of_layers(layers, counted);
+}
+
+MemoryNeed need_of_tree(const TransformerConfig& config, KvFormat kv) {
+  MemoryNeed need;
+  for (const LayerConfig& layer : config.layers) {
+    const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
+    if (attention == nullptr || attention->donor != AttentionLayer::own) continue;
+    need.scratch_per_draft_token += position_bytes(attention->shape, kv);
+  }
+  need.scratch = AttentionCache::block * need.scratch_per_draft_token;  // the anchor, and what fills the last KV block
+  return need;
 }
 
 std::uint64_t memory_available() {

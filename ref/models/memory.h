@@ -34,6 +34,9 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options);
 /// The need of these layers, whose weights `from` has returned, and of a row of logits.
 MemoryNeed need_of_layers(const TransformerConfig& config, const WeightLoader& from);
 
+/// What a tree of draft tokens takes beside the caches of these layers until it is judged: its rows once more.
+MemoryNeed need_of_tree(const TransformerConfig& config, KvFormat kv);
+
 /// What this process may still take: what the system says is available, or less where a limit on the address space or a
 /// control group says so. The largest number where nothing is known.
 std::uint64_t memory_available();
