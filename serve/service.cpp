@@ -106,10 +106,7 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
   try {
     const Job& job = arrival->job;
     if (!job.stops.strings().empty()) running.stop = std::make_unique<StopAtStrings>(*tokenizer_, job.stops);
-    running.opened = engine_.open(job.choices[static_cast<std::size_t>(choice)], options_.execution,
-                                  job.speculative ? options_.draft : "none", matching, running.random,
-                                  Recording::counts, running.stop.get());
-    running.opened.sequence->watch({[this, &running](const Trace& so_far) {
+    const auto on_round = [this, &running](const Trace& so_far) {
       const Round& round = so_far.rounds.back();
       const auto now = Clock::now();
       const auto since = [&](Clock::time_point then) { return std::chrono::duration<double>(now - then).count(); };
@@ -125,7 +122,13 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
       running.arrival->answer->add(running.choice, {round.emitted, round.proposal.size(), round.accepted,
                                                     round.logprobs, round.top_logprobs});
       return Next::go_on;
-    }}, nullptr);
+    };
+    running.opened = engine_.open({.request = job.choices[static_cast<std::size_t>(choice)],
+                                   .execution = options_.execution,
+                                   .draft = job.speculative ? options_.draft : "none",
+                                   .random = running.random,
+                                   .watch = {on_round},
+                                   .stop = running.stop.get()});
     scheduler.add(*running.opened.sequence, running.opened.cost);
     arrival->answer->start();
   } catch (const Error& wrong) {

@@ -198,9 +198,9 @@ class ChatLoop {
     const CommonOptions& common = options_.common;
     PhiloxSource random(common.seed);
     const Execution execution = execution_to_write(common, options_.draft);
-    const Trace trace = engine_.decode(std::move(request), execution, options_.draft, rule_by_name(common.rule), random,
-                                       Recording::counts, {on_round, false}, watch_for_interrupt(), nullptr,
-                                       &prefixes_);
+    const Trace trace = engine_.decode({.request = std::move(request), .execution = execution, .draft = options_.draft,
+                                        .rule = rule_by_name(common.rule), .random = random, .watch = {on_round, false},
+                                        .cancelled = watch_for_interrupt()}, &prefixes_);
     stop_watching_for_interrupt();
     show(stream.finish());
     std::cout << std::endl;

@@ -158,8 +158,9 @@ Fixture run(Fixture fixture, const FixtureRun& how, OpenedModel& model) {
     throw Error(fmt::format("{}: the draft {} cannot be used: {}", how.file.string(), how.draft, name_of(gate)));
   }
   PhiloxSource random(fixture.seed);
-  const Trace trace = engine.decode(fixture.request, fixture.execution, how.draft, rule_by_name(fixture.rule), random,
-                                    Recording::digests, {}, watch_for_interrupt());
+  const Trace trace = engine.decode({.request = fixture.request, .execution = fixture.execution, .draft = how.draft,
+                                     .rule = rule_by_name(fixture.rule), .random = random,
+                                     .recording = Recording::digests, .cancelled = watch_for_interrupt()});
   if (trace.finish == Finish::cancelled) throw Error(how.file.string() + ": interrupted; the run is not complete");
   fixture.generator = "draftproof fixture";
   fixture.version = DRAFTPROOF_VERSION;

@@ -231,8 +231,9 @@ Trace decoded(const GenerateOptions& options, const Question& asked, Engine& eng
   if (!options.stops.empty()) stop = std::make_unique<StopAtStrings>(*asked.tokenizer, asked.stops);
   PhiloxSource random(common.seed);
   const Execution execution = traced ? execution_of(common) : execution_to_write(common, draft);
-  Trace trace = engine.decode(asked.request, execution, draft, rule, random, Recording::counts, {on_round, traced},
-                              watch_for_interrupt(), stop.get(), files.prefixes ? &files.prefixes->cache() : nullptr);
+  Trace trace = engine.decode({.request = asked.request, .execution = execution, .draft = draft, .rule = rule,
+                               .random = random, .watch = {on_round, traced}, .cancelled = watch_for_interrupt(),
+                               .stop = stop.get()}, files.prefixes ? &files.prefixes->cache() : nullptr);
   printer.finish(trace.request.prompt);
   if (writer != nullptr) writer->end(trace);
   return trace;

@@ -51,7 +51,8 @@ std::string signature_of(const std::string& models, const Kernels& kernels, int 
         request.sampling.temperature = temperature;
         request.max_new_tokens = new_tokens;
         PhiloxSource random(1);
-        const Trace trace = engine.decode(std::move(request), {}, draft, *rule, random, Recording::digests);
+        const Trace trace = engine.decode({.request = std::move(request), .draft = draft, .rule = *rule,
+                                           .random = random, .recording = Recording::digests});
         digest.add(std::span(trace.output));
         const auto add = [&](const Fingerprint& fingerprint) {
           digest.add(fingerprint.high);

@@ -255,7 +255,8 @@ void time_decoding(EngineSubject& subject, const Request& request, const VerifyO
       variation.threads = threads_of(options.common);
       PhiloxSource random(options.common.seed);
       const Trace trace =
-          subject.engine(variation).decode(request, variation, variation.draft, rule, random);
+          subject.engine(variation).decode({.request = request, .execution = variation, .draft = variation.draft,
+                                            .rule = rule, .random = random});
       seconds[i].push_back(trace.statistics.decode_seconds());
     }
   }

@@ -7,7 +7,6 @@
 #include "kernels/kernels.h"
 #include "kernels/openblas.h"
 #include "kernels/threads.h"
-#include "ref/acceptance/random_source.h"
 #include "ref/base/error.h"
 #include "ref/decoding/draft_costs.h"
 #include "ref/drafts/decoding_need.h"
@@ -214,57 +213,56 @@ void Engine::sign(Trace& trace) const {
   trace.threads = threads();
 }
 
-Engine::Opened Engine::open(Request request, const Execution& asked, const std::string& draft, const Rule& rule,
-                            RandomSource& random, Recording recording, StopCondition* stop) {
-  if (const std::string why = request_error(request, *target_); !why.empty()) throw Error(why);
-  Execution execution = asked;
+Engine::Opened Engine::open(DecodeJob job) {
+  if (const std::string why = request_error(job.request, *target_); !why.empty()) throw Error(why);
+  Execution& execution = job.execution;
   Opened opened;
   opened.cost = {need_.cache_fixed, need_.cache_per_position};
-  const bool tuned = is_tuned(execution, request);
+  const bool tuned = is_tuned(execution, job.request);
   if (execution.draft_max == Execution::draft_max_auto) execution.draft_max = 0;
-  Drafter* shared = drafter(draft);
+  Drafter* shared = drafter(job.draft);
   if (shared != nullptr) {
+    LoadedDraft& loaded = load(job.draft);
+    const int positions = job.request.positions();
     if (tuned) {
-      LoadedDraft& loaded = load(draft);
-      if (const std::string why = tuning_error(draft); !why.empty()) throw Error(why);
+      if (const std::string why = tuning_error(job.draft); !why.empty()) throw Error(why);
       shared = loaded.tuned.get();
-      opened.draft = loaded.tuned->open_tuned(request.positions(), tuned_draft_max(request));
+      opened.draft = loaded.tuned->open_tuned(positions, tuned_draft_max(job.request));
     } else {
-      opened.draft = shared->open(request.positions(), execution.draft_max);
+      opened.draft = shared->open(positions, execution.draft_max);
     }
-    if (const std::string why = request_error(request, *opened.draft); !why.empty()) throw Error(draft + ": " + why);
-    opened.cost.fixed += load(draft).need.cache_fixed;
-    opened.cost.per_position += load(draft).need.cache_per_position;
+    const std::string why = request_error(job.request, *opened.draft);
+    if (!why.empty()) throw Error(job.draft + ": " + why);
+    opened.cost.fixed += loaded.need.cache_fixed;
+    opened.cost.per_position += loaded.need.cache_per_position;
   } else {
     opened.draft = std::make_unique<NoDraft>();
   }
   if (execution.draft_max == 0) execution.draft_max = opened.draft->draft_max();
-  const Collaborators with = {target(execution), *opened.draft, rule, random, shared, stop,
-                              shared != nullptr ? draft : ""};
-  opened.sequence = std::make_unique<Sequence>(with, std::move(request), execution, recording);
+  const Collaborators with = {target(execution), *opened.draft, job.rule, job.random, shared, job.stop,
+                              shared != nullptr ? job.draft : ""};
+  opened.sequence = std::make_unique<Sequence>(with, std::move(job.request), execution, job.recording);
+  opened.sequence->watch(std::move(job.watch), job.cancelled);
   return opened;
 }
 
-Trace Engine::decode(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
-                     RandomSource& random, Recording recording, const RoundCallback& watch,
-                     const std::atomic<bool>* cancelled, StopCondition* stop, PrefixCache* prefixes) {
-  if (const std::string why = request_error(request, *target_); !why.empty()) throw Error(why);
-  const int positions = request.positions();
+Trace Engine::decode(DecodeJob job, PrefixCache* prefixes) {
+  if (const std::string why = request_error(job.request, *target_); !why.empty()) throw Error(why);
+  const int positions = job.request.positions();
   MemoryNeed need = need_;
-  if (watch.rows) need += need_of_rows(target_->vocabulary());
-  const bool speculative = gate(draft) == Gate::open;
-  if (speculative) need += load(draft).need;
-  if (speculative && is_tuned(execution, request)) {
-    if (const DraftSpec spec = parse_draft_spec(draft); spec.stages.size() == 1) need += need_of_waiting(spec);
+  if (job.watch.rows) need += need_of_rows(target_->vocabulary());
+  const bool speculative = gate(job.draft) == Gate::open;
+  if (speculative) need += load(job.draft).need;
+  if (speculative && is_tuned(job.execution, job.request)) {
+    if (const DraftSpec spec = parse_draft_spec(job.draft); spec.stages.size() == 1) need += need_of_waiting(spec);
   }
   if (prefixes != nullptr) {  // copies of the caches: of both ends of the text that is read, and of its rows once
     need.cache_fixed *= 3;
     need.cache_per_position *= 2;
   }
   refuse("a text of " + std::to_string(positions) + " positions",
-         need.beside_weights(positions, speculative ? counted_draft_max(execution.draft_max) : 0));
-  const Opened opened = open(std::move(request), execution, draft, rule, random, recording, stop);
-  opened.sequence->watch(watch, cancelled);
+         need.beside_weights(positions, speculative ? counted_draft_max(job.execution.draft_max) : 0));
+  const Opened opened = open(std::move(job));
   with_workers([&] { decode_alone(*opened.sequence, {}, prefixes); });
   Trace trace = std::move(*opened.sequence).trace();
   sign(trace);

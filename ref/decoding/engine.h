@@ -2,10 +2,8 @@
 // A target and its drafts, assembled by name: the only place that may.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -13,7 +11,7 @@
 #include <string>
 
 #include "kernels/kernels.h"
-#include "ref/acceptance/random_source.h"
+#include "ref/decoding/decode_job.h"
 #include "ref/decoding/gate.h"
 #include "ref/decoding/model_files.h"
 #include "ref/decoding/prefix_file.h"
@@ -70,14 +68,10 @@ class Engine {
   /// Returns why a tuner cannot choose the lengths of this draft's proposals; empty when it can.
   static std::string tuning_error(const std::string& draft);
 
-  /// Decodes a request to its end, speculatively when the gate is open. With `draft_max` 0 the draft chooses how many
+  /// Decodes a text to its end, speculatively when the gate is open. With `draft_max` 0 the draft chooses how many
   /// tokens it proposes; with draft_max_auto a tuner does, by costs that the rounds of the text show.
-  /// `stop`: ends the text beside the stop tokens. `prefixes`: what was read before, and receives what is read now.
-  /// Throws Error when the request does not fit.
-  Trace decode(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
-               RandomSource& random, Recording recording = Recording::counts, const RoundCallback& watch = {},
-               const std::atomic<bool>* cancelled = nullptr, StopCondition* stop = nullptr,
-               PrefixCache* prefixes = nullptr);
+  /// `prefixes`: what was read before, and receives what is read now. Throws Error when the request does not fit.
+  Trace decode(DecodeJob job, PrefixCache* prefixes = nullptr);
 
   /// Fills an empty prefix cache with what a saved one has for this target and this draft: load_prefix_cache with the
   /// parts of this engine. Throws Error also when memory does not suffice.
@@ -91,10 +85,8 @@ class Engine {
     std::unique_ptr<Sequence> sequence;
     CacheCost cost;
   };
-  /// Prepares a request as decode does, to be decoded together with others. The random source and the stop condition
-  /// outlive the sequence. Throws Error when the request can never fit.
-  Opened open(Request request, const Execution& execution, const std::string& draft, const Rule& rule,
-              RandomSource& random, Recording recording = Recording::counts, StopCondition* stop = nullptr);
+  /// Prepares a text as decode does, to be decoded together with others. Throws Error when the request can never fit.
+  Opened open(DecodeJob job);
 
   /// Measures what passes of up to `rows` rows and proposals of this draft take, for DraftLengths. Takes a second or
   /// more. nullopt for a draft whose lengths cannot be chosen, and without a draft.

@@ -141,7 +141,8 @@ TEST_P(Architecture, SpeculatesToTheTextOfPlainDecodingHoweverItIsComputed) {
         Asked request = asked({1, 5, 9, 2, 7, 4, 4, 8, 3}, 24, 3, setting.sampling);
         request.verification = verification;
         PhiloxSource random(11);
-        const Trace trace = engine.decode(request, request, draft, *setting.rule, random);
+        const Trace trace = engine.decode({.request = request, .execution = request, .draft = draft,
+                                           .rule = *setting.rule, .random = random});
         if (draft == "none") return trace.output;
         EXPECT_EQ(trace.statistics.serial, verification == Verification::serial ? trace.statistics.iterations : 0);
         if (verification == Verification::batched) {

@@ -109,8 +109,8 @@ TEST(Engine, DecodesThePlainTextWithMtpHeadsAndAnAssistantInFourBits) {
     Engine engine(files, best_kernels());
     PhiloxSource random(1);
     const Asked request = tale_request(60);
-    const Trace plain = engine.decode(request, {}, "none", matching, random);
-    const Trace small = engine.decode(request, {}, named + "?q4=1", matching, random);
+    const Trace plain = engine.decode({.request = request, .random = random});
+    const Trace small = engine.decode({.request = request, .draft = named + "?q4=1", .random = random});
     EXPECT_EQ(small.output, plain.output) << draft;
     EXPECT_GT(small.statistics.accepted, 0) << draft;
     const auto bytes = [&](const std::string& spec) {
@@ -128,9 +128,9 @@ TEST(Engine, DecodesThePlainTextWithTheTargetInFourBitsAsItsDraft) {
   Engine engine(files, best_kernels());
   PhiloxSource random(1);
   const Asked request = tale_request(60);
-  const Trace plain = engine.decode(request, {}, "none", matching, random);
-  const Trace all = engine.decode(request, {}, "self", matching, random);
-  const Trace some = engine.decode(request, {}, "self?layers=2", matching, random);
+  const Trace plain = engine.decode({.request = request, .random = random});
+  const Trace all = engine.decode({.request = request, .draft = "self", .random = random});
+  const Trace some = engine.decode({.request = request, .draft = "self?layers=2", .random = random});
   EXPECT_EQ(all.output, plain.output);
   EXPECT_EQ(some.output, plain.output);
   EXPECT_GT(all.statistics.accepted, all.statistics.drafted / 2);
@@ -157,7 +157,8 @@ TEST(Engine, ReusesPrefixesWithEveryKindOfDraft) {
                                    small_model(), std::string("self"), std::string("ngram-simple?n=2+self")}) {
     PrefixCache prefixes(std::size_t{1} << 26);
     const auto decode = [&](PrefixCache* with) {
-      return engine.decode(request, {}, draft, matching, random, Recording::digests, {}, nullptr, nullptr, with);
+      return engine.decode({.request = request, .draft = draft, .random = random,
+                            .recording = Recording::digests}, with);
     };
     const Trace alone = decode(nullptr);
     decode(&prefixes);
@@ -178,9 +179,9 @@ TEST(Engine, GivesALogProbabilityWithEveryTokenOfASpeculativeRound) {
   Engine engine(files, best_kernels());
   Asked request = tale_request(12);
   PhiloxSource random(1);
-  const Trace plain = engine.decode(request, {}, "none", matching, random);
+  const Trace plain = engine.decode({.request = request, .random = random});
   request.logprobs = true;
-  const Trace logged = engine.decode(request, {}, dflash(), matching, random);
+  const Trace logged = engine.decode({.request = request, .draft = dflash(), .random = random});
   EXPECT_EQ(logged.output, plain.output);
   EXPECT_GT(logged.statistics.iterations, 0);
   for (const Round& round : logged.rounds) {
@@ -195,7 +196,8 @@ TEST(Engine, ExplainsWhyADraftOrARequestIsInvalid) {
   Engine engine(files, best_kernels());
   PhiloxSource random(1);
   const auto error_for = [&](const Asked& request, const std::string& draft) {
-    return error_of([&] { engine.decode(request, request, draft, matching, random); });
+    const DecodeJob job = {.request = request, .execution = request, .draft = draft, .random = random};
+    return error_of([&] { engine.decode(job); });
   };
   EXPECT_THAT(error_for(asked({}, 1), "none"), HasSubstr("the prompt is empty"));
   EXPECT_THAT(error_for(asked({1}, 2000), "none"), HasSubstr("the target has 1024"));
@@ -229,10 +231,11 @@ TEST(Engine, TakesALlamaFolderWithoutRopeThetaAsTargetAndAsDraft) {
   ModelFiles other_files(without_theta.path());
   EXPECT_EQ(error_of([&] { refuse_shortage(other_files, draft, best_kernels(), request, 0, true); }), "");
   PhiloxSource random(1);
-  const Trace plain = Engine(files, best_kernels()).decode(request, {}, "none", matching, random);
+  const Trace plain = Engine(files, best_kernels()).decode({.request = request, .random = random});
   EXPECT_EQ(plain.output.size(), 12U);
   for (const std::string& drafter : {std::string("none"), draft[0]}) {
-    EXPECT_EQ(Engine(other_files, best_kernels()).decode(request, {}, drafter, matching, random).output, plain.output);
+    Engine other(other_files, best_kernels());
+    EXPECT_EQ(other.decode({.request = request, .draft = drafter, .random = random}).output, plain.output);
   }
 }
 
@@ -244,11 +247,13 @@ TEST(Engine, UsesTheDraftsDefaultLengthUnlessOneIsRequested) {
   const std::map<std::string, int> suited = {{dflash(), 7},   {eagle3(), 5},  {eagle3() + "?tree=12", 12},
                                              {small_model(), 5}, {"perfect", 5}, {"none", 0}};
   for (const auto& [draft, expected] : suited) {
-    EXPECT_EQ(engine.decode(tale_request(20), {}, draft, matching, random).execution.draft_max, expected) << draft;
     Asked request = tale_request(20);
+    const Trace own = engine.decode({.request = request, .draft = draft, .random = random});
+    EXPECT_EQ(own.execution.draft_max, expected) << draft;
     request.draft_max = 2;
+    const Trace two = engine.decode({.request = request, .execution = request, .draft = draft, .random = random});
     int most = 0;
-    for (const Round& round : engine.decode(request, request, draft, matching, random).rounds) {
+    for (const Round& round : two.rounds) {
       most = std::max(most, round.proposal.size());
     }
     EXPECT_EQ(most, std::min(expected, 2)) << draft;
@@ -283,12 +288,13 @@ TEST(Engine, WithATunerGivesTheTextOfPlainDecodingByLengthsThatFollowFromTheCost
   for (const float temperature : {0.0F, 1.0F}) {
     request.sampling.temperature = temperature;
     PhiloxSource random(3);
-    const Trace plain = engine.decode(request, {}, "none", matching, random);
+    const Trace plain = engine.decode({.request = request, .random = random});
     EXPECT_TRUE(plain.costs.verify.empty());
     const Execution tuned = {.draft_max = Execution::draft_max_auto};
     for (const std::string& draft : {dflash(), "self?layers=2+" + std::string("suffix"), std::string("ngram-simple")}) {
       for (const Rule* const rule : {&matching, &rejection}) {
-        const Trace trace = engine.decode(request, tuned, draft, *rule, random);
+        const Trace trace = engine.decode({.request = request, .execution = tuned, .draft = draft, .rule = *rule,
+                                           .random = random});
         const bool same_text = rule == &matching || temperature == 0;
         if (same_text) {
           EXPECT_EQ(trace.output, plain.output) << draft;
@@ -328,7 +334,7 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
       {
         const Threads one(1);
         PhiloxSource random(21);
-        const Trace trace = engine.decode(request, {}, "none", matching, random, Recording::digests);
+        const Trace trace = engine.decode({.request = request, .random = random, .recording = Recording::digests});
         ASSERT_EQ(trace.output, plain_output(engine.target(), request, 21)) << table;
         if (!plain.contains(greedy)) plain[greedy] = trace;
         ASSERT_EQ(difference(trace, plain[greedy]), "") << table << " is of another class";
@@ -348,7 +354,8 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
               request.verification = verification;
               request.draft_max = draft_max;
               PhiloxSource random(21);
-              const Trace trace = engine.decode(request, request, draft, matching, random, Recording::digests);
+              const Trace trace = engine.decode({.request = request, .execution = request, .draft = draft,
+                                                 .random = random, .recording = Recording::digests});
               const auto where = [&] {
                 return table + " " + draft + " temperature " + (greedy ? "0" : "1") + " threads " +
                        std::to_string(threads) + " " + name_of(verification) + " " + std::to_string(draft_max);
@@ -390,12 +397,13 @@ TEST(Engine, HybridAndSharingTargetsVerifyInOnePassAndGiveTheTextOfPlainDecoding
       Asked request = asked({5, 40, 3, 22, 41, 9}, 40, 6);
       request.sampling.temperature = temperature;
       PhiloxSource random(21);
-      const Trace plain = engine.decode(request, {}, "none", matching, random, Recording::digests);
+      const Trace plain = engine.decode({.request = request, .random = random, .recording = Recording::digests});
       EXPECT_EQ(plain.output, plain_output(engine.target(), request, 21)) << name;
       for (const std::string& draft : {"model:" + (external / other).string(), std::string("always-reject"),
                                        std::string("tree-test")}) {
         PhiloxSource again(21);
-        const Trace trace = engine.decode(request, request, draft, matching, again, Recording::digests);
+        const Trace trace = engine.decode({.request = request, .execution = request, .draft = draft, .random = again,
+                                           .recording = Recording::digests});
         const std::string where = std::string(name) + " " + draft + " at " + std::to_string(temperature);
         EXPECT_EQ(trace.output, plain.output) << where;
         EXPECT_EQ(trace.rounds.back().cache, plain.rounds.back().cache) << where;
@@ -415,11 +423,13 @@ TEST(Engine, GreedyRejectionGivesTheSameTextToo) {
   Engine engine(files, best_kernels());
   const Asked request = tale_request(24);
   PhiloxSource random(3);
-  const Trace plain = engine.decode(request, {}, "none", matching, random);
+  const Trace plain = engine.decode({.request = request, .random = random});
   for (const std::string& draft : {dflash(), dflash() + "?window=16,min_prob=0.3", eagle3(), eagle3() + "?tree=8",
                                    eagle3() + "?min_prob=0.3", small_model(), small_model() + "?min_prob=0.3",
                                    std::string("always-reject"), std::string("perfect"), std::string("tree-test")}) {
-    EXPECT_EQ(engine.decode(request, request, draft, rejection, random).output, plain.output) << draft;
+    const Trace trace = engine.decode({.request = request, .execution = request, .draft = draft, .rule = rejection,
+                                       .random = random});
+    EXPECT_EQ(trace.output, plain.output) << draft;
   }
 }
 
@@ -429,7 +439,7 @@ TEST(Engine, RefusesMinProbWhereItCannotBeHadByName) {
   PhiloxSource random(3);
   const auto refusal = [&](const Execution& execution, const std::string& draft) {
     try {
-      engine.decode(tale_request(20), execution, draft, matching, random);
+      engine.decode({.request = tale_request(20), .execution = execution, .draft = draft, .random = random});
     } catch (const Error& error) {
       return std::string(error.what());
     }
@@ -449,9 +459,9 @@ TEST(Engine, APromptOfOneTokenGivesADraftAnEmptyContext) {
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
   PhiloxSource random(3);
-  const Trace plain = engine.decode(asked({100}, 10), {}, "none", matching, random);
+  const Trace plain = engine.decode({.request = asked({100}, 10), .random = random});
   for (const std::string& draft : {dflash(), eagle3()}) {
-    const Trace drafted = engine.decode(asked({100}, 10), {}, draft, matching, random);
+    const Trace drafted = engine.decode({.request = asked({100}, 10), .draft = draft, .random = random});
     EXPECT_EQ(drafted.output, plain.output);
     EXPECT_GT(drafted.statistics.drafted, 0);
   }
@@ -464,7 +474,7 @@ TEST(Engine, EndToEndLogProbabilitiesEqualAComputationInDouble) {
   Asked request = tale_request(8);
   request.logprobs = true;
   PhiloxSource random(3);
-  const Trace trace = engine.decode(request, {}, dflash(), matching, random);
+  const Trace trace = engine.decode({.request = request, .draft = dflash(), .random = random});
   std::vector<Token> text = request.prompt;
   Outputs outputs;
   for (const Round& round : trace.rounds) {
@@ -490,19 +500,19 @@ TEST(Engine, EndsTextsAtStopStringsWithTheSameTokensForEveryDraft) {
   const Tokenizer tokenizer = Tokenizer::load(models / "tale-target");
   const Asked request = tale_request(40);
   PhiloxSource random(1);
-  const std::string whole = tokenizer.decode(engine.decode(request, {}, "none", matching, random).output);
+  const std::string whole = tokenizer.decode(engine.decode({.request = request, .random = random}).output);
   ASSERT_GT(whole.size(), 60U);
   long inside_a_round = 0;
   for (std::size_t begin = 7; begin + 5 < whole.size(); begin += 9) {
     const StopStrings stops({"no such text", whole.substr(begin, 5)});
     StopAtStrings plainly(tokenizer, stops);
-    const Trace plain = engine.decode(request, {}, "none", matching, random, Recording::counts, {}, nullptr, &plainly);
+    const Trace plain = engine.decode({.request = request, .random = random, .stop = &plainly});
     ASSERT_EQ(plain.finish, Finish::stop);
     ASSERT_NE(tokenizer.decode(plain.output).find(stops.strings()[1]), std::string::npos);
     for (const std::string& draft : {dflash(), eagle3(), small_model(), std::string("perfect"),
                                      std::string("tree-test")}) {
       StopAtStrings stop(tokenizer, stops);
-      const Trace drafted = engine.decode(request, {}, draft, matching, random, Recording::counts, {}, nullptr, &stop);
+      const Trace drafted = engine.decode({.request = request, .draft = draft, .random = random, .stop = &stop});
       EXPECT_EQ(drafted.output, plain.output) << draft;
       EXPECT_EQ(drafted.finish, Finish::stop) << draft;
       inside_a_round += std::ssize(drafted.rounds.back().emitted) <= drafted.rounds.back().verdict.accepted;
@@ -518,7 +528,7 @@ TEST(Engine, CountsTheTimesOfADraftWithinThoseOfTheRun) {
   Engine engine(files, best_kernels());
   PhiloxSource random(1);
   const auto times = [&](const std::string& draft) {
-    return engine.decode(tale_request(40), {}, draft, matching, random);
+    return engine.decode({.request = tale_request(40), .draft = draft, .random = random});
   };
   EXPECT_TRUE(times("none").draft_times.empty());
   for (const std::string& draft : {dflash(), "ngram-simple+" + dflash()}) {

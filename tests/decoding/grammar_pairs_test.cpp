@@ -59,7 +59,7 @@ void compare(const char* target, const std::vector<std::string>& drafts, std::si
         Asked request = asked(tokenizer.encode(prompts[p]), 32, 0, {.temperature = temperature}, stops);
         request.constraint = std::make_shared<GrammarConstraint>(grammar, trie, stops);
         PhiloxSource plain_random(g * 16 + p);
-        const Trace plain = engine.decode(request, {}, "none", matching, plain_random);
+        const Trace plain = engine.decode({.request = request, .random = plain_random});
         for (const std::string& draft : drafts) {
           const std::size_t colon = draft.find(':');
           const std::string name =
@@ -68,7 +68,7 @@ void compare(const char* target, const std::vector<std::string>& drafts, std::si
           for (const Rule* const rule : {&matching, &rejection}) {
             PhiloxSource random(g * 16 + p);
             Trace trace;
-            ASSERT_NO_THROW(trace = engine.decode(request, {}, name, *rule, random))
+            ASSERT_NO_THROW(trace = engine.decode({.request = request, .draft = name, .rule = *rule, .random = random}))
                 << target << ", " << draft << ", " << rule->name << ": " << grammars[g] << ", " << prompts[p];
             const Round& last = trace.rounds.back();
             pairs.foreseen += trace.finish == Finish::stop && last.accepted == std::ssize(last.emitted) &&

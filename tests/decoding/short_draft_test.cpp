@@ -53,10 +53,10 @@ TEST_F(ShortDrafts, TextsGoOnToTheTargetsLastPositionAsPlainDecodingDoes) {
   for (const float temperature : {0.0F, 1.0F}) {
     request.sampling.temperature = temperature;
     request.max_new_tokens = temperature == 0 ? 1024 - static_cast<int>(request.prompt.size()) : 4 * reach;
-    const Trace plain = engine_.decode(request, {}, "none", matching, random_);
+    const Trace plain = engine_.decode({.request = request, .random = random_});
     ASSERT_EQ(plain.output.size(), static_cast<std::size_t>(request.max_new_tokens));
     for (const std::string& draft : drafts()) {
-      const Trace trace = engine_.decode(request, {}, draft, matching, random_);
+      const Trace trace = engine_.decode({.request = request, .draft = draft, .random = random_});
       EXPECT_EQ(trace.output, plain.output) << draft;
       EXPECT_GT(trace.statistics.drafted, 0) << draft;
       EXPECT_EQ(trace.draft_reach, reach) << draft;
@@ -75,12 +75,12 @@ TEST_F(ShortDrafts, PromptsThatAreLongerThanTheDraftAreServedAndTheirPrefixesReu
                              "a small house beside the river with an old dog, a gray cat and a clock that never told "
                              "the right time, though he wound it every morning before he went to the market.", 20);
   ASSERT_GT(request.prompt.size(), static_cast<std::size_t>(reach));
-  const Trace plain = engine_.decode(request, {}, "none", matching, random_);
+  const Trace plain = engine_.decode({.request = request, .random = random_});
   for (const std::string& draft : drafts()) {
     PrefixCache prefixes(std::size_t{1} << 26);
     for (const bool again : {false, true}) {
-      const Trace trace = engine_.decode(request, {}, draft, matching, random_, Recording::digests, {}, nullptr,
-                                         nullptr, &prefixes);
+      const Trace trace = engine_.decode({.request = request, .draft = draft, .random = random_,
+                                          .recording = Recording::digests}, &prefixes);
       EXPECT_EQ(trace.output, plain.output) << draft;
       EXPECT_EQ(trace.reused > reach, again) << draft;
     }
@@ -89,11 +89,12 @@ TEST_F(ShortDrafts, PromptsThatAreLongerThanTheDraftAreServedAndTheirPrefixesReu
 
 TEST_F(ShortDrafts, ATextThatOutgrowsTheDraftIsReusedUpToWhereBothHoldIt) {
   const Asked request = tale("Once upon a time there was a king who", 100);
-  const Trace plain = engine_.decode(request, {}, "none", matching, random_);
+  const Trace plain = engine_.decode({.request = request, .random = random_});
   for (const std::string& draft : drafts()) {
     PrefixCache prefixes(std::size_t{1} << 26);
     const auto decode = [&] {
-      return engine_.decode(request, {}, draft, matching, random_, Recording::digests, {}, nullptr, nullptr, &prefixes);
+      return engine_.decode({.request = request, .draft = draft, .random = random_,
+                             .recording = Recording::digests}, &prefixes);
     };
     const Trace first = decode();
     const Trace again = decode();
@@ -109,9 +110,9 @@ TEST_F(ShortDrafts, ATextThatOutgrowsTheDraftIsReusedUpToWhereBothHoldIt) {
 TEST_F(ShortDrafts, AContextShiftBehindTheDraftsLastPositionGivesTheTextOfPlainDecoding) {
   Asked request = tale("Once upon a time there was a king who", 150);
   request.context_shift = ContextShift{.context = 100, .keep = 4, .discard = 40};
-  const Trace plain = engine_.decode(request, {}, "none", matching, random_);
+  const Trace plain = engine_.decode({.request = request, .random = random_});
   for (const std::string& draft : drafts()) {
-    EXPECT_EQ(engine_.decode(request, {}, draft, matching, random_).output, plain.output) << draft;
+    EXPECT_EQ(engine_.decode({.request = request, .draft = draft, .random = random_}).output, plain.output) << draft;
   }
 }
 

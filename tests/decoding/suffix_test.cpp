@@ -38,8 +38,8 @@ TEST(SuffixDraft, LeavesThePlainTextOfTheTaleAndHasDraftTokensAccepted) {
       int accepted = 0;
       for (const std::uint64_t seed : {3, 4, 5, 6}) {
         PhiloxSource random(seed);
-        const Trace plain = engine.decode(repetition(temperature), {}, "none", matching, random);
-        const Trace trace = engine.decode(repetition(temperature), {}, draft, matching, random);
+        const Trace plain = engine.decode({.request = repetition(temperature), .random = random});
+        const Trace trace = engine.decode({.request = repetition(temperature), .draft = draft, .random = random});
         EXPECT_EQ(trace.output, plain.output) << draft;
         accepted += trace.statistics.accepted;
       }
@@ -53,12 +53,13 @@ TEST(SuffixDraft, WithTheOutputAsItsCorpusNeedsFewRounds) {
   ModelFiles files(target);
   Engine engine(files, best_kernels());
   PhiloxSource random(3);
-  const Trace plain = engine.decode(repetition(1), {}, "none", matching, random);
+  const Trace plain = engine.decode({.request = repetition(1), .random = random});
   const test::Folder folder;
   const std::filesystem::path corpus = folder.path() / "corpus.bin";
   const auto* const bytes = reinterpret_cast<const char*>(plain.output.data());
   test::put(corpus, {bytes, plain.output.size() * sizeof(Token)});
-  const Trace trace = engine.decode(repetition(1), {}, "suffix:" + corpus.string() + "?factor=8", matching, random);
+  const Trace trace = engine.decode({.request = repetition(1), .draft = "suffix:" + corpus.string() + "?factor=8",
+                                     .random = random});
   EXPECT_EQ(trace.output, plain.output);
   EXPECT_LT(trace.statistics.rounds, 16);
 }

@@ -42,7 +42,7 @@ TEST(Tales, AModelOfTheFormOfLlama2TellsItsTaleFromTextToText) {
   EXPECT_EQ(request.prompt.front(), 1) << "BOS";
   request.stops = read_stop_tokens(files.target());
   PhiloxSource random(1);
-  const Trace trace = engine.decode(request, {}, "none", matching, random);
+  const Trace trace = engine.decode({.request = request, .random = random});
   EXPECT_EQ(trace.output, told.tokens);
   std::vector<Token> text = request.prompt;
   text.insert(text.end(), trace.output.begin(), trace.output.end());
@@ -63,13 +63,14 @@ void expect_told_speculatively(const char* target, const std::vector<std::pair<s
                             {.temperature = temperature});
       request.stops = read_stop_tokens(files.target());
       PhiloxSource random(5);
-      const Trace plain = engine.decode(request, request, "none", matching, random);
+      const Trace plain = engine.decode({.request = request, .execution = request, .random = random});
       if (temperature == 0) {
         EXPECT_EQ(plain.output, told.tokens);
       }
       for (const auto& [kind, folder] : drafts) {
         const std::string draft = kind + (models / folder).string();
-        const Trace trace = engine.decode(request, request, draft, *rule, random);
+        const Trace trace = engine.decode({.request = request, .execution = request, .draft = draft, .rule = *rule,
+                                           .random = random});
         if (rule == &matching || temperature == 0) {
           EXPECT_EQ(trace.output, plain.output) << draft;
         }
@@ -109,8 +110,9 @@ TEST(Tales, DraftForEachOtherThroughText) {
                               {.temperature = temperature});
         request.stops = read_stop_tokens(files.target());
         PhiloxSource random(5);
-        const Trace plain = engine.decode(request, request, "none", matching, random);
-        const Trace trace = engine.decode(request, request, translated, *rule, random);
+        const Trace plain = engine.decode({.request = request, .execution = request, .random = random});
+        const Trace trace = engine.decode({.request = request, .execution = request, .draft = translated, .rule = *rule,
+                                           .random = random});
         if (rule == &matching || temperature == 0) {
           EXPECT_EQ(trace.output, plain.output) << target;
         }

@@ -485,7 +485,7 @@ TEST(Server, AnswersAreRightWithAQuarterOfTheMemoryThatTheyAskFor) {
     Request request;
     request.prompt = {1};
     request.max_new_tokens = 1;
-    return engine.open(request, {}, draft, matching, none).cost;
+    return engine.open({.request = request, .draft = draft, .random = none}).cost;
   }();
   const int positions = 300;
   const RunningServer tight(

@@ -73,7 +73,8 @@ TEST(GrownModel, SaysWhatTheSmallModelSaysAndItsDraftsAreAcceptedAsOften) {
       SCOPED_TRACE(std::string(draft.name) + draft.options + " at " + std::to_string(temperature));
       const auto decoded = [&](Engine& engine, const std::string& path) {
         PhiloxSource random(1);
-        return engine.decode(request, {}, std::string(draft.kind) + ":" + path + draft.options, matching, random);
+        return engine.decode({.request = request, .draft = std::string(draft.kind) + ":" + path + draft.options,
+                              .random = random});
       };
       const std::string grown = folder.path() / draft.name;
       const Trace small = decoded(small_engine, models + draft.name);

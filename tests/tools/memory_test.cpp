@@ -61,7 +61,7 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
     Request brief;
     brief.prompt = {1, 2};
     brief.max_new_tokens = 2;
-    other.decode(brief, {}, "none", rule_by_name("rejection"), random);
+    other.decode({.request = brief, .rule = rule_by_name("rejection"), .random = random});
   }
   const Rule& rule = rule_by_name("rejection");
   std::size_t written = 0;
@@ -77,7 +77,8 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
       };
       watch.rows = true;
     }
-    engine.decode(request, execution, draft, rule, random, Recording::counts, watch);
+    engine.decode({.request = request, .execution = execution, .draft = draft, .rule = rule, .random = random,
+                   .watch = watch});
   });
   const double counted =
       static_cast<double>(memory_need(files, std::span(&draft, 1), load_options, traced)

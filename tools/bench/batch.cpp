@@ -61,7 +61,7 @@ class Batches {
   /// Decodes the first request alone and plainly. Its sequence must get these tokens in every batch.
   void decode_alone() {
     PhiloxSource random(0);
-    expect_tokens(0, engine_.decode(request(0), {}, "none", rule_by_name("matching"), random).output);
+    expect_tokens(0, engine_.decode({.request = request(0), .random = random}).output);
   }
 
   struct Seconds {
@@ -81,8 +81,8 @@ class Batches {
   }
 
   Engine::Opened open(int sequence, const std::string& draft, RandomSource& random) const {
-    return engine_.open(request(sequence), {.draft_max = options_.draft_max.number}, draft, rule_by_name("matching"),
-                        random);
+    return engine_.open({.request = request(sequence), .execution = {.draft_max = options_.draft_max.number},
+                         .draft = draft, .random = random});
   }
 
   void expect_tokens(int sequence, const std::vector<Token>& output) {

@@ -205,7 +205,8 @@ void measure(Comparison& all, InterleavedTimer& timer, Engine& engine, const Rul
     PhiloxSource random(common.seed);
     Execution execution = execution_of(common);
     execution.draft_max = way.draft_max;
-    Trace trace = engine.decode(all.request, execution, way.draft, rule, random);
+    Trace trace = engine.decode({.request = all.request, .execution = execution, .draft = way.draft, .rule = rule,
+                                 .random = random});
     way.runs.push_back(trace.statistics);
     return trace;
   };

@@ -88,7 +88,7 @@ Exit bench_prefill(const BenchPrefillOptions& options) {
     if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
     const int index = timer.add(fmt::format("prompt of {}", length), [&engine, request] {
       PhiloxSource random(0);
-      return engine.decode(request, {}, "none", rule_by_name("matching"), random).statistics.prompt_seconds;
+      return engine.decode({.request = request, .random = random}).statistics.prompt_seconds;
     });
     lines.push_back({length, index, prefill_work(work, length)});
   }

@@ -36,7 +36,7 @@ struct PrefixLine {
 /// Decodes the first token of a request. Returns it.
 Token first_token(Engine& engine, const BenchPrefixOptions& options, const Request& request, PrefixCache* prefixes) {
   PhiloxSource random(0);
-  const Engine::Opened opened = engine.open(request, {}, options.draft, rule_by_name("matching"), random);
+  const Engine::Opened opened = engine.open({.request = request, .draft = options.draft, .random = random});
   decode_alone(*opened.sequence, opened.cost, prefixes);
   return opened.sequence->trace().output.at(0);
 }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// One text to decode: what is asked, how it is carried out, and who takes part.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "ref/acceptance/random_source.h"
+#include "ref/acceptance/rule.h"
+#include "ref/decoding/request.h"
+#include "ref/decoding/sequence.h"
+
+namespace draftproof {
+
+/// What it refers to outlives the decoding.
+struct DecodeJob {
+  Request request;
+  Execution execution = {};
+  std::string draft = "none";
+  const Rule& rule = matching;
+  RandomSource& random;
+  Recording recording = Recording::counts;
+  RoundCallback watch = {};
+  const std::atomic<bool>* cancelled = nullptr;  // ends the text once it is set; looked at between passes
+  StopCondition* stop = nullptr;                 // ends the text beside the stop tokens
+};
+
+}  // namespace draftproof
