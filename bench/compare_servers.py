@@ -35,7 +35,7 @@ import urllib.error
 import urllib.request
 
 
-patience = 90  # seconds for answers to end when the time is over
+grace = 90  # seconds for answers to end when the time is over
 
 
 class Problem(Exception):
@@ -129,7 +129,7 @@ async def run(port, clients, options, round_number):
             await ask(port, prompt, numbers.randint(options.tokens // 2, options.tokens * 3 // 2), window)
 
     tasks = [asyncio.create_task(client(number)) for number in range(clients)]
-    await asyncio.wait(tasks, timeout=window.end - time.monotonic() + patience)
+    await asyncio.wait(tasks, timeout=window.end - time.monotonic() + grace)
     for task in tasks:
         task.cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)

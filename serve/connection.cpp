@@ -18,10 +18,10 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
 /// Returns what happened of `events`; 0 when nothing did for so long.
-int wait_for(int file, short events, milliseconds patience) {
+int wait_for(int file, short events, milliseconds timeout) {
   pollfd state = {file, events, 0};
   while (true) {
-    const int found = poll(&state, 1, static_cast<int>(std::max<milliseconds::rep>(0, patience.count())));
+    const int found = poll(&state, 1, static_cast<int>(std::max<milliseconds::rep>(0, timeout.count())));
     if (found > 0) return state.revents;
     if (found == 0 || errno != EINTR) return 0;
   }
@@ -95,16 +95,16 @@ void Connection::begin_head(std::size_t size) {
 void Connection::begin_body(bool chunked) {
   if (chunked) chunks_.emplace();
   left_ = 2 * limits_.body_max;
-  until_ = Clock::now() + limits_.body_patience;
+  until_ = Clock::now() + limits_.body_timeout;
 }
 
 void Connection::abort() const { shutdown(file_, SHUT_RDWR); }
 
 bool Connection::is_readable() const {
-  return !received().empty() || wait_for(file_, POLLIN, limits_.read_patience) != 0;
+  return !received().empty() || wait_for(file_, POLLIN, limits_.read_timeout) != 0;
 }
 bool Connection::is_writable() const {
-  return (wait_for(file_, POLLOUT, limits_.write_patience) & (POLLERR | POLLHUP)) == 0;
+  return (wait_for(file_, POLLOUT, limits_.write_timeout) & (POLLERR | POLLHUP)) == 0;
 }
 
 /// 0, as at the end of the stream, when no more may be read: then cpp-httplib answers.
@@ -115,7 +115,7 @@ ssize_t Connection::read(char* to, std::size_t size) {
   }
   while (received().empty()) {
     const auto left = std::chrono::duration_cast<milliseconds>(until_ - Clock::now());
-    if (wait_for(file_, POLLIN, std::min(left, limits_.read_patience)) == 0) {
+    if (wait_for(file_, POLLIN, std::min(left, limits_.read_timeout)) == 0) {
       timed_out_ = true;
       return -1;
     }
@@ -132,7 +132,7 @@ ssize_t Connection::read(char* to, std::size_t size) {
 
 ssize_t Connection::write(const char* from, std::size_t size) {
   while (true) {
-    const int found = wait_for(file_, POLLOUT, limits_.write_patience);
+    const int found = wait_for(file_, POLLOUT, limits_.write_timeout);
     if ((found & POLLOUT) == 0) return -1;
     const ssize_t sent = send(file_, from, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return sent;

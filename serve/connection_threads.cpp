@@ -20,7 +20,7 @@ struct ConnectionThreads::Shared {
   };
 
   std::size_t most;
-  std::chrono::milliseconds patience;
+  std::chrono::milliseconds timeout;
   std::mutex mutex;
   std::condition_variable ended;
   std::deque<Task> tasks;    // that wait for a thread
@@ -50,7 +50,7 @@ struct ConnectionThreads::Shared {
     } else if (!closing) {
       Idle self;
       idle.push_back(&self);
-      self.woken.wait_for(lock, patience, [&] { return self.task || closing; });
+      self.woken.wait_for(lock, timeout, [&] { return self.task || closing; });
       std::erase(idle, &self);
       task = std::move(self.task);
     }
@@ -58,10 +58,10 @@ struct ConnectionThreads::Shared {
   }
 };
 
-ConnectionThreads::ConnectionThreads(std::size_t most, std::chrono::milliseconds patience)
+ConnectionThreads::ConnectionThreads(std::size_t most, std::chrono::milliseconds timeout)
     : shared_(std::make_shared<Shared>()) {
   shared_->most = std::max<std::size_t>(most, 1);
-  shared_->patience = patience;
+  shared_->timeout = timeout;
 }
 
 bool ConnectionThreads::enqueue(std::function<void()> task) {

@@ -108,7 +108,7 @@ void HttpServer::end() {
   for (const Open* const open : served_) {
     if (!open->answering) open->connection.abort();
   }
-  changed_.wait_for(lock, limits_.stop_patience, [&] { return std::ranges::none_of(served_, answering); });
+  changed_.wait_for(lock, limits_.stop_timeout, [&] { return std::ranges::none_of(served_, answering); });
   for (const Open* const open : served_) open->connection.abort();
 }
 
@@ -125,8 +125,8 @@ void HttpServer::take_events() {
     files.push_back({open->connection.file(), POLLIN, 0});
     until = std::min(until, open->until);
   }
-  const auto patience = std::chrono::ceil<milliseconds>(until - Clock::now());
-  poll(files.data(), files.size(), static_cast<int>(std::max<milliseconds::rep>(0, patience.count())));
+  const auto timeout = std::chrono::ceil<milliseconds>(until - Clock::now());
+  poll(files.data(), files.size(), static_cast<int>(std::max<milliseconds::rep>(0, timeout.count())));
   std::uint64_t woken = 0;
   [[maybe_unused]] const ssize_t read_bytes = read(wake_, &woken, sizeof(woken));
   auto file = files.begin() + 2;
@@ -152,7 +152,7 @@ void HttpServer::take_new() {
     if (file < 0 || waiting_.size() == limits_.waiting_max) waiting_.pop_front();
     if (file < 0) continue;
     const auto open = std::make_shared<Open>(file, limits_);
-    open->until = Clock::now() + limits_.idle_patience;
+    open->until = Clock::now() + limits_.idle_timeout;
     waiting_.push_back(open);
   }
 }
@@ -174,7 +174,7 @@ bool HttpServer::keep(const OpenPtr& open) {
   const std::string_view bytes = open->connection.received();
   const auto now = Clock::now();
   if (open->lingering || bytes.empty()) return now < open->until;
-  if (!std::exchange(open->begun, true)) open->until = now + limits_.head_patience;
+  if (!std::exchange(open->begun, true)) open->until = now + limits_.head_timeout;
   const std::size_t size = head_size(bytes, std::exchange(open->seen, bytes.size()));
   if (size > limits_.head_max || (size == 0 && bytes.size() >= limits_.head_max)) {
     const bool path = bytes.find('\n') > limits_.head_max;
@@ -208,7 +208,7 @@ void HttpServer::refuse(Open& open, int status, std::string_view why) const {
                                        status == 503 ? "Retry-After: 1\r\n" : "", body));
   open.connection.end_writing();
   open.lingering = true;
-  open.until = Clock::now() + limits_.linger_patience;
+  open.until = Clock::now() + limits_.linger_timeout;
 }
 
 /// While requests wait for a thread, a body has less time.
@@ -217,7 +217,7 @@ void HttpServer::end_slow_bodies() {
   const auto now = Clock::now();
   const std::lock_guard lock(mutex_);
   for (const Open* const open : served_) {
-    if (!open->answering && now - open->since > limits_.full_patience) open->connection.abort();
+    if (!open->answering && now - open->since > limits_.full_timeout) open->connection.abort();
   }
 }
 
@@ -265,7 +265,7 @@ void HttpServer::serve(const OpenPtr& open) {
   open->lingering = then == Then::linger;
   open->begun = false;
   open->seen = 0;
-  open->until = Clock::now() + (open->lingering ? limits_.linger_patience : limits_.idle_patience);
+  open->until = Clock::now() + (open->lingering ? limits_.linger_timeout : limits_.idle_timeout);
   returned_.push_back(open);
   wake();
 }

@@ -15,7 +15,7 @@
 #include "serve/browser_rules.h"
 #include "serve/http_server.h"
 #include "serve/page.h"
-#include "serve/teller.h"
+#include "serve/response_writer.h"
 
 namespace draftproof::serve {
 namespace {
@@ -40,20 +40,20 @@ bool is_request_id(const std::string& id) {
   return !id.empty() && id.size() <= 128 && std::ranges::all_of(id, [](char c) { return c > ' ' && c < 127; });
 }
 
-/// An answer that is being told to a client.
-struct Telling {
-  Telling(Question asked, const ServedModel& model, std::string request_id, const httplib::Request& request,
-          const Connection& over)
-      : question(std::move(asked)), id(std::move(request_id)), teller(question, model, id), connection(over),
-        client(request.remote_addr), path(request.path) {}
+/// An answer on its way to a client.
+struct ActiveResponse {
+  ActiveResponse(CompletionRequest wanted, const ServedModel& model, std::string request_id,
+                 const httplib::Request& http, const Connection& over)
+      : request(std::move(wanted)), id(std::move(request_id)), writer(request, model, id), connection(over),
+        client(http.remote_addr), path(http.path) {}
 
-  Question question;
+  CompletionRequest request;
   std::string id;
-  Teller teller;
+  ResponseWriter writer;
   const Connection& connection;  // outlives the answer
   std::string client;
   std::string path;
-  std::shared_ptr<Answer> answer = nullptr;
+  std::shared_ptr<TokenStream> stream = nullptr;
   Clock::time_point begun = Clock::now();
 };
 
@@ -206,7 +206,7 @@ class Server::Http {
     if (!coding.empty() && coding != "identity") {
       return refuse(415, "compressed requests are not read; leave out Content-Encoding: " + coding);
     }
-    if (!may_ask(request)) {
+    if (!is_authorized(request)) {
       response.set_header("WWW-Authenticate", "Bearer");
       return refuse(401, "the API key is missing or wrong; send it as \"Authorization: Bearer KEY\"");
     }
@@ -249,7 +249,7 @@ class Server::Http {
     return true;
   }
 
-  bool may_ask(const Request& request) const {
+  bool is_authorized(const Request& request) const {
     const bool open = request.path == "/" || request.path == "/health" || request.path == "/metrics";
     if (open || options_.api_keys.empty()) return true;
     constexpr std::string_view scheme = "Bearer ";
@@ -309,61 +309,62 @@ class Server::Http {
     }
   }
 
-  void answer(const Request& request, Response& response, Question (*read)(const std::string&, const ServedModel&)) {
+  void answer(const Request& request, Response& response,
+              CompletionRequest (*read)(const std::string&, const ServedModel&)) {
     if (!take(request, response)) {
       log_request(request, response);
       return;
     }
-    std::shared_ptr<Telling> telling;
+    std::shared_ptr<ActiveResponse> active;
     try {
-      telling = std::make_shared<Telling>(read(request.body, model_), model_,
-                                          response.get_header_value(request_id_header), request,
-                                          http_.connection_of(request));
+      active = std::make_shared<ActiveResponse>(read(request.body, model_), model_,
+                                                response.get_header_value(request_id_header), request,
+                                                http_.connection_of(request));
     } catch (const Error& wrong) {
       fail(response, 400, wrong.what());
       log_request(request, response);
       return;
     }
-    if (!begin(*telling, response)) {
+    if (!begin(*active, response)) {
       log_request(request, response);
-    } else if (telling->question.stream) {
+    } else if (active->request.stream) {
       response.set_header("Cache-Control", "no-cache");
       response.set_chunked_content_provider(
           "text/event-stream",
-          [this, telling](std::size_t, httplib::DataSink& sink) { return tell_more(*telling, sink); },
-          [this, telling](bool) {
-            telling->answer->cancel();
-            log_answer(*telling, 200);
+          [this, active](std::size_t, httplib::DataSink& sink) { return write_more(*active, sink); },
+          [this, active](bool) {
+            active->stream->cancel();
+            log_response(*active, 200);
           });
     } else {
-      tell_whole(*telling, response);
+      write_whole(*active, response);
     }
   }
 
-  /// Asks the service, and waits until it is certain that there will be an answer. Returns whether there will be one;
-  /// else the response says why not.
-  bool begin(Telling& telling, Response& response) {
-    const Service::Asked asked = service_.ask(telling.question.job);
-    if (asked.refusal == Service::Refusal::never) {
+  /// Submits the request, and waits until it is certain whether there will be an answer. Returns whether there will be
+  /// one; else the response says why not.
+  bool begin(ActiveResponse& active, Response& response) {
+    const Service::Submission submission = service_.submit(active.request.job);
+    if (submission.refusal == Service::Refusal::never) {
       fail(response, 400, "the request has more choices (n, for each prompt) than the server takes; ask for fewer");
       return false;
     }
-    if (asked.refusal == Service::Refusal::full) {
+    if (submission.refusal == Service::Refusal::full) {
       response.set_header("Retry-After", "1");
       fail(response, 429, "the server is full: as many requests as it takes are being answered or wait; ask again");
       return false;
     }
-    if (asked.refusal == Service::Refusal::draining) {
+    if (submission.refusal == Service::Refusal::draining) {
       response.set_header("Retry-After", "5");
       fail(response, 503, "the server is shutting down; ask again once it is back");
       return false;
     }
-    telling.answer = asked.answer;
-    while (!telling.answer->wait_for_start(poll_interval)) {
-      if (telling.connection.closed()) break;
+    active.stream = submission.stream;
+    while (!active.stream->wait_for_start(poll_interval)) {
+      if (active.connection.closed()) break;
     }
-    if (const auto why = telling.answer->refusal()) {
-      telling.answer->cancel();
+    if (const auto why = active.stream->refusal()) {
+      active.stream->cancel();
       fail(response, 400, *why);
       return false;
     }
@@ -371,42 +372,42 @@ class Server::Http {
   }
 
   /// Sends what there is. Returns whether the connection is alive.
-  static bool tell_more(Telling& telling, httplib::DataSink& sink) {
-    const std::vector<AnswerEvent> events = telling.answer->take(poll_interval);
+  static bool write_more(ActiveResponse& active, httplib::DataSink& sink) {
+    const std::vector<StreamEvent> events = active.stream->take(poll_interval);
     std::string chunks;
-    for (const AnswerEvent& event : events) chunks += telling.teller.take(event);
-    const bool finished = telling.answer->finished();
-    if (finished) chunks += telling.teller.end_of_stream();
-    if (telling.connection.closed()) return false;
+    for (const StreamEvent& event : events) chunks += active.writer.take(event);
+    const bool finished = active.stream->finished();
+    if (finished) chunks += active.writer.end_of_stream();
+    if (active.connection.closed()) return false;
     if (!chunks.empty() && !sink.write(chunks.data(), chunks.size())) return false;
     if (finished) sink.done();
     return true;
   }
 
-  void tell_whole(Telling& telling, Response& response) {
-    while (!telling.answer->finished() && !telling.connection.closed()) {
-      for (const AnswerEvent& event : telling.answer->take(poll_interval)) telling.teller.take(event);
+  void write_whole(ActiveResponse& active, Response& response) {
+    while (!active.stream->finished() && !active.connection.closed()) {
+      for (const StreamEvent& event : active.stream->take(poll_interval)) active.writer.take(event);
     }
-    telling.answer->cancel();
-    if (telling.teller.failure()) {
-      fail(response, 500, *telling.teller.failure());
-    } else if (telling.answer->finished()) {
-      response.set_content(telling.teller.whole(), "application/json");
+    active.stream->cancel();
+    if (active.writer.failure()) {
+      fail(response, 500, *active.writer.failure());
+    } else if (active.stream->finished()) {
+      response.set_content(active.writer.whole(), "application/json");
     } else {
       fail(response, 499, "the client has closed the connection");
     }
-    log_answer(telling, response.status > 0 ? response.status : 200);
+    log_response(active, response.status > 0 ? response.status : 200);
   }
 
-  void log_answer(const Telling& telling, int status) const {
-    const Usage& usage = telling.teller.usage();
-    const std::chrono::duration<double> seconds = Clock::now() - telling.begun;
-    const bool finished = telling.answer->finished();
-    log_.write("answer", {{"id", telling.id},
-                          {"client", telling.client},
-                          {"path", telling.path},
+  void log_response(const ActiveResponse& active, int status) const {
+    const Usage& usage = active.writer.usage();
+    const std::chrono::duration<double> seconds = Clock::now() - active.begun;
+    const bool finished = active.stream->finished();
+    log_.write("answer", {{"id", active.id},
+                          {"client", active.client},
+                          {"path", active.path},
                           {"status", status},
-                          {"outcome", telling.teller.failure() ? *telling.teller.failure()
+                          {"outcome", active.writer.failure() ? *active.writer.failure()
                                       : finished               ? "whole"
                                                                : "client has gone"},
                           {"seconds", seconds.count()},

@@ -16,7 +16,7 @@
 
 #include "serve/log.h"
 #include "serve/metrics.h"
-#include "serve/question.h"
+#include "serve/completion_request.h"
 #include "serve/service.h"
 
 namespace draftproof::serve {

@@ -14,7 +14,7 @@ namespace draftproof::serve {
 /// A job that was taken.
 struct Service::Arrival {
   Job job;
-  std::shared_ptr<Answer> answer;
+  std::shared_ptr<TokenStream> stream;
   Clock::time_point when;
 };
 
@@ -38,7 +38,7 @@ Service::Service(Engine& engine, const Tokenizer* tokenizer, PrefixCache& prefix
 
 Service::~Service() = default;
 
-Service::Asked Service::ask(Job job) {
+Service::Submission Service::submit(Job job) {
   const std::lock_guard lock(mutex_);
   if (draining()) return {Refusal::draining, nullptr};
   const int choices = static_cast<int>(job.choices.size());
@@ -50,11 +50,11 @@ Service::Asked Service::ask(Job job) {
   choices_ += choices;
   auto arrival = std::make_shared<Arrival>();
   arrival->job = std::move(job);
-  arrival->answer = std::make_shared<Answer>(choices);
+  arrival->stream = std::make_shared<TokenStream>(choices);
   arrival->when = Clock::now();
   arrivals_.push_back(arrival);
   changed_.notify_all();
-  return {Refusal::none, arrival->answer};
+  return {Refusal::none, arrival->stream};
 }
 
 void Service::drain() {
@@ -119,7 +119,7 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
         metrics_.add_tokens(static_cast<int>(round.emitted.size()), since(running.last_round));
       }
       running.last_round = now;
-      running.arrival->answer->add(running.choice, {round.emitted, round.proposal.size(), round.accepted,
+      running.arrival->stream->add(running.choice, {round.emitted, round.proposal.size(), round.accepted,
                                                     round.logprobs, round.top_logprobs});
       return Next::go_on;
     };
@@ -130,7 +130,7 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
                                    .watch = {on_round},
                                    .stop = running.stop.get()});
     scheduler.add(*running.opened.sequence, running.opened.cost);
-    arrival->answer->start();
+    arrival->stream->start();
   } catch (const Error& wrong) {
     end(last, {Finish::unfinished, 0, true, wrong.what()});
   } catch (const std::bad_alloc&) {
@@ -143,7 +143,7 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
 /// Runs one pass, and ends what it has finished and what was cancelled before it.
 void Service::pass(Scheduler& scheduler) {
   for (auto running = running_.begin(); running != running_.end();) {
-    if (!(*running)->arrival->answer->cancelled()) {
+    if (!(*running)->arrival->stream->cancelled()) {
       ++running;
       continue;
     }
@@ -180,7 +180,7 @@ void Service::end_finished(Scheduler& scheduler) {
 }
 
 /// Ends a choice and moves on to the next.
-void Service::end(std::list<std::unique_ptr<Running>>::iterator& running, AnswerEnd end) {
+void Service::end(std::list<std::unique_ptr<Running>>::iterator& running, StreamEnd end) {
   const Running& one = **running;
   if (one.opened.sequence) metrics_.add_rounds(one.opened.sequence->trace());
   metrics_.count_answer(end.refused ? "refused" : !end.error.empty() ? "failed" : name_of(end.finish));
@@ -188,7 +188,7 @@ void Service::end(std::list<std::unique_ptr<Running>>::iterator& running, Answer
     const std::lock_guard lock(mutex_);
     --choices_;
   }
-  one.arrival->answer->end(one.choice, std::move(end));
+  one.arrival->stream->end(one.choice, std::move(end));
   running = running_.erase(running);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Decodes what connections ask, all of it together: a scheduler in a thread of its own. Requests arrive from any
-// thread, and their answers go back through serve/answer.h.
+// thread, and their answers go back through serve/token_stream.h.
 //
 // The text of an answer depends on the request and its seed only: not on the requests beside it, on when they come or
 // go, on what the prefix cache holds, or on the draft. The rule is `matching` for that reason.
@@ -20,7 +20,7 @@
 
 #include "ref/decoding/engine.h"
 #include "ref/decoding/stop_at_strings.h"
-#include "serve/answer.h"
+#include "serve/token_stream.h"
 #include "serve/metrics.h"
 
 namespace draftproof::serve {
@@ -51,11 +51,11 @@ class Service {
   // Any thread.
 
   enum class Refusal { none, full, draining, never };  // never: more choices than the server takes at all
-  struct Asked {
+  struct Submission {
     Refusal refusal = Refusal::none;
-    std::shared_ptr<Answer> answer;  // nullptr when refused
+    std::shared_ptr<TokenStream> stream;  // nullptr when refused
   };
-  Asked ask(Job job);
+  Submission submit(Job job);
   /// From now on new jobs are refused, and run() returns when those that were taken have ended.
   void drain();
   bool draining() const noexcept { return draining_.load(); }
@@ -71,7 +71,7 @@ class Service {
   void take_arrivals(Scheduler& scheduler);
   void begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arrival, int choice);
   void end_finished(Scheduler& scheduler);
-  void end(std::list<std::unique_ptr<Running>>::iterator& running, AnswerEnd end);
+  void end(std::list<std::unique_ptr<Running>>::iterator& running, StreamEnd end);
   void end_all(Scheduler& scheduler, const std::string& why);
   void pass(Scheduler& scheduler);
 

@@ -14,7 +14,7 @@
 #include "ref/formats/json.h"
 #include "ref/grammar/grammar_constraint.h"
 #include "ref/grammar/json_schema.h"
-#include "serve/question.h"
+#include "serve/completion_request.h"
 
 namespace draftproof {
 namespace {

@@ -157,7 +157,7 @@ void add_verification_option(Command& command, std::string& verification) {
       .option("--verify", verification,
               "all draft tokens in one pass of the target; or one pass for each; or in one pass, and the accepted ones "
               "once more where one was rejected")
-      .choices({"batched", "serial", "redecode"})
+      .choices(names_of_verifications())
       .show_default();
 }
 

@@ -41,7 +41,7 @@ struct CommonOptions {
   std::string verification = "batched";
   LayoutOptions load_options;
   NumberOrAuto threads = {.most = threads_max};  // 0: all of the machine's
-  NumberOrAuto draft_max = {.most = 1024};  // 0: the draft's own default
+  NumberOrAuto draft_max = {.most = draft_max_field.max};  // 0: the draft's own default
   std::string json_file;
   bool quiet = false;
 };

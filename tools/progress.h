@@ -26,12 +26,12 @@ class Progress {
   /// line at its end. This object must outlive it.
   LoadingObserver observer() {
     return [this](const std::filesystem::path& checkpoint, std::uint64_t done, std::uint64_t all) {
-      constexpr std::chrono::milliseconds patience(500);
+      constexpr std::chrono::milliseconds delay(500);
       const auto now = std::chrono::steady_clock::now();
       if (done == 0) loading_since_ = now;
       if (done == all) {
         write(text_);
-      } else if (now - loading_since_ >= patience) {
+      } else if (now - loading_since_ >= delay) {
         write(fmt::format("loading {}: {} of {} MB", checkpoint.string(), done / 1'000'000, all / 1'000'000));
       }
     };

@@ -27,7 +27,7 @@ namespace {
 using Written = nlohmann::ordered_json;
 
 constexpr const char* schema = "draftproof-case/2";
-constexpr std::int64_t many = 1 << 20;  // more tokens or rows cannot be of a case that was shrunk
+constexpr int many = 1 << 20;  // more tokens or rows cannot be of a case that was shrunk
 
 /// Without the biases, which stand beside it.
 Written written(const Sampling& sampling) {
@@ -43,9 +43,20 @@ Written written(const std::vector<LogitBias>& biases) {
 }
 
 Written written(const Variation& v) {
-  return {{"draft", v.draft},     {"draft_max", v.draft_max},     {"rule", v.rule->name},
-          {"kernels", v.kernels}, {"threads", v.threads},         {"prefill_chunk", v.prefill_chunk},
-          {"verification", name_of(v.verification)}};
+  Written json = {{"draft", v.draft}, {"rule", v.rule->name}, {"kernels", v.kernels}, {"threads", v.threads}};
+  for_each_execution_field([&]<class T>(const ExecutionField<T>& field) {
+    if constexpr (std::is_same_v<T, Verification>) json[field.name] = name_of(v.*field.member);
+    else json[field.name] = v.*field.member;
+  });
+  return json;
+}
+
+/// Without what only some requests have.
+Written written(const Request& request) {
+  Written json;
+  for_each_request_field([&](const auto& field) { json[field.name] = request.*field.member; });
+  json["sampling"] = written(request.sampling);
+  return json;
 }
 
 std::string json_of(const Reproducer& r) {
@@ -70,11 +81,7 @@ std::string json_of(const Reproducer& r) {
   if (r.trial) {
     const Request& request = r.trial->request;
     json["seed"] = std::to_string(r.trial->seed);
-    json["request"] = {{"prompt", request.prompt},
-                       {"max_new_tokens", request.max_new_tokens},
-                       {"stops", request.stops},
-                       {"sequence", request.sequence},
-                       {"sampling", written(request.sampling)}};
+    json["request"] = written(request);
     if (const auto& shift = request.context_shift) {
       json["request"]["context_shift"] = {
           {"context", shift->context}, {"keep", shift->keep}, {"discard", shift->discard}};
@@ -110,11 +117,9 @@ std::uint64_t seed_in(const Json& value) {
   return seed;
 }
 
-std::vector<Token> tokens_in(const Json& value) {
+std::vector<Token> tokens_in(const Json& value, Token min, Token max) {
   std::vector<Token> tokens;
-  for (const std::int64_t token : value.integers(0, std::numeric_limits<Token>::max())) {
-    tokens.push_back(static_cast<Token>(token));
-  }
+  for (const std::int64_t token : value.integers(min, max)) tokens.push_back(static_cast<Token>(token));
   return tokens;
 }
 
@@ -131,12 +136,12 @@ float real_in(const Json& value, double least, double most) {
 }
 
 /// Returns the text, which must be one of `names`.
-const std::string& one_of(const Json& value, std::initializer_list<const char*> names) {
+const std::string& one_of(const Json& value, const std::vector<std::string>& names) {
   const std::string& text = value.string();
   std::string known;
-  for (const char* const name : names) {
+  for (const std::string& name : names) {
     if (text == name) return text;
-    known += (known.empty() ? "" : ", ") + std::string(name);
+    known += (known.empty() ? "" : ", ") + name;
   }
   value.fail("must be one of " + known + ", but is " + in_quotes(text));
 }
@@ -167,14 +172,19 @@ Sampling sampling_in(const Json& json) {
 }
 
 Request request_in(const Json& json) {
-  expect_fields(json, {"prompt", "max_new_tokens", "stops", "sequence", "sampling", "context_shift", "logit_bias",
-                       "grammar"});
   Request request;
-  request.prompt = tokens_in(json.at("prompt"));
+  std::vector<std::string_view> names = {"sampling", "context_shift", "logit_bias", "grammar"};
+  for_each_request_field([&]<class T>(const RequestField<T>& field) {
+    names.push_back(field.name);
+    const Json value = json.at(field.name);
+    if constexpr (std::is_same_v<T, int>) {
+      request.*field.member = count_in(value, field.min, std::min(field.max, many));
+    } else {
+      request.*field.member = tokens_in(value, field.min, field.max);
+    }
+  });
+  expect_fields(json, names);
   if (request.prompt.empty()) json.at("prompt").fail("must hold at least one token");
-  request.max_new_tokens = count_in(json.at("max_new_tokens"));
-  request.stops = tokens_in(json.at("stops"));
-  request.sequence = count_in(json.at("sequence"));
   request.sampling = sampling_in(json.at("sampling"));
   if (const auto biases = json.find("logit_bias")) {
     for (std::size_t i = 0; i < biases->size(); ++i) {
@@ -200,15 +210,22 @@ const Rule& rule_in(const Json& value) {
 }
 
 Variation variation_in(const Json& json) {
-  expect_fields(json, {"draft", "draft_max", "rule", "kernels", "threads", "prefill_chunk", "verification"});
   Variation v;
+  std::vector<std::string_view> names = {"draft", "rule", "kernels", "threads"};
   v.draft = json.at("draft").string();
-  v.draft_max = count_in(json.at("draft_max"), 0, 1024);
   v.rule = &rule_in(json.at("rule"));
   v.kernels = json.at("kernels").string();
   v.threads = count_in(json.at("threads"), 1, 1024);
-  v.prefill_chunk = count_in(json.at("prefill_chunk"));
-  v.verification = verification_by_name(one_of(json.at("verification"), {"batched", "serial", "redecode"}));
+  for_each_execution_field([&]<class T>(const ExecutionField<T>& field) {
+    names.push_back(field.name);
+    const Json value = json.at(field.name);
+    if constexpr (std::is_same_v<T, Verification>) {
+      v.*field.member = verification_by_name(one_of(value, names_of_verifications()));
+    } else {
+      v.*field.member = count_in(value, field.min, std::min(field.max, many));
+    }
+  });
+  expect_fields(json, names);
   return v;
 }
 

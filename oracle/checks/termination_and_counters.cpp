@@ -37,14 +37,8 @@ class RunCheck {
 
   /// A run that was not executed as requested would make comparisons between variations compare a run with itself.
   void expect_request() {
-    const Request& done = trace_.request;
     const char* const record = "a run records its request and how it was computed";
-    expect(done.prompt == asked_.prompt && done.sampling == asked_.sampling && done.stops == asked_.stops &&
-               done.max_new_tokens == asked_.max_new_tokens && done.sequence == asked_.sequence &&
-               done.logprobs == asked_.logprobs && done.top_logprobs == asked_.top_logprobs &&
-               done.context_shift == asked_.context_shift && done.constraint == asked_.constraint &&
-               done.constrained_prompt == asked_.constrained_prompt,
-           "the given request", "another request was run", record);
+    expect(trace_.request == asked_, "the given request", "another request was run", record);
     const Execution& execution = trace_.execution;
     expect(execution.prefill_chunk == variation_.prefill_chunk &&
                (variation_.draft_max == 0 || execution.draft_max == variation_.draft_max),

@@ -105,8 +105,10 @@ class Shrinker {
     for (std::size_t i = 0; i < best_.smallest.variations.size(); ++i) {
       const auto with = [&](auto change) { return keep_changed([&](Case& c) { change(c.variations[i]); }); };
       with([](Variation& v) { v.threads = 1; });
-      with([](Variation& v) { v.prefill_chunk = 0; });
-      with([](Variation& v) { v.verification = Verification::batched; });
+      for_each_execution_field([&](const auto& field) {
+        if (field.name == draft_max_field.name) return;  // a draft's default length is its longest, not its simplest
+        with([&](Variation& v) { v.*field.member = Execution{}.*field.member; });
+      });
       const Variation& now = best_.smallest.variations[i];
       const int most = now.draft == "none" ? 0 : now.draft_max > 0 ? now.draft_max : draft_lengths_tried;
       for (int draft_tokens = 1; draft_tokens < most; ++draft_tokens) {
@@ -123,11 +125,7 @@ class Shrinker {
 
   static bool same(const Case& a, const Case& b) {
     const auto variation = [](const Variation& v) { return v.describe(); };
-    return a.request.prompt == b.request.prompt && a.request.stops == b.request.stops &&
-           a.request.sampling == b.request.sampling && a.request.max_new_tokens == b.request.max_new_tokens &&
-           a.request.sequence == b.request.sequence && a.request.context_shift == b.request.context_shift &&
-           a.request.constraint == b.request.constraint &&
-           std::ranges::equal(a.variations, b.variations, {}, variation, variation);
+    return a.request == b.request && std::ranges::equal(a.variations, b.variations, {}, variation, variation);
   }
 
   Shrunken best_;

@@ -50,7 +50,7 @@ void Incoming::await_writer() {
     const bool writer_left = poll(&other_end, 1, 0) == 1 && (other_end.revents & POLLHUP) != 0;
     count = read(descriptor_, bytes_.data(), bytes_.size());
     if (count != 0 || !S_ISFIFO(status.st_mode) || writer_left) break;
-    if (waited >= std::chrono::seconds(patience_seconds)) {
+    if (waited >= std::chrono::seconds(timeout_seconds)) {
       throw Error(file_ + ": a pipe into which nobody writes; start what writes into it, then try again");
     }
     std::this_thread::sleep_for(nap);

@@ -11,7 +11,7 @@ namespace draftproof {
 
 class Incoming final : public std::streambuf {
  public:
-  static constexpr int patience_seconds = 3;
+  static constexpr int timeout_seconds = 3;
 
   /// Throws Error when the file cannot be opened, or when it is a pipe that nobody opens for writing. A failed read
   /// throws Error as well; a std::istream catches exceptions, so there it shows as bad().

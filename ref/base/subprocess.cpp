@@ -81,8 +81,8 @@ constexpr char bad = '-';
 }  // namespace
 
 Subprocess::Subprocess(std::string name, const std::function<Answer()>& begin, std::size_t bytes_max,
-                       std::chrono::seconds patience, Does does)
-    : name_(std::move(name)), bytes_max_(bytes_max), patience_(patience), does_(does) {
+                       std::chrono::seconds timeout, Does does)
+    : name_(std::move(name)), bytes_max_(bytes_max), timeout_(timeout), does_(does) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw Error(name_ + ": cannot create a socket");
   process_ = fork();
@@ -96,7 +96,7 @@ Subprocess::Subprocess(std::string name, const std::function<Answer()>& begin, s
     close(socket_);
     throw Error(name_ + ": cannot create a process to " + (does_ == Does::read ? "read it" : "write it"));
   }
-  const timeval limit = {static_cast<time_t>(patience_.count()), 0};
+  const timeval limit = {static_cast<time_t>(timeout_.count()), 0};
   setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 }
 
@@ -130,7 +130,7 @@ void Subprocess::fail() {
   waitpid(process_, &status, 0);
   process_ = -1;
   if (late) {
-    throw Error(name_ + ": takes more than " + std::to_string(patience_.count()) + " s to " +
+    throw Error(name_ + ": takes more than " + std::to_string(timeout_.count()) + " s to " +
                 (reads ? "read" : "write") + so);
   }
   throw Error(name_ + ": " + who +

@@ -17,9 +17,9 @@ class Subprocess {
 
   /// `begin` is called in the new process and returns the function that answers there. ask() throws an Error that
   /// either of them throws. `name` begins the message when the process does not answer. An answer may have at most
-  /// `bytes_max` bytes and take at most `patience`.
+  /// `bytes_max` bytes and take at most `timeout`.
   Subprocess(std::string name, const std::function<Answer()>& begin, std::size_t bytes_max,
-             std::chrono::seconds patience = std::chrono::seconds(60), Does does = Does::read);
+             std::chrono::seconds timeout = std::chrono::seconds(60), Does does = Does::read);
   ~Subprocess();
   Subprocess(const Subprocess&) = delete;
   Subprocess& operator=(const Subprocess&) = delete;
@@ -31,7 +31,7 @@ class Subprocess {
 
   std::string name_;
   std::size_t bytes_max_;
-  std::chrono::seconds patience_;
+  std::chrono::seconds timeout_;
   Does does_;
   int socket_ = -1;
   int process_ = -1;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 // What is asked of a decoder (Request) and how it carries it out (Execution). Under `matching`, and wherever decoding
 // is greedy, no execution changes the output; under `rejection` the draft tokens of a round do, never its distribution.
+// Each has one table of its fields: options, fixtures, reproducers and cases that are shrunk are made from it.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "ref/acceptance/constraint.h"
@@ -43,7 +47,31 @@ struct Request {
     const int text = static_cast<int>(prompt.size()) + max_new_tokens;
     return context_shift ? std::min(text, context_shift->context) : text;
   }
+
+  bool operator==(const Request&) const = default;
 };
+
+/// What is known of a field beside its value. The default is the value of a Request{}.
+template <class T>
+struct RequestField {
+  T Request::*member;
+  const char* name;  // in files
+  int min, max;      // of a number, and of each token of a list
+};
+
+/// The fields that say which text is asked for, without the parameters of sampling, which have a table of their own,
+/// and those that only some requests have: the context shift and the constraint.
+inline constexpr std::tuple request_fields{
+    RequestField<std::vector<Token>>{&Request::prompt, "prompt", 0, std::numeric_limits<Token>::max()},
+    RequestField<std::vector<Token>>{&Request::stops, "stops", 0, std::numeric_limits<Token>::max()},
+    RequestField<int>{&Request::max_new_tokens, "max_new_tokens", 0, std::numeric_limits<int>::max()},
+    RequestField<int>{&Request::sequence, "sequence", 0, std::numeric_limits<int>::max()},
+};
+
+template <class Visit>
+void for_each_request_field(const Visit& visit) {
+  std::apply([&](const auto&... field) { (visit(field), ...); }, request_fields);
+}
 
 /// How a proposal is verified: all rows in one pass; row by row; or all rows in one pass that is rolled back when a
 /// draft token was rejected, after which the accepted ones are read again (what engines do whose caches cannot keep a
@@ -52,7 +80,8 @@ enum class Verification : std::uint8_t { batched, serial, redecode };
 inline constexpr Verification all_verifications[] = {Verification::batched, Verification::serial,
                                                      Verification::redecode};
 const char* name_of(Verification verification) noexcept;
-/// Of a name in all_verifications.
+std::vector<std::string> names_of_verifications();
+/// Of one of these names.
 Verification verification_by_name(std::string_view name);
 
 struct Execution {
@@ -63,6 +92,27 @@ struct Execution {
 
   bool operator==(const Execution&) const = default;
 };
+
+/// What is known of a field beside its value. The default is the value of an Execution{}.
+template <class T>
+struct ExecutionField {
+  T Execution::*member;
+  const char* name;  // in files
+  T min, max;        // what files and options may ask for, without draft_max_auto
+};
+
+inline constexpr ExecutionField<int> draft_max_field{&Execution::draft_max, "draft_max", 0, 1024};
+inline constexpr ExecutionField<int> prefill_chunk_field{&Execution::prefill_chunk, "prefill_chunk", 0,
+                                                         std::numeric_limits<int>::max()};
+inline constexpr ExecutionField<Verification> verification_field{&Execution::verification, "verification",
+                                                                 Verification::batched, Verification::redecode};
+
+template <class Visit>
+void for_each_execution_field(const Visit& visit) {
+  visit(draft_max_field);
+  visit(prefill_chunk_field);
+  visit(verification_field);
+}
 
 /// When a request that is decoded together with others comes and goes, so that a run can be repeated. Moments are
 /// counted in passes of the scheduler and in rounds of the sequence, from 1 on; `never` for what does not happen.

@@ -16,6 +16,12 @@ const char* name_of(Verification verification) noexcept {
   return names[static_cast<std::size_t>(verification)];
 }
 
+std::vector<std::string> names_of_verifications() {
+  std::vector<std::string> names;
+  for (const Verification verification : all_verifications) names.emplace_back(name_of(verification));
+  return names;
+}
+
 Verification verification_by_name(std::string_view name) {
   const auto* const found =
       std::ranges::find_if(all_verifications, [&](Verification one) { return name == name_of(one); });

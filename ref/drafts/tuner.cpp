@@ -124,7 +124,7 @@ int Tuner::length(int stage, int limit) const {
   const Stage& one = stages_[place(stage)];
   limit = std::min({limit, static_cast<int>(one.depths.size()), std::max(first_proposal, growth * one.longest)});
   // No longer than can be lost.
-  const double allowed = patience + loss * all_.output + gained(all_);
+  const double allowed = loss_at_start + loss * all_.output + gained(all_);
   while (limit > 0 && risk(stage, limit) > allowed) --limit;
   if (limit == 0 || plain_wanted()) return 0;
   const Choice mine = best(stage, limit, false);

@@ -16,9 +16,9 @@
 // A draft that is not expected to pay is tried at first, and again while such tries have lost nothing; then from time
 // to time, for `probing` of the time that plain decoding would have taken, so the oftener the less a try costs. It has
 // then to observe what was decoded without it, which counts as a cost of that round. All in all the tuner loses at most
-// `patience` tokens' time and `loss` of the time of plain decoding, as far as the costs are right. Where all rounds
-// draft, the second is left out, and one from time to time, for `probing` of their time, to measure what plain decoding
-// costs now.
+// the time of `loss_at_start` tokens and `loss` of the time of plain decoding, as far as the costs are right. Where all
+// rounds draft, the second is left out, and one from time to time, for `probing` of their time, to measure what plain
+// decoding costs now.
 //
 // The choice depends on the costs at first, and on what the rounds before drafted, accepted and took. A clock has a
 // part in it only by the times that it is told, which the trace states.
@@ -34,7 +34,7 @@ namespace draftproof {
 
 class Tuner {
  public:
-  static constexpr double patience = 5;
+  static constexpr double loss_at_start = 5;
   static constexpr double probing = 0.0075;
   static constexpr double loss = 0.01;
 

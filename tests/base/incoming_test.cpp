@@ -60,7 +60,7 @@ TEST(IncomingSlow, WaitsForALateWriterAndThenForAllItsBytes) {
   std::thread writer([&] {
     std::this_thread::sleep_for(a_while);
     const int file = open(pipe.path.c_str(), O_WRONLY);
-    std::this_thread::sleep_for(std::chrono::seconds(Incoming::patience_seconds) + a_while);
+    std::this_thread::sleep_for(std::chrono::seconds(Incoming::timeout_seconds) + a_while);
     put(file, "late");
     std::this_thread::sleep_for(a_while);
     put(file, " but whole");
@@ -75,7 +75,7 @@ TEST(IncomingSlow, RejectsAPipeWithoutAWriterAfterAFewSeconds) {
   const Pipe pipe;
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(error_of(pipe.path), HasSubstr(pipe.path + ": a pipe into which nobody writes"));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3 * Incoming::patience_seconds));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3 * Incoming::timeout_seconds));
 }
 
 TEST(Incoming, ReadsTheRestOfAPipeWhoseWriterHasClosedItWithoutWaiting) {
@@ -87,7 +87,7 @@ TEST(Incoming, ReadsTheRestOfAPipeWhoseWriterHasClosedItWithoutWaiting) {
     const auto begin = std::chrono::steady_clock::now();
     Incoming bytes("/dev/fd/" + std::to_string(ends[0]));
     EXPECT_EQ(all_of(bytes), text);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(Incoming::patience_seconds));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(Incoming::timeout_seconds));
     close(ends[0]);
   }
 }

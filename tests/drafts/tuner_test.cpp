@@ -126,7 +126,7 @@ TEST(Tuner, LosesAgainstPlainDecodingNoMoreThanItSaysWhateverIsAccepted) {
     for (const Accepts& accepts : all) {
       for (const int tokens : {1, 10, 100, 1000, 10000}) {
         const Decoded decoded = decode(costs, tokens, accepts);
-        EXPECT_LE(decoded.paid, (1 + Tuner::loss) * decoded.output + Tuner::patience + 1e-9) << shape.name;
+        EXPECT_LE(decoded.paid, (1 + Tuner::loss) * decoded.output + Tuner::loss_at_start + 1e-9) << shape.name;
       }
     }
   }

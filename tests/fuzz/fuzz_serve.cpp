@@ -87,9 +87,9 @@ std::string exchange(int port, const std::string& bytes, bool leaves, int millis
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const timeval patience = {milliseconds / 1000, milliseconds % 1000 * 1000};
-  setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  const timeval timeout = {milliseconds / 1000, milliseconds % 1000 * 1000};
+  setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+  setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
   std::string answer;
   if (connect(file, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     close(file);

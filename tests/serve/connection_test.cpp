@@ -53,12 +53,12 @@ class Client {
     return sent;
   }
   /// All that comes until the server closes, or until there is `until`, or nothing for so long.
-  std::string receive(const std::string& until = "", std::chrono::milliseconds patience = 20s) const {
+  std::string receive(const std::string& until = "", std::chrono::milliseconds timeout = 20s) const {
     std::string bytes;
     char buffer[4096];
     while (until.empty() || bytes.find(until) == std::string::npos) {
       pollfd state = {file_, POLLIN, 0};
-      if (poll(&state, 1, static_cast<int>(patience.count())) <= 0) return bytes + "<nothing more came>";
+      if (poll(&state, 1, static_cast<int>(timeout.count())) <= 0) return bytes + "<nothing more came>";
       const ssize_t size = recv(file_, buffer, sizeof(buffer), 0);
       if (size <= 0) break;
       bytes.append(buffer, static_cast<std::size_t>(size));

@@ -18,7 +18,7 @@
 namespace draftproof::serve {
 
 /// What one decoding round gave.
-struct AnswerRound {
+struct StreamRound {
   std::vector<Token> tokens;  // the accepted draft tokens, then the target's own
   int drafted = 0;
   int accepted = 0;           // the first of `tokens`
@@ -26,24 +26,24 @@ struct AnswerRound {
   std::vector<std::vector<TokenLogprob>> top_logprobs;
 };
 
-struct AnswerEnd {
+struct StreamEnd {
   Finish finish = Finish::unfinished;
   int reused = 0;        // prompt positions that came from the prefix cache
   bool refused = false;  // the request can never be served, `error` says why
   std::string error;     // empty: none
 };
 
-struct AnswerEvent {
+struct StreamEvent {
   int choice = 0;
-  std::optional<AnswerRound> round;
-  std::optional<AnswerEnd> end;
+  std::optional<StreamRound> round;
+  std::optional<StreamEnd> end;
 };
 
-class Answer {
+class TokenStream {
  public:
-  explicit Answer(int choices) : open_(choices), to_start_(choices) {}
-  Answer(const Answer&) = delete;
-  Answer& operator=(const Answer&) = delete;
+  explicit TokenStream(int choices) : open_(choices), to_start_(choices) {}
+  TokenStream(const TokenStream&) = delete;
+  TokenStream& operator=(const TokenStream&) = delete;
 
   // The engine.
 
@@ -53,12 +53,12 @@ class Answer {
     --to_start_;
     changed_.notify_all();
   }
-  void add(int choice, AnswerRound round) {
+  void add(int choice, StreamRound round) {
     const std::lock_guard lock(mutex_);
     events_.push_back({choice, std::move(round), {}});
     changed_.notify_all();
   }
-  void end(int choice, AnswerEnd end) {
+  void end(int choice, StreamEnd end) {
     const std::lock_guard lock(mutex_);
     if (end.refused) refusal_ = end.error;
     events_.push_back({choice, {}, std::move(end)});
@@ -71,9 +71,9 @@ class Answer {
 
   void cancel() noexcept { cancelled_.store(true); }
   /// Waits until every choice was admitted or one was refused. Returns whether that has happened.
-  bool wait_for_start(std::chrono::milliseconds patience) {
+  bool wait_for_start(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, patience, [&] { return to_start_ == 0 || open_ == 0 || refusal_; });
+    return changed_.wait_for(lock, timeout, [&] { return to_start_ == 0 || open_ == 0 || refusal_; });
   }
   /// Why a choice was refused.
   std::optional<std::string> refusal() const {
@@ -81,9 +81,9 @@ class Answer {
     return refusal_;
   }
   /// Waits for events and takes them; none when there were none for so long.
-  std::vector<AnswerEvent> take(std::chrono::milliseconds patience) {
+  std::vector<StreamEvent> take(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, patience, [&] { return !events_.empty(); });
+    changed_.wait_for(lock, timeout, [&] { return !events_.empty(); });
     return std::exchange(events_, {});
   }
   /// Every choice has ended, and every event was taken.
@@ -95,7 +95,7 @@ class Answer {
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<AnswerEvent> events_;
+  std::vector<StreamEvent> events_;
   std::optional<std::string> refusal_;
   int open_;      // choices that have not ended
   int to_start_;  // choices that were not admitted

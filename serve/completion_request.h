@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a request of OpenAI's API asks. HTTP is serve/server.h, the answer serve/teller.h.
+// What a request of OpenAI's API asks. HTTP is serve/server.h, the answer serve/response_writer.h.
 //
 // Unknown fields are ignored, as OpenAI's clients expect. Known fields of a wrong type, and those that are known but
 // not supported, are errors that name the field. Fields beyond OpenAI's API: top_k, min_p, repetition_penalty,
@@ -35,7 +35,7 @@ struct ServedModel {
   int max_new_tokens = 0;  // of an answer whose request does not say
 };
 
-struct Question {
+struct CompletionRequest {
   bool chat = false;
   bool stream = false;
   bool include_usage = false;  // in a stream
@@ -49,8 +49,8 @@ struct Question {
 Sampling default_sampling();
 
 /// Read the body of a request. Throw Error, with a sentence for the client.
-Question read_chat(const std::string& body, const ServedModel& model);
-Question read_completion(const std::string& body, const ServedModel& model);
+CompletionRequest read_chat(const std::string& body, const ServedModel& model);
+CompletionRequest read_completion(const std::string& body, const ServedModel& model);
 
 /// The texts of /tokenize, and the tokens of /detokenize, with the fields of llama-server. Throw Error.
 std::vector<Token> read_tokenize(const std::string& body, const ServedModel& model);

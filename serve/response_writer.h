@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "serve/answer.h"
-#include "serve/question.h"
+#include "serve/token_stream.h"
+#include "serve/completion_request.h"
 
 namespace draftproof::serve {
 
@@ -21,7 +21,7 @@ std::string model_json(const ServedModel& model);
 std::string tokens_json(const std::vector<Token>& tokens);
 std::string content_json(const std::string& content);
 
-/// What an answer came to.
+/// What an answer took.
 struct Usage {
   int prompt_tokens = 0;
   int cached_tokens = 0;  // of these, found in the prefix cache
@@ -30,16 +30,16 @@ struct Usage {
   int accepted = 0;
 };
 
-class Teller {
+class ResponseWriter {
  public:
-  /// Everything outlives the teller. `id`: of the request.
-  Teller(const Question& question, const ServedModel& model, const std::string& id);
-  ~Teller();
-  Teller(const Teller&) = delete;
-  Teller& operator=(const Teller&) = delete;
+  /// Everything outlives the writer. `id`: of the request.
+  ResponseWriter(const CompletionRequest& request, const ServedModel& model, const std::string& id);
+  ~ResponseWriter();
+  ResponseWriter(const ResponseWriter&) = delete;
+  ResponseWriter& operator=(const ResponseWriter&) = delete;
 
   /// Takes in an event of the answer. In a stream, returns its chunk as a server-sent event.
-  std::string take(const AnswerEvent& event);
+  std::string take(const StreamEvent& event);
   /// Returns what ends a stream.
   std::string end_of_stream() const;
   /// Returns the whole answer, once every choice has ended.
@@ -51,7 +51,7 @@ class Teller {
 
  private:
   struct Choice;
-  const Question& question_;
+  const CompletionRequest& request_;
   const ServedModel& model_;
   std::string id_;
   std::time_t created_;

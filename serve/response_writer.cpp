@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "serve/teller.h"
+#include "serve/response_writer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -66,15 +66,15 @@ std::string tokens_json(const std::vector<Token>& tokens) { return text_of({{"to
 std::string content_json(const std::string& content) { return text_of({{"content", content}}); }
 
 /// One choice, as far as it was told.
-struct Teller::Choice {
-  Choice(const Question& question, const ServedModel& model) : question(question), model(model) {
+struct ResponseWriter::Choice {
+  Choice(const CompletionRequest& request, const ServedModel& model) : request(request), model(model) {
     if (model.tokenizer != nullptr) {
-      stream.emplace(*model.tokenizer, question.job.stops, true, TextPlace::continuation);
+      stream.emplace(*model.tokenizer, request.job.stops, true, TextPlace::continuation);
     }
   }
 
   /// Appends tokens and returns the text that became certain.
-  std::string push(const AnswerRound& round, const std::vector<Token>& stops) {
+  std::string push(const StreamRound& round, const std::vector<Token>& stops) {
     std::string more;
     for (const Token token : round.tokens) {
       const bool is_text = std::ranges::find(stops, token) == stops.end();
@@ -84,12 +84,12 @@ struct Teller::Choice {
   }
 
   /// The logprobs of a round, as a list for a chat and as four for a completion.
-  Json logprobs_of(const AnswerRound& round) {
+  Json logprobs_of(const StreamRound& round) {
     if (round.logprobs.empty()) return nullptr;
-    return question.chat ? chat_logprobs(round) : completion_logprobs(round);
+    return request.chat ? chat_logprobs(round) : completion_logprobs(round);
   }
 
-  const Question& question;
+  const CompletionRequest& request;
   const ServedModel& model;
   std::optional<TextStream> stream;
   bool begun = false;
@@ -100,7 +100,7 @@ struct Teller::Choice {
   Json finish;    // null until the choice has ended
 
  private:
-  Json chat_logprobs(const AnswerRound& round) const {
+  Json chat_logprobs(const StreamRound& round) const {
     auto content = Json::array();
     for (std::size_t i = 0; i < round.tokens.size(); ++i) {
       Json one = token_object(model, round.tokens[i], round.logprobs[i]);
@@ -115,7 +115,7 @@ struct Teller::Choice {
     return {{"content", std::move(content)}, {"refusal", nullptr}};
   }
 
-  Json completion_logprobs(const AnswerRound& round) {
+  Json completion_logprobs(const StreamRound& round) {
     Json lists = {{"tokens", Json::array()}, {"token_logprobs", Json::array()}, {"top_logprobs", nullptr},
                   {"text_offset", Json::array()}};
     for (std::size_t i = 0; i < round.tokens.size(); ++i) {
@@ -151,7 +151,7 @@ void append_lists(Json& all, const Json& more) {
   }
 }
 
-Json round_object(const AnswerRound& round, const ServedModel& model) {
+Json round_object(const StreamRound& round, const ServedModel& model) {
   auto tokens = Json::array();
   for (std::size_t i = 0; i < round.tokens.size(); ++i) {
     const bool accepted = static_cast<int>(i) < round.accepted;
@@ -161,61 +161,61 @@ Json round_object(const AnswerRound& round, const ServedModel& model) {
 }
 
 /// What answers and chunks begin with.
-Json head(const Question& question, const ServedModel& model, const std::string& id, std::time_t created) {
-  const char* const object = !question.chat ? "text_completion"
-                             : question.stream ? "chat.completion.chunk"
+Json head(const CompletionRequest& request, const ServedModel& model, const std::string& id, std::time_t created) {
+  const char* const object = !request.chat ? "text_completion"
+                             : request.stream ? "chat.completion.chunk"
                                                : "chat.completion";
   return {{"id", id}, {"object", object}, {"created", created}, {"model", model.name},
-          {"system_fingerprint", model.fingerprint}, {"seed", question.job.seed}};
+          {"system_fingerprint", model.fingerprint}, {"seed", request.job.seed}};
 }
 
 }  // namespace
 
-Teller::Teller(const Question& question, const ServedModel& model, const std::string& id)
-    : question_(question), model_(model), id_((question.chat ? "chatcmpl-" : "cmpl-") + id),
+ResponseWriter::ResponseWriter(const CompletionRequest& request, const ServedModel& model, const std::string& id)
+    : request_(request), model_(model), id_((request.chat ? "chatcmpl-" : "cmpl-") + id),
       created_(std::time(nullptr)) {
-  for (std::size_t i = 0; i < question.job.choices.size(); ++i) {
-    choices_.push_back(std::make_unique<Choice>(question, model));
+  for (std::size_t i = 0; i < request.job.choices.size(); ++i) {
+    choices_.push_back(std::make_unique<Choice>(request, model));
   }
-  const auto each = choices_.size() / static_cast<std::size_t>(question.prompts);
+  const auto each = choices_.size() / static_cast<std::size_t>(request.prompts);
   for (std::size_t i = 0; i < choices_.size(); i += each) {
-    usage_.prompt_tokens += static_cast<int>(question.job.choices[i].prompt.size());
+    usage_.prompt_tokens += static_cast<int>(request.job.choices[i].prompt.size());
   }
 }
 
-Teller::~Teller() = default;
+ResponseWriter::~ResponseWriter() = default;
 
-std::string Teller::take(const AnswerEvent& event) {
+std::string ResponseWriter::take(const StreamEvent& event) {
   Choice& choice = *choices_[static_cast<std::size_t>(event.choice)];
   std::string more;
   Json logprobs;
   Json round;
   if (event.round) {
-    more = choice.push(*event.round, question_.job.choices[static_cast<std::size_t>(event.choice)].stops);
+    more = choice.push(*event.round, request_.job.choices[static_cast<std::size_t>(event.choice)].stops);
     logprobs = choice.logprobs_of(*event.round);
-    if (question_.return_tokens) round = round_object(*event.round, model_);
+    if (request_.return_tokens) round = round_object(*event.round, model_);
     usage_.completion_tokens += static_cast<int>(event.round->tokens.size());
     usage_.drafted += event.round->drafted;
     usage_.accepted += event.round->accepted;
   }
   if (event.end) {
     if (choice.stream) more += choice.stream->finish();
-    const auto each = static_cast<int>(choices_.size()) / question_.prompts;
+    const auto each = static_cast<int>(choices_.size()) / request_.prompts;
     if (event.choice % each == 0) usage_.cached_tokens += event.end->reused;
     if (!event.end->error.empty()) {
       failure_ = event.end->error;
-      return question_.stream ? server_sent(error_object(event.end->error, "server_error")) : "";
+      return request_.stream ? server_sent(error_object(event.end->error, "server_error")) : "";
     }
     choice.finish = name_of(event.end->finish);
   }
   choice.text += more;
-  if (!question_.stream) {
+  if (!request_.stream) {
     append_lists(choice.logprobs, logprobs);
     if (!round.is_null()) choice.rounds.push_back(std::move(round));
     return "";
   }
   Json one = {{"index", event.choice}};
-  if (question_.chat) {
+  if (request_.chat) {
     one["delta"] = Json::object();
     if (!std::exchange(choice.begun, true)) one["delta"]["role"] = "assistant";
     if (event.round || !more.empty()) one["delta"]["content"] = more;
@@ -224,17 +224,17 @@ std::string Teller::take(const AnswerEvent& event) {
   }
   one["logprobs"] = std::move(logprobs);
   one["finish_reason"] = choice.finish;
-  Json chunk = head(question_, model_, id_, created_);
+  Json chunk = head(request_, model_, id_, created_);
   chunk["choices"] = Json::array({std::move(one)});
-  if (question_.include_usage) chunk["usage"] = nullptr;
+  if (request_.include_usage) chunk["usage"] = nullptr;
   if (!round.is_null()) chunk["round"] = std::move(round);
   return server_sent(chunk);
 }
 
-std::string Teller::end_of_stream() const {
+std::string ResponseWriter::end_of_stream() const {
   std::string end;
-  if (question_.include_usage && !failure_) {
-    Json chunk = head(question_, model_, id_, created_);
+  if (request_.include_usage && !failure_) {
+    Json chunk = head(request_, model_, id_, created_);
     chunk["choices"] = Json::array();
     chunk["usage"] = usage_object(usage_);
     end = server_sent(chunk);
@@ -242,21 +242,21 @@ std::string Teller::end_of_stream() const {
   return end + "data: [DONE]\n\n";
 }
 
-std::string Teller::whole() const {
-  Json answer = head(question_, model_, id_, created_);
-  answer["choices"] = Json::array();
+std::string ResponseWriter::whole() const {
+  Json response = head(request_, model_, id_, created_);
+  response["choices"] = Json::array();
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     const Choice& choice = *choices_[i];
     Json one = {{"index", i}};
-    if (question_.chat) one["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+    if (request_.chat) one["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
     else one["text"] = choice.text;
     one["logprobs"] = choice.logprobs;
     one["finish_reason"] = choice.finish;
-    if (question_.return_tokens) one["rounds"] = choice.rounds;
-    answer["choices"].push_back(std::move(one));
+    if (request_.return_tokens) one["rounds"] = choice.rounds;
+    response["choices"].push_back(std::move(one));
   }
-  answer["usage"] = usage_object(usage_);
-  return text_of(answer);
+  response["usage"] = usage_object(usage_);
+  return text_of(response);
 }
 
 }  // namespace draftproof::serve

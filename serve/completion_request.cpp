@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "serve/question.h"
+#include "serve/completion_request.h"
 
 #include <sys/random.h>
 
@@ -216,20 +216,20 @@ std::shared_ptr<const Constraint> read_constraint(const Json& json, const Served
 }
 
 /// What chats and completions have in common. `request`: with its logprobs.
-Question read_common(const Json& json, const ServedModel& model, Request request,
+CompletionRequest read_common(const Json& json, const ServedModel& model, Request request,
                      std::vector<std::vector<Token>> prompts) {
   refuse_fields(json, {"best_of", "echo", "suffix"});
-  Question question;
-  question.prompts = static_cast<int>(prompts.size());
-  question.stream = boolean_of(json, "stream", false);
+  CompletionRequest completion;
+  completion.prompts = static_cast<int>(prompts.size());
+  completion.stream = boolean_of(json, "stream", false);
   if (const auto options = json.find("stream_options")) {
-    question.include_usage = boolean_of(*options, "include_usage", false);
+    completion.include_usage = boolean_of(*options, "include_usage", false);
   }
-  question.return_tokens = boolean_of(json, "return_tokens", false);
+  completion.return_tokens = boolean_of(json, "return_tokens", false);
   if (const auto name = json.find("model")) name->string();
-  question.job.speculative = boolean_of(json, "speculative", true);
-  question.job.stops = read_stops(json, model);
-  question.job.seed = read_seed(json);
+  completion.job.speculative = boolean_of(json, "speculative", true);
+  completion.job.stops = read_stops(json, model);
+  completion.job.seed = read_seed(json);
   request.sampling = read_sampling(json, model);
   if (!boolean_of(json, "ignore_eos", false)) request.stops = model.stops;
   request.constraint = read_constraint(json, model, request.stops);
@@ -246,30 +246,30 @@ Question read_common(const Json& json, const ServedModel& model, Request request
     request.prompt = std::move(prompt);
     request.max_new_tokens = asked.value_or(std::min(model.max_new_tokens, room));
     for (int i = 0; i < choices; ++i) {
-      question.job.choices.push_back(request);
+      completion.job.choices.push_back(request);
       ++request.sequence;
     }
   }
-  return question;
+  return completion;
 }
 
 }  // namespace
 
 Sampling default_sampling() { return {.temperature = 1, .repeat_last_n = -1}; }
 
-Question read_chat(const std::string& body, const ServedModel& model) {
+CompletionRequest read_chat(const std::string& body, const ServedModel& model) {
   const Json json = body_of(body);
   refuse_fields(json, {"tools", "functions", "audio"});
   Request request;
   request.logprobs = boolean_of(json, "logprobs", false);
   read_integer(json, "top_logprobs", 0, Request::top_logprobs_max, request.top_logprobs);
   if (request.top_logprobs > 0 && !request.logprobs) json.at("top_logprobs").fail("needs logprobs to be true");
-  Question question = read_common(json, model, request, {read_messages(json, model)});
-  question.chat = true;
-  return question;
+  CompletionRequest completion = read_common(json, model, request, {read_messages(json, model)});
+  completion.chat = true;
+  return completion;
 }
 
-Question read_completion(const std::string& body, const ServedModel& model) {
+CompletionRequest read_completion(const std::string& body, const ServedModel& model) {
   const Json json = body_of(body);
   Request request;
   if (const auto logprobs = json.find("logprobs"); logprobs && !(logprobs->is_boolean() && !logprobs->boolean())) {
