@@ -228,12 +228,6 @@ MarkedText text_of(const Value& value, Budget& budget) {
   return text;
 }
 
-MarkedText representation_of(const Value& value, Budget& budget) {
-  MarkedText text;
-  append_representation(value, text, budget);
-  return text;
-}
-
 MarkedText json_of(const Value& value, const JsonStyle& style, Budget& budget) {
   JsonPrinter printer(style, budget);
   printer.print(value, 0);

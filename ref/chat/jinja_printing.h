@@ -13,7 +13,6 @@ namespace draftproof::jinja {
 /// str(): a string itself, nothing for what is undefined.
 MarkedText text_of(const Value& value, Budget& budget);
 void append_text_of(const Value& value, MarkedText& text, Budget& budget);
-MarkedText representation_of(const Value& value, Budget& budget);
 
 /// Python's repr() of a float.
 std::string shortest(double number);

@@ -244,29 +244,6 @@ std::string Hdf5::read_string_attribute(const std::string& path, const std::stri
   return text;
 }
 
-std::int64_t Hdf5::read_integer_attribute(const std::string& path, const std::string& name) const {
-  const auto fail = [&](const std::string& what) {
-    throw Error(message(file_, path, "attribute " + in_quotes(name) + " " + what));
-  };
-  refuse_links(file_, handle_, path);
-  const Handle attribute(H5Aopen_by_name(handle_, path.c_str(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
-  if (!attribute.ok()) fail("is missing" + reason());
-  const Handle type(H5Aget_type(attribute), H5Tclose);
-  const Handle space(H5Aget_space(attribute), H5Sclose);
-  const bool beyond = H5Tget_sign(type) == H5T_SGN_NONE && H5Tget_size(type) >= sizeof(std::int64_t);
-  if (H5Tget_class(type) != H5T_INTEGER || H5Sget_simple_extent_npoints(space) != 1) fail("is not one integer");
-  // Attributes are converted without our callback, so the only type that could be clamped is read as it is.
-  if (beyond) {
-    std::uint64_t value = 0;
-    if (H5Aread(attribute, H5T_NATIVE_UINT64, &value) < 0) fail("cannot be read" + reason());
-    if (!std::in_range<std::int64_t>(value)) fail("is beyond a signed 64-bit integer");
-    return static_cast<std::int64_t>(value);
-  }
-  std::int64_t value = 0;
-  if (H5Aread(attribute, H5T_NATIVE_INT64, &value) < 0) fail("cannot be read" + reason());
-  return value;
-}
-
 template <class T>
 void Hdf5::write(const std::string& path, const Array<T>& array) {
   std::vector<hsize_t> extents;

@@ -44,7 +44,6 @@ class Hdf5 {
   Array<T> read(const std::string& path) const;
   /// Reads an attribute of the group or dataset at `path` ("/" is the root): one string, of fixed or variable length.
   std::string read_string_attribute(const std::string& path, const std::string& name) const;
-  std::int64_t read_integer_attribute(const std::string& path, const std::string& name) const;
 
   /// Writes a dataset and creates missing groups. Throws Error when `path` exists. An empty `shape` means a scalar. The
   /// bytes are passed to the operating system before this returns, so a full disk is reported here.

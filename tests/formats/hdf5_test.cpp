@@ -133,22 +133,11 @@ TEST_F(Hdf5OfH5py, ReadsStringsOfFixedAndVariableLength) {
   EXPECT_EQ(file.read_string_attribute("/", "empty"), "");
 }
 
-TEST_F(Hdf5OfH5py, ReadsIntegerAttributesOfAnyWidth) {
-  EXPECT_EQ(file.read_integer_attribute("/", "integer"), 7);
-  EXPECT_EQ(file.read_integer_attribute("/", "small"), -3);
-  EXPECT_EQ(file.read_integer_attribute("/", "unsigned"), std::numeric_limits<std::int64_t>::max());
-}
-
 TEST_F(Hdf5OfH5py, NamesTheAttributeThatIsMissingOrOfAnotherType) {
   const std::string start = path.string() + ": '/' attribute ";
   EXPECT_THAT(error_of([&] { file.read_string_attribute("/", "no"); }), HasSubstr(start + "'no' is missing"));
   EXPECT_EQ(error_of([&] { file.read_string_attribute("/", "integer"); }), start + "'integer' is not one string");
   EXPECT_EQ(error_of([&] { file.read_string_attribute("/", "strings"); }), start + "'strings' is not one string");
-  EXPECT_EQ(error_of([&] { file.read_integer_attribute("/", "fixed"); }), start + "'fixed' is not one integer");
-  EXPECT_EQ(error_of([&] { file.read_integer_attribute("/", "fraction"); }), start + "'fraction' is not one integer");
-  EXPECT_EQ(error_of([&] { file.read_integer_attribute("/", "beyond"); }),
-            start + "'beyond' is beyond a signed 64-bit integer");
-  EXPECT_THAT(error_of([&] { file.read_integer_attribute("/no", "n"); }), HasSubstr("'/no' attribute 'n' is missing"));
 }
 
 TEST_F(Hdf5OfH5py, ConvertsOtherNumericTypes) {
@@ -219,7 +208,6 @@ TEST(Hdf5, FollowsNoLinkInAnyFunction) {
     const std::string said = linked.path.string() + ": '" + link + "' is a link";
     EXPECT_THAT(error_of([&] { file.read<std::int32_t>(path); }), HasSubstr(said));
     EXPECT_THAT(error_of([&] { file.read_string_attribute(path, "name"); }), HasSubstr(said));
-    EXPECT_THAT(error_of([&] { file.read_integer_attribute(path, "name"); }), HasSubstr(said));
     EXPECT_THAT(error_of([&] { file.has(path); }), HasSubstr(said));
     EXPECT_THAT(error_of([&] { file.children(path); }), HasSubstr(said));
     EXPECT_THAT(error_of([&] { Hdf5List<std::int32_t>(file, path); }), HasSubstr(said));

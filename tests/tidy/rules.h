@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -291,6 +293,17 @@ inline const std::vector<PrivateWord>& private_words() {
   return list;
 }
 
+/// Words that names do not use, though prose may.
+inline const std::vector<PrivateWord>& private_words_of_names() {
+  static const std::vector<PrivateWord> list = {
+      {"question", "request, input, setup"}, {"teller", "writer"},
+      {"telling", "response"},               {"patience", "timeout"},
+      {"otherwise", "default_value, differently"},
+      {"least", "min"},                      {"most", "max"},
+  };
+  return list;
+}
+
 /// The words of a line: runs of letters, cut where a capital follows a small letter; in small letters.
 inline std::vector<std::string> words_in(const std::string& line) {
   std::vector<std::string> words;
@@ -326,6 +339,26 @@ inline Faults plain_words(const Source& source) {
   return faults;
 }
 
+inline Faults plain_names(const Source& source) {
+  static const std::set<std::string> english = {"at_least", "at_most", "most_probable", "most_likely", "most_frequent",
+                                                "least_likely"};
+  Faults faults;
+  if (source.path.starts_with("tests/tidy/")) return faults;
+  for (const Word& word : source.words) {
+    if (std::ranges::any_of(english, [&](const auto& phrase) { return word.text.find(phrase) != std::string::npos; })) {
+      continue;
+    }
+    if (word.text.find('_') == std::string::npos && word.text.size() > 30) continue;  // a test's sentence
+    for (const std::string& part : words_in(word.text)) {
+      for (const PrivateWord& banned : private_words_of_names()) {
+        if (part != banned.word && part != banned.word + std::string("s")) continue;
+        faults.push_back(at(source, word.line, "'" + word.text + "': write " + banned.instead));
+      }
+    }
+  }
+  return faults;
+}
+
 /// Files compiled for an instruction set, and what they include: an inline function of the library, instantiated there,
 /// may be the copy that the linker keeps for everyone, and crash older machines.
 inline bool is_for_one_instruction_set(const std::string& path) {
@@ -354,6 +387,65 @@ inline Faults nothing_with_linkage(const Source& source) {
   for (const Word& word : source.words) {
     if (!word.before.ends_with("std::") || types.contains(word.text)) continue;
     faults.push_back(at(source, word.line, "std::" + word.text + " has linkage; write it out with internal linkage"));
+  }
+  return faults;
+}
+
+/// Whether a word is the name of a function that is declared or defined there, and not called: something of a type
+/// comes before it, and its parameters follow.
+inline bool declares_function(const Word& word) {
+  static const std::regex type(R"(\s*[\w:<>,&*\[\]~ ]*[\w>][ &*]+(\w+::)*)");
+  static const std::regex statement(R"(\s*(return|else|throw|delete|new|case|co_\w+)\b.*|.* (&&|&|\*|<|>) .*|.*[^:]:[^:].*)");
+  const std::string before(word.before);
+  if (!word.after.starts_with("(") || !std::regex_match(before, type) || std::regex_match(before, statement)) return false;
+  return !before.ends_with("::") || !before.starts_with(" ");
+}
+
+/// Of the whole tree: functions that a header declares and nothing calls, headers that nothing includes. A function that
+/// a library calls says `override`.
+inline Faults unreferenced(const std::vector<Source>& tree) {
+  std::map<std::string, std::string> declared;  // name, and where
+  std::set<std::string> used;
+  std::set<std::string> included;
+  for (const Source& source : tree) {
+    for (const Include& include : source.includes) included.insert(include.target);
+    const bool header = !source.path.ends_with(".cpp") && !starts_with_any(source.path, {"tests/", "docs/"});
+    for (const Word& word : source.words) {
+      const bool is_macro = source.code[static_cast<std::size_t>(word.line) - 1].starts_with("#");
+      if (is_macro || !declares_function(word)) used.insert(word.text);
+      else if (header && word.after.find(" override") == std::string_view::npos) {
+        declared.try_emplace(word.text, at(source, word.line, word.text + " is called nowhere; remove it"));
+      }
+    }
+  }
+  Faults faults;
+  for (const auto& [name, fault] : declared) {
+    if (!used.contains(name) && std::islower(static_cast<unsigned char>(name[0])) != 0) faults.push_back(fault);
+  }
+  for (const Source& source : tree) {
+    if (source.path.ends_with(".cpp") || included.contains(source.path)) continue;
+    if (starts_with_any(source.path, {"tests/kernels/", "docs/"})) continue;  // included by their names alone
+    faults.push_back(at(source, 1, "is included nowhere; remove it"));
+  }
+  return faults;
+}
+
+/// Of the whole tree: types at the scope of a namespace that two files define under one name. Not those that every
+/// instruction set has.
+inline Faults ambiguous_types(const std::vector<Source>& tree) {
+  static const std::regex definition(R"((template.*> )?(struct|class|enum class|enum) (\w+)( final)?( :[^;]*)? \{.*)");
+  std::map<std::string, std::string> defined;  // name, and the file
+  Faults faults;
+  for (const Source& source : tree) {
+    if (starts_with_any(source.path, {"tests/", "docs/", "kernels/lanes_", "bench/roofline/probes"})) continue;
+    for (std::size_t i = 0; i < source.code.size(); ++i) {
+      std::smatch parts;
+      if (!std::regex_match(source.code[i], parts, definition)) continue;
+      const auto [place, is_new] = defined.try_emplace(parts[3], source.path);
+      if (is_new || place->second == source.path) continue;
+      faults.push_back(at(source, static_cast<int>(i) + 1, "the type " + parts[3].str() + " is also one of " +
+                                                               place->second + "; give it a name of its own"));
+    }
   }
   return faults;
 }

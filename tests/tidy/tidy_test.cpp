@@ -299,6 +299,51 @@ TEST(PlainWords, AreKeptBySourcesAndDocuments) {
   }
 }
 
+TEST(PlainNames, SeesPrivateWordsInNamesAndLeavesProseAlone) {
+  expect_seen(plain_names, {
+      {"ref/a.h", "struct Question {};\n", "'Question': write request"},
+      {"ref/a.h", "int least_rows;\n", "'least_rows': write min"},
+      {"ref/a.h", "int most;  // at most so many\n", "'most': write max"},
+      {"ref/a.h", "milliseconds read_patience;\n", "'read_patience': write timeout"},
+      {"ref/a.h", "// otherwise, the most of it\nconst char* at_least = \"most\"; int most_probable, almost;\n", nullptr},
+      {"tests/ref/a_test.cpp", "TEST(A, DrawsTheMostProbableTokenAndOtherwiseNone) {}\n", nullptr},
+  });
+}
+
+TEST(PlainNames, AreKept) { expect_kept(plain_names); }
+
+TEST(Unreferenced, SeesADeadFunctionAndADeadHeader) {
+  const auto faults_of = [](const std::string& header, const std::string& source) {
+    return unreferenced({parse("ref/a.h", header), parse("ref/a.cpp", "#include \"ref/a.h\"\n" + source)});
+  };
+  EXPECT_THAT(faults_of("int dead();\n", "int dead() {\n  return 1;\n}\n"), ElementsAre(HasSubstr("a.h:1: dead is called")));
+  EXPECT_THAT(faults_of("int used();\n", "int used() { return 1; }\nint x = used();\n"), IsEmpty());
+  EXPECT_THAT(faults_of("struct A {\n  std::vector<int> dead() const;\n};\n", "std::vector<int> A::dead() const {}\n"),
+              ElementsAre(HasSubstr("a.h:2: dead is called")));
+  EXPECT_THAT(faults_of("struct A {\n  int used() const;\n};\n", "int A::used() const {}\nint f(A a) { return a.used(); }\n"),
+              IsEmpty());
+  EXPECT_THAT(faults_of("int passed();\n", "int passed() {}\nauto* p = passed;\n"), IsEmpty()) << "not called, but used";
+  EXPECT_THAT(faults_of("struct A : Theirs {\n  int called_by_them() override;\n};\n", ""), IsEmpty());
+  EXPECT_THAT(unreferenced({parse("ref/b.h", "int x;\n")}), ElementsAre(HasSubstr("ref/b.h:1: is included nowhere")));
+}
+
+TEST(Unreferenced, NothingIs) {
+  for (const std::string& fault : unreferenced(tree())) ADD_FAILURE() << fault;
+}
+
+TEST(AmbiguousTypes, SeesTwoMeaningsOfOneName) {
+  const auto faults_of = [](const char* other, const std::string& text) {
+    return ambiguous_types({parse("ref/a.h", "struct Row {\n  struct Part {};\n};\n"), parse(other, text)});
+  };
+  EXPECT_THAT(faults_of("zoo/b.cpp", "class Row final : public Base {\n"), ElementsAre(HasSubstr("zoo/b.cpp:1: the type Row")));
+  EXPECT_THAT(faults_of("zoo/b.cpp", "class Row;\nstruct Part {\n};\n"), IsEmpty()) << "a declaration; a nested type";
+  EXPECT_THAT(faults_of("tests/b_test.cpp", "struct Row {\n"), IsEmpty());
+}
+
+TEST(AmbiguousTypes, NoneAreLeft) {
+  for (const std::string& fault : ambiguous_types(tree())) ADD_FAILURE() << fault;
+}
+
 TEST(InstructionSets, SeesWhatTheLinkerCouldKeep) {
   expect_seen(nothing_with_linkage, {
       {"kernels/avx2.cpp", "#include \"kernels/tables.h\"\n#include \"kernels/vector.inc\"\n", nullptr},
