@@ -5,7 +5,11 @@
 namespace draftproof {
 
 const Rule* const* all_rules() noexcept {
-  static constexpr const Rule* rules[] = {&matching, &rejection, nullptr};
+  static constexpr const Rule* rules[] = {
+      &matching,
+      &rejection,
+      nullptr,
+  };
   return rules;
 }
 
