@@ -396,8 +396,11 @@ inline Faults nothing_with_linkage(const Source& source) {
 inline bool declares_function(const Word& word) {
   static const std::regex type(R"(\s*[\w:<>,&*\[\]~ ]*[\w>][ &*]+(\w+::)*)");
   static const std::regex statement(R"(\s*(return|else|throw|delete|new|case|co_\w+)\b.*|.* (&&|&|\*|<|>) .*|.*[^:]:[^:].*)");
+  const std::size_t last = word.before.find_last_not_of(' ');
+  if (!word.after.starts_with("(") || last == std::string_view::npos) return false;
+  if (!is_word(word.before[last]) && std::string_view(">&*:").find(word.before[last]) == std::string_view::npos) return false;
   const std::string before(word.before);
-  if (!word.after.starts_with("(") || !std::regex_match(before, type) || std::regex_match(before, statement)) return false;
+  if (!std::regex_match(before, type) || std::regex_match(before, statement)) return false;
   return !before.ends_with("::") || !before.starts_with(" ");
 }
 
