@@ -227,7 +227,7 @@ RC_GTEST_PROP(PrefixCache, FindsTheLongestPrefixAndRestoresItToTheBit, ()) {
   }
 }
 
-TEST(PrefixCache, FindsTheLongestPrefixInThousandsOfLongRuns) {
+TEST(PrefixCacheSlow, FindsTheLongestPrefixInThousandsOfLongRuns) {
   std::uint64_t state = 1;
   const auto below = [&](int end) {
     state = state * 6364136223846793005U + 1442695040888963407U;

@@ -97,7 +97,7 @@ Rational distance(const Texts& a, const Texts& b) {
   return sum / 2;
 }
 
-TEST(MinProbability, DecidedByTheRowLeavesTheDistributionAndDecidedByTheSampleDoesNot) {
+TEST(MinProbabilitySlow, DecidedByTheRowLeavesTheDistributionAndDecidedByTheSampleDoesNot) {
   const Texts plain =
       all_texts(matching, [](RandomSource&, int) { return std::make_unique<NoDraft>(); }).texts;
   EXPECT_EQ(plain.size(), 243U);

@@ -265,7 +265,7 @@ Tokenizer permuted_bytes(const std::vector<Token>& new_id) {
   return test::load_json(edited);
 }
 
-TEST(TranslatedDraft, WithAPermutedVocabularyProposesWhatTheModelProposesUntranslated) {
+TEST(TranslatedDraftSlow, WithAPermutedVocabularyProposesWhatTheModelProposesUntranslated) {
   const Threads one(1);
   const auto small = load_model(Checkpoint(models / "tale-small"), best_kernels());
   std::vector<Token> new_id(2048);

@@ -185,7 +185,7 @@ TEST(ExactDistributionCheck, TheProductionLoopHasTheDistributionsOfPlainDecoding
   }
 }
 
-TEST(ExactDistributionCheck, IsVacuousWhenAnEventWasNeverMetAndNamesIt) {
+TEST(ExactDistributionCheckSlow, IsVacuousWhenAnEventWasNeverMetAndNamesIt) {
   for (const Rule* rule : {&matching, &rejection}) {
     Coverage met;
     ExactDistributionCheck all;

@@ -60,7 +60,7 @@ TEST(Endpoint, AServerWithADraftPasses) {
   EXPECT_EQ(server.end(), 0);
 }
 
-TEST(Endpoint, PreemptedAnswersPass) {
+TEST(EndpointSlow, PreemptedAnswersPass) {
   ServeProcess server({"--draft", dflash, "--draft-max", "5", "--parallel", "4", "--kv-budget", "1MiB"});
   const auto [outcome, json] = verify_endpoint(server.url(), {"--requests", "32", "--seed", "3"});
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
@@ -75,7 +75,7 @@ TEST(Endpoint, AServerWithoutADraftPassesAndTheReportSaysWhatDidNotHappen) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("no pass was shared"), HasSubstr("no draft token was accepted")));
 }
 
-TEST(Endpoint, AFullServerIsAskedAgain) {
+TEST(EndpointSlow, AFullServerIsAskedAgain) {
   ServeProcess server({"--parallel", "1", "--waiting-max", "6"});
   const auto [outcome, json] =
       verify_endpoint(server.url(), {"--requests", "12", "--clients", "6", "--max-new-tokens", "200"});
@@ -266,7 +266,9 @@ TEST_F(Mutants, AWrongToken) {
   EXPECT_EQ(found["received"].get<std::string>().find(std::to_string((right + 1) % 2048) + " "), 0);
 }
 
-TEST_F(Mutants, AWrongTokenOfAWholeAnswer) {
+using MutantsSlow = Mutants;
+
+TEST_F(MutantsSlow, AWrongTokenOfAWholeAnswer) {
   std::size_t choice = 0;
   proxy.whole = [&](const ordered_json&, ordered_json& answer) {
     if (answer["choices"].size() < 2) return false;
@@ -280,7 +282,7 @@ TEST_F(Mutants, AWrongTokenOfAWholeAnswer) {
   EXPECT_EQ(found["token"], 0);
 }
 
-TEST_F(Mutants, AWrongTokenAtTheBeginningOfACancelledAnswer) {
+TEST_F(MutantsSlow, AWrongTokenAtTheBeginningOfACancelledAnswer) {
   proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
     if (!may_be_cancelled(asked) || !events[0].contains("round")) return false;
     ordered_json& token = events[0]["round"]["tokens"][0]["id"];
@@ -290,7 +292,7 @@ TEST_F(Mutants, AWrongTokenAtTheBeginningOfACancelledAnswer) {
   EXPECT_EQ(caught("token")["token"], 0);
 }
 
-TEST_F(Mutants, ALogprobThatIsOneUlpOff) {
+TEST_F(MutantsSlow, ALogprobThatIsOneUlpOff) {
   std::size_t place = 0;
   proxy.stream = [&](const ordered_json& asked, Events& events, bool&) {
     const auto rounds = rounds_of_first_choice(events);
@@ -305,7 +307,7 @@ TEST_F(Mutants, ALogprobThatIsOneUlpOff) {
   EXPECT_EQ(caught("logprobs")["token"], place);
 }
 
-TEST_F(Mutants, AWrongFinishReason) {
+TEST_F(MutantsSlow, AWrongFinishReason) {
   proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
     if (may_be_cancelled(asked)) return false;
     for (ordered_json& event : events) {
@@ -334,7 +336,7 @@ TEST_F(Mutants, ADroppedChunk) {
   EXPECT_EQ(caught("token")["token"], place);
 }
 
-TEST_F(Mutants, AnAnswerThatEndsEarly) {
+TEST_F(MutantsSlow, AnAnswerThatEndsEarly) {
   std::size_t place = 0;
   proxy.stream = [&](const ordered_json& asked, Events& events, bool&) {
     const auto rounds = rounds_of_first_choice(events);
@@ -349,7 +351,7 @@ TEST_F(Mutants, AnAnswerThatEndsEarly) {
   EXPECT_EQ(found["received"], "the end");
 }
 
-TEST_F(Mutants, AStreamWithoutItsEnd) {
+TEST_F(MutantsSlow, AStreamWithoutItsEnd) {
   proxy.stream = [](const ordered_json& asked, Events&, bool& done) {
     done = false;
     return !may_be_cancelled(asked);
@@ -357,7 +359,7 @@ TEST_F(Mutants, AStreamWithoutItsEnd) {
   caught("end of the stream");
 }
 
-TEST_F(Mutants, AWrongText) {
+TEST_F(MutantsSlow, AWrongText) {
   proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
     const auto rounds = rounds_of_first_choice(events);
     if (may_be_cancelled(asked) || asked.contains("messages") || rounds.empty()) return false;
@@ -368,7 +370,7 @@ TEST_F(Mutants, AWrongText) {
   caught("text");
 }
 
-TEST_F(Mutants, APromptThatWasReadDifferently) {
+TEST_F(MutantsSlow, APromptThatWasReadDifferently) {
   proxy.whole = [](const ordered_json&, ordered_json& answer) {
     ordered_json& tokens = answer["usage"]["prompt_tokens"];
     tokens = tokens.get<int>() + 1;
@@ -377,7 +379,7 @@ TEST_F(Mutants, APromptThatWasReadDifferently) {
   caught("number of prompt tokens");
 }
 
-TEST_F(Mutants, AGrammarThatIsForgotten) {
+TEST_F(MutantsSlow, AGrammarThatIsForgotten) {
   proxy.question = [](ordered_json asked) {
     asked.erase("grammar");
     asked.erase("response_format");
@@ -392,7 +394,7 @@ TEST_F(Mutants, AGrammarThatIsForgotten) {
   EXPECT_EQ(json["divergences"].size(), json["constrained_answers"]);
 }
 
-TEST_F(Mutants, ARequestThatDies) {
+TEST_F(MutantsSlow, ARequestThatDies) {
   proxy.every_time = true;
   proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
     if (may_be_cancelled(asked)) return false;
@@ -404,7 +406,7 @@ TEST_F(Mutants, ARequestThatDies) {
 
 // What is no answer proves nothing: one sentence, and the exit code for bad input.
 
-TEST_F(Mutants, ARequestThatDiesOnceProvesNothing) {
+TEST_F(MutantsSlow, ARequestThatDiesOnceProvesNothing) {
   proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
     if (may_be_cancelled(asked)) return false;
     events = {{{"error", {{"message", "there is not enough memory now"}}}}};
@@ -415,7 +417,7 @@ TEST_F(Mutants, ARequestThatDiesOnceProvesNothing) {
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("not enough memory"), HasSubstr("asked again, alone")));
 }
 
-TEST_F(Mutants, BrokenJsonIsRefused) {
+TEST_F(MutantsSlow, BrokenJsonIsRefused) {
   proxy.whole = [](const ordered_json&, ordered_json& answer) {
     answer.erase("choices");
     return true;
@@ -425,7 +427,7 @@ TEST_F(Mutants, BrokenJsonIsRefused) {
   EXPECT_THAT(outcome.err, HasSubstr("the answer to request " + std::to_string(proxy.spoiled_request()) + " is not"));
 }
 
-TEST_F(Mutants, AServerOfOtherWeightsIsRefused) {
+TEST_F(MutantsSlow, AServerOfOtherWeightsIsRefused) {
   proxy.models = [](const std::string& body) {
     ordered_json models = ordered_json::parse(body);
     models["data"][0]["weights"] = "xxh3:00";
@@ -437,7 +439,7 @@ TEST_F(Mutants, AServerOfOtherWeightsIsRefused) {
                                  HasSubstr("give the model that is served")));
 }
 
-TEST_F(Mutants, AServerThatDoesNotStateItsWeightsIsProvenAndTheReportSaysWhatIsOpen) {
+TEST_F(MutantsSlow, AServerThatDoesNotStateItsWeightsIsProvenAndTheReportSaysWhatIsOpen) {
   proxy.models = [](const std::string& body) {
     ordered_json models = ordered_json::parse(body);
     models["data"][0].erase("weights");
@@ -449,7 +451,7 @@ TEST_F(Mutants, AServerThatDoesNotStateItsWeightsIsProvenAndTheReportSaysWhatIsO
   EXPECT_EQ(json["weights"], "");
 }
 
-TEST_F(Mutants, AModelThatDoesNotFitHereIsRefusedBeforeItIsLoaded) {
+TEST_F(MutantsSlow, AModelThatDoesNotFitHereIsRefusedBeforeItIsLoaded) {
   const Folder folder;
   const std::string vast = vast_model(folder, "tale-target");
   proxy.models = [](const std::string& body) {
@@ -462,7 +464,7 @@ TEST_F(Mutants, AModelThatDoesNotFitHereIsRefusedBeforeItIsLoaded) {
   EXPECT_THAT(outcome.err, HasSubstr(vast + " for a text of 25 positions needs 409"));
 }
 
-TEST_F(Mutants, AServerOfAnotherNumericsClassIsRefused) {
+TEST_F(MutantsSlow, AServerOfAnotherNumericsClassIsRefused) {
   proxy.models = [](const std::string& body) {
     ordered_json models = ordered_json::parse(body);
     models["data"][0]["numerics"] = "canonical, quantize q8";
@@ -473,7 +475,7 @@ TEST_F(Mutants, AServerOfAnotherNumericsClassIsRefused) {
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("\"canonical, quantize q8\""), HasSubstr("--quantize")));
 }
 
-TEST_F(Mutants, AnotherServerIsRefused) {
+TEST_F(MutantsSlow, AnotherServerIsRefused) {
   for (const char* const models :
        {R"({"object":"list","data":[{"id":"gpt"}]})", R"({"data":[{"id":7}]})", R"({"data":[]})", R"({"data":{}})",
         R"([])", "<html>", "", "{\"data\":[{\"id\":\"\xff\"}]}"}) {

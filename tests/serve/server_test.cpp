@@ -475,7 +475,7 @@ TEST(Server, AnAnswerIsCancelledSoonAfterItsClientHasGone) {
   EXPECT_EQ(running.metric("draftproof_answers_running"), 0);
 }
 
-TEST(Server, AnswersAreRightWithAQuarterOfTheMemoryThatTheyAskFor) {
+TEST(ServerSlow, AnswersAreRightWithAQuarterOfTheMemoryThatTheyAskFor) {
   const RunningServer roomy;
   ModelFiles files(models + "tale-target");
   const CacheCost cost = [&] {

@@ -247,7 +247,7 @@ TEST(DraftAsked, OtherTimesInATraceAreFoundWhereTheyChangeAChoice) {
   EXPECT_GT(found, 5);
 }
 
-TEST(DraftAsked, AnyOtherNumberOrListInATraceIsFoundInItsRound) {
+TEST(DraftAskedSlow, AnyOtherNumberOrListInATraceIsFoundInItsRound) {
   const Decoded run = of_chain(agrees, rejection);
   const std::vector<std::string> lines = lines_of(run.text);
   long changed = 0;

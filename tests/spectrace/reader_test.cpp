@@ -465,7 +465,7 @@ TEST(ReaderSlow, TokensOfOpenSequencesAreLimited) {
   EXPECT_EQ(replay(freed.path()).invalid, "");
 }
 
-TEST(Reader, ATraceCutAtAnyByteDoesNotPass) {
+TEST(ReaderSlow, ATraceCutAtAnyByteDoesNotPass) {
   const std::string whole = joined(good_lines());
   const File file;
   for (std::size_t size = 0; size < whole.size(); size += size % 7 + 1) {

@@ -232,7 +232,7 @@ std::set<std::string> owned_fields() {
   return fields;
 }
 
-TEST(Replay, NoTracePassesWithAnyFieldChanged) {
+TEST(ReplaySlow, NoTracePassesWithAnyFieldChanged) {
   Recorded recorded;
   std::set<std::string> seen;
   for (const Rule* rule : {&matching, &rejection}) {

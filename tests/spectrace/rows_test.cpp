@@ -80,7 +80,7 @@ std::string said(const TraceReport& report) {
   return report_text(shown);
 }
 
-TEST(Rows, RowsInAFileEqualRowsInTheLines) {
+TEST(RowsSlow, RowsInAFileEqualRowsInTheLines) {
   Recorded recorded;
   for (const Case& c : cases()) {
     const File inside(recorded.text(c));
@@ -588,7 +588,7 @@ std::vector<Hostile> hostile_files() {
   };
 }
 
-TEST(Rows, EveryHostileRowsFileIsRefusedWithLineAndField) {
+TEST(RowsSlow, EveryHostileRowsFileIsRefusedWithLineAndField) {
   Recorded recorded;
   const std::vector<Hostile> list = hostile_files();
   EXPECT_GE(list.size(), 40U);

@@ -172,7 +172,7 @@ TEST(Bench, KernelsMeasuresEveryOperationOnUpTo512RowsByDefault) {
   EXPECT_THAT(help, testing::HasSubstr("all when left out: f32, f16, bf16, q8_0, q4_0, q4_k,"));
 }
 
-TEST(Bench, DraftersComparesDraftsAndTheTunerWithPlainDecodingAndWithTheSpeedToExpect) {
+TEST(BenchSlow, DraftersComparesDraftsAndTheTunerWithPlainDecodingAndWithTheSpeedToExpect) {
   const json said = measured({"drafters", target, "--draft", "dflash:" + fixture("models/tale-dflash"),
                               "always-reject", "--prompt", "Once upon a time", "--max-new-tokens", "12",
                               "--draft-lengths", "2,4"});
@@ -208,7 +208,7 @@ void expect_totals(const json& said) {
   EXPECT_EQ(said["all"].size(), said["texts"][0]["drafts"].size());
 }
 
-TEST(Bench, DraftersContinuesEveryPromptOfAFile) {
+TEST(BenchSlow, DraftersContinuesEveryPromptOfAFile) {
   const Folder folder;
   const std::string file = folder.path() / "prompts.txt";
   put(file, "Once upon a time\nA fox lived\n");

@@ -49,7 +49,7 @@ struct Drafted {
   const SyntheticShape* shape;
 };
 
-TEST(GrownModel, SaysWhatTheSmallModelSaysAndItsDraftsAreAcceptedAsOften) {
+TEST(GrownModelSlow, SaysWhatTheSmallModelSaysAndItsDraftsAreAcceptedAsOften) {
   const Folder folder;
   ModelFiles small_files(models + "tale-target");
   ModelFiles large_files(write(folder, "tale-target", larger));

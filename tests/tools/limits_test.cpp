@@ -34,7 +34,9 @@ struct Limits : ::testing::Test {
   }
 };
 
-TEST_F(Limits, OfTheAddressSpaceAreNeverAVerdict) {
+using LimitsSlow = Limits;
+
+TEST_F(LimitsSlow, OfTheAddressSpaceAreNeverAVerdict) {
   std::set<int> seen;
   for (int megabytes = 50; megabytes <= 170; megabytes += 2) {
     const Outcome outcome = run_command(check, fmt::format("ulimit -v {};", 1024 * megabytes));

@@ -57,7 +57,7 @@ void expect_failing_again(const std::vector<std::string>& mutants) {
   }
 }
 
-TEST(Reproduce, CheckThatAMutantFailsFailsAgain) { expect_failing_again({"A01", "E15b"}); }
+TEST(ReproduceSlow, CheckThatAMutantFailsFailsAgain) { expect_failing_again({"A01", "E15b"}); }
 TEST(ReproduceSlow, CheckThatAMutantFailsFailsAgain) {
   expect_failing_again({"B03", "C01", "S01", "R15", "A27", "C14b"});
 }
@@ -73,7 +73,7 @@ TEST(Verify, RefusesKernelsThatMixRows) {
 }
 
 // End to end: an engine that is really wrong, the report of verify, and its smallest case.
-TEST(Reproduce, FailureOfAnEngineThatMixesRowsFailsAgainThereAndPassesElsewhere) {
+TEST(ReproduceSlow, FailureOfAnEngineThatMixesRowsFailsAgainThereAndPassesElsewhere) {
   const std::string mixed = crossed_rows + " CROSSED_INPUTS=48";  // as many as the model's layers have
   const Folder folder;
   const std::string path = (folder.path() / "case").string();

@@ -166,7 +166,7 @@ Outcome verify_with(std::vector<std::string> more, const std::string& environmen
   return run_command(more, environment);
 }
 
-TEST(VerifyEffort, IsNamedWithWhatItLeavesOutInTextAndReport) {
+TEST(VerifyEffortSlow, IsNamedWithWhatItLeavesOutInTextAndReport) {
   const Outcome text = verify_with({"--effort", "quick"});
   EXPECT_EQ(text.status, 0) << text.err << text.out;
   EXPECT_THAT(text.out, HasSubstr("  PASS_EXACT (effort quick: 1 of "));

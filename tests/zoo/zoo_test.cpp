@@ -63,7 +63,7 @@ std::string changed_lines(const std::string& before, const std::string& after) {
   return changes;
 }
 
-TEST(Zoo, OneMutantOfEachCheckIsCaughtByItAndOneControlOfEachStageIsNotFlagged) {
+TEST(Zoo, OneMutantOfEachCheckIsCaughtByItAndAControlIsNotFlagged) {
   std::map<const Check*, int> listed;
   std::vector<const Mutant*> decoders;
   for (const Mutant& mutant : all_mutants()) {
@@ -72,10 +72,7 @@ TEST(Zoo, OneMutantOfEachCheckIsCaughtByItAndOneControlOfEachStageIsNotFlagged) 
     for (const Check* const check : checks) ++listed[check];
     decoders.push_back(&mutant);
   }
-  std::set<std::string_view> stages;
-  for (const Mutant& control : all_controls()) {
-    if (stages.insert(control.stage).second) decoders.push_back(&control);
-  }
+  decoders.push_back(&all_controls().front());  // all of them: ZooSlow
   EXPECT_LT(decoders.size(), all_mutants().size() / 2);
   expect_as_expected(rows_of(decoders));
 }
