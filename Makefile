@@ -3,7 +3,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: demo serve-demo test test-one test-slow bench package setup configure clean
+.PHONY: demo serve-demo test test-one format test-slow bench package setup configure clean
 
 demo: configure
 	@echo "== building draftproof"
@@ -29,8 +29,13 @@ test-one: configure
 	cmake --build $(BUILD) --parallel $(JOBS) --target $${folder}_test && \
 	$(BUILD)/$${folder}_test --gtest_filter='$(FILTER)'
 
+# Lays out every source as .clang-format says.
+format:
+	@tools/install_packages.sh clang-format
+	@git ls-files '*.h' '*.cpp' '*.inc' | xargs clang-format -i
+
 test-slow: configure
-	@tools/install_packages.sh chromium dpkg-dev file g++-aarch64-linux-gnu python3-venv qemu-user-static
+	@tools/install_packages.sh chromium clang-format dpkg-dev file g++-aarch64-linux-gnu python3-venv qemu-user-static
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "== running the exhaustive tests"
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L slow

@@ -7,6 +7,7 @@
 namespace draftproof::zoo {
 namespace {
 
+// clang-format off: two tables
 const Mutant mutants[] = {
     // Rules.
     {"A01", "accept all", "A1", "huggingface/transformers PR#28508", Harm::lossy, "every draft token is accepted",
@@ -562,6 +563,7 @@ const Mutant controls[] = {
     {"N17b", "recurrent state, trees", "K3", "", Harm::none, "the same, with drafts that propose trees", {},
      {.trees = true, .recurrent = true}},
 };
+// clang-format on
 
 }  // namespace
 
