@@ -10,6 +10,7 @@ namespace {
 
 constexpr int all = std::numeric_limits<int>::max();
 
+// clang-format off: a table
 constexpr Effort efforts[] = {
     {.name = "quick", .tables = Tables::best, .ways_elsewhere = 0, .lengths = Lengths::none, .controls = 2,
      .all_serially = false, .drafts_again = 1, .prompt_pieces = 1, .cuts = 1, .readings = 3, .fresh_rows = 8,
@@ -23,6 +24,7 @@ constexpr Effort efforts[] = {
      .timed_repeats = 5,
      .sequences = 8, .batches = all},
 };
+// clang-format on
 
 }  // namespace
 
