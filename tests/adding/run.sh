@@ -1,6 +1,7 @@
 #!/bin/sh
-# Walks docs/adding.md: adds a drafter, an acceptance rule, a check and a subcommand to a copy of the sources, each as
-# one file and the rows that the page names, links the command with them, and uses them. SPDX-License-Identifier: MIT
+# Walks docs/adding.md: adds a target, a drafter, an acceptance rule, a check and a subcommand to a copy of the sources,
+# each as one file and the rows that the page names, links the command with them, and uses them.
+# SPDX-License-Identifier: MIT
 #
 #     run.sh BUILD CXX
 set -eu
@@ -21,6 +22,8 @@ add() {
   cp "$folder/changed" "$tree/$file"
 }
 
+add ref/models/models.h '/// Returns the architectures above' 'extern const Architecture renamed_architecture;'
+add ref/models/models.cpp '  };' '      &renamed_architecture,'
 add ref/drafts/drafts.h '/// Returns the kinds above' 'extern const DraftKind last_token_kind;'
 add ref/drafts/drafts.cpp '  };' '      &last_token_kind,'
 add oracle/checks/checks.h '/// Returns the checks above' 'extern const Check tokens_of_rounds;'
@@ -37,9 +40,9 @@ compile() {
   "$compiler" -std=c++20 -O1 -ffp-contract=off -D_GLIBCXX_ASSERTIONS -I"$tree" -c "$2/$1" -o "$object"
   objects="$objects $object"
 }
-for file in drafter.cpp rule.cpp check.cpp subcommand.cpp; do compile "$file" "$source/tests/adding"; done
-for file in ref/drafts/drafts.cpp oracle/checks/checks.cpp ref/acceptance/rules.cpp tools/main.cpp; do
-  compile "$file" "$tree"
+for file in target drafter rule check subcommand; do compile $file.cpp "$source/tests/adding"; done
+for file in ref/models/models ref/drafts/drafts oracle/checks/checks ref/acceptance/rules tools/main; do
+  compile $file.cpp "$tree"
 done
 link=$(ninja -C "$build" -t commands draftproof | tail -1 |
   sed "s| [^ ]*tools/main.cpp.o | $objects -Wl,--allow-multiple-definition |; s| -o draftproof | -o $folder/draftproof |")
@@ -56,4 +59,10 @@ dp verify "$source/fixtures/models/tale-target" --draft last-token --prompt "Onc
   >"$folder/verified"
 grep -q "tokens_of_rounds" "$folder/verified"
 test "$(dp hello)" = hello
-echo "a drafter, a rule, a check and a subcommand were added as docs/adding.md says"
+cp -r "$source/fixtures/external/qwen3-tiny-tied" "$folder/renamed"
+sed -i 's/"qwen3"/"renamed"/; s/Qwen3ForCausalLM/RenamedForCausalLM/' "$folder/renamed/config.json"
+for model in "$source/fixtures/external/qwen3-tiny-tied" "$folder/renamed"; do
+  dp generate "$model" --prompt-tokens 1,2,3 -n 12 --draft none
+done >"$folder/both"
+test "$(sort -u "$folder/both" | wc -l)" = "$(($(wc -l <"$folder/both") / 2))"
+echo "a target, a drafter, a rule, a check and a subcommand were added as docs/adding.md says"
