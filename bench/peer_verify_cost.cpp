@@ -31,7 +31,7 @@
 
 namespace {
 
-struct Wanted {
+struct CostOptions {
   std::string model;
   std::vector<int> rows{1, 2, 4, 8, 12, 16, 32};
   int context = 64;
@@ -50,8 +50,8 @@ std::vector<int> numbers(const std::string& list) {
   return values;
 }
 
-Wanted read_arguments(const std::vector<std::string>& words) {
-  Wanted wanted;
+CostOptions read_arguments(const std::vector<std::string>& words) {
+  CostOptions wanted;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const auto value = [&]() -> const std::string& {
       if (i + 1 == words.size()) throw std::runtime_error(words[i] + " needs a value");
@@ -79,7 +79,7 @@ Wanted read_arguments(const std::vector<std::string>& words) {
 /// A peer with its weights in memory of its own and one sequence.
 class Peer {
  public:
-  Peer(const Wanted& wanted, int capacity) {
+  Peer(const CostOptions& wanted, int capacity) {
     llama_log_set(
         [](ggml_log_level level, const char* text, void*) {
           if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
@@ -158,7 +158,7 @@ class Peer {
   llama_batch batch_{};
 };
 
-void measure(const Wanted& wanted) {
+void measure(const CostOptions& wanted) {
   const int rows_max = *std::max_element(wanted.rows.begin(), wanted.rows.end());
   Peer peer(wanted, wanted.context + rows_max);
   std::vector<int> text;
@@ -187,7 +187,7 @@ void measure(const Wanted& wanted) {
   }
 }
 
-void answer(const Wanted& wanted) {
+void answer(const CostOptions& wanted) {
   const int given = static_cast<int>(wanted.prompt.size());
   Peer peer(wanted, given + wanted.generate);
   const auto width = static_cast<std::size_t>(peer.vocabulary());
@@ -220,7 +220,7 @@ void answer(const Wanted& wanted) {
 
 int main(int argc, char** argv) {
   try {
-    const Wanted wanted = read_arguments({argv + 1, argv + argc});
+    const CostOptions wanted = read_arguments({argv + 1, argv + argc});
     wanted.prompt.empty() ? measure(wanted) : answer(wanted);
   } catch (const std::invalid_argument&) {
     std::fprintf(stderr, "peer_verify_cost: a number was expected\n");

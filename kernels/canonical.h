@@ -76,7 +76,7 @@ void canonical_unpack_row(const PackedView& matrix, int output, float* row) noex
 struct QuantizationBlock {
   float d;
   float dmin;
-  int s[16];   // eight for q4_k and q5_k, sixteen for q6_k
+  int s[16];  // eight for q4_k and q5_k, sixteen for q6_k
   int m[8];
   int q[256];  // signed for q8_0, q4_0 and q6_k
 };

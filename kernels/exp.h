@@ -61,10 +61,10 @@ inline Value exponential_over_power(Value x, Value& shifted) {
 
 template <class Value>
 inline Value exponential(Value x) {
-  const Value least = constant(x, -0x1.5d589ep+6f);  // -87.33654, the smallest x whose result is at least 2^-126
+  const Value min = constant(x, -0x1.5d589ep+6f);  // -87.33654, the smallest x whose result is at least 2^-126
   Value shifted;
-  const Value y = exponential_over_power(at_most(constant(x, 89.0f), at_least(least, x)), shifted);
-  return zero_below(least, x, times_power(y, shifted));
+  const Value y = exponential_over_power(at_most(constant(x, 89.0f), at_least(min, x)), shifted);
+  return zero_below(min, x, times_power(y, shifted));
 }
 
 /// tanh(x) = e / (e + 2), e = exp(2x) - 1 = 2^n * (exp(r) - 1) + (2^n - 1), so that small x lose nothing to the
@@ -75,8 +75,8 @@ template <class Value>
 inline Value hyperbolic_tangent(Value x) {
   const Value one = constant(x, 1.0f);
   Value shifted;
-  const Value y = exponential_over_power_less_one(
-      at_most(constant(x, 20.0f), at_least(constant(x, -20.0f), x + x)), shifted);
+  const Value y =
+      exponential_over_power_less_one(at_most(constant(x, 20.0f), at_least(constant(x, -20.0f), x + x)), shifted);
   const Value e = times_power(y, shifted) + (times_power(one, shifted) - one);
   return e / (e + constant(x, 2.0f));
 }

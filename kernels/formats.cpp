@@ -31,7 +31,7 @@ int rounded(float x) {
   return x < 0 ? -nearest : nearest;
 }
 
-int clamped(int x, int least, int most) { return x < least ? least : x > most ? most : x; }
+int clamped(int x, int min, int max) { return x < min ? min : x > max ? max : x; }
 
 /// Returns 1 / x, or 0 when that is not finite: such small scales are 0 in f16 as well.
 float inverse(float x) {
@@ -40,10 +40,10 @@ float inverse(float x) {
 }
 
 /// Returns x in steps of 1 / steps_per_unit, rounded and clamped to [least, most]; x may be large.
-int steps(float x, float steps_per_unit, int least, int most) {
+int steps(float x, float steps_per_unit, int min, int max) {
   const float exact = x * steps_per_unit;
-  if (!(exact > static_cast<float>(least))) return least;
-  if (exact >= static_cast<float>(most)) return most;
+  if (!(exact > static_cast<float>(min))) return min;
+  if (exact >= static_cast<float>(max)) return max;
   return rounded(exact);
 }
 
@@ -155,22 +155,22 @@ void quantize_q4_0(const float* x, std::uint8_t* block) {
 
 /// Quantizes to q4_k, or to q5_k when `fifth` is not null.
 void quantize_with_minimums(const float* x, std::uint8_t* block, std::uint8_t* fifth, std::uint8_t* low) {
-  const int most = fifth != nullptr ? 31 : 15;
+  const int max = fifth != nullptr ? 31 : 15;
   float scales[8];
   float minimums[8];  // the distance of the group's smallest value below zero
   float largest_scale = 0;
   float largest_minimum = 0;
   for (int group = 0; group < 8; ++group) {
-    float least = 0;
+    float min = 0;
     float greatest = x[group * 32];
     for (int j = 0; j < 32; ++j) {
       const float value = x[group * 32 + j];
-      least = value < least ? value : least;
+      min = value < min ? value : min;
       greatest = value > greatest ? value : greatest;
     }
-    const float range = greatest / static_cast<float>(most) - least / static_cast<float>(most);
+    const float range = greatest / static_cast<float>(max) - min / static_cast<float>(max);
     scales[group] = range > 0 ? range : 0;
-    minimums[group] = -least;
+    minimums[group] = -min;
     largest_scale = scales[group] > largest_scale ? scales[group] : largest_scale;
     largest_minimum = minimums[group] > largest_minimum ? minimums[group] : largest_minimum;
   }
@@ -185,7 +185,7 @@ void quantize_with_minimums(const float* x, std::uint8_t* block, std::uint8_t* f
     const float per_unit = inverse(d * static_cast<float>(packed.scale));
     const float minimum = d_minimum * static_cast<float>(packed.minimum);
     for (int j = 0; j < 32; ++j) {
-      const int q = steps(x[group * 32 + j] + minimum, per_unit, 0, most);
+      const int q = steps(x[group * 32 + j] + minimum, per_unit, 0, max);
       std::uint8_t& byte = low[group / 2 * 32 + j];
       byte = static_cast<std::uint8_t>(byte | (q & 15) << group % 2 * 4);
       if (fifth != nullptr) fifth[j] = static_cast<std::uint8_t>(fifth[j] | q >> 4 << group);

@@ -29,8 +29,8 @@ struct FormatTraits {
 /// q5_k: f16 d, f16 dmin, the same 12 bytes, 32 bytes of fifth bits, 128 bytes of low four bits; as q4_k.
 /// q6_k: 128 bytes of low four bits, 64 bytes of high two bits, int8 s for 16 groups of 16, f16 d; (d * s) * (q - 32).
 inline constexpr FormatTraits format_traits[formats] = {
-    {"f32", 1, 4},     {"f16", 1, 2},      {"bf16", 1, 2},     {"q8_0", 32, 34},
-    {"q4_0", 32, 18},  {"q4_k", 256, 144}, {"q5_k", 256, 176}, {"q6_k", 256, 210},
+    {"f32", 1, 4},    {"f16", 1, 2},      {"bf16", 1, 2},     {"q8_0", 32, 34},
+    {"q4_0", 32, 18}, {"q4_k", 256, 144}, {"q5_k", 256, 176}, {"q6_k", 256, 210},
 };
 
 static inline constexpr const FormatTraits& traits(Format format) { return format_traits[static_cast<int>(format)]; }
@@ -84,8 +84,8 @@ static inline constexpr std::uint16_t f32_to_bf16(float value) {
 
 /// The factors of products in bf16: below 2^-56 in magnitude they are zeros of their sign.
 static inline constexpr std::uint16_t bf16_factor(std::uint16_t brain) {
-  constexpr std::uint16_t least = (127 - 56) << 7;
-  return (brain & 0x7fffu) < least ? static_cast<std::uint16_t>(brain & 0x8000u) : brain;
+  constexpr std::uint16_t min = (127 - 56) << 7;
+  return (brain & 0x7fffu) < min ? static_cast<std::uint16_t>(brain & 0x8000u) : brain;
 }
 
 /// Writes the values of a row, exactly as the format defines them, to `to` [inputs]. `row` needs no alignment.

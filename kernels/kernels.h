@@ -79,7 +79,7 @@ struct AttentionShape {
   int kv_heads;  // divides heads; head h reads kv head h / (heads / kv_heads)
   int head_dim;
   float scale;
-  float cap = 0;  // scores become cap * tanh(score / cap); 0: they stay
+  float cap = 0;                 // scores become cap * tanh(score / cap); 0: they stay
   const float* sinks = nullptr;  // [heads]: a score of each head's own, without a value; nullptr: none
 };
 

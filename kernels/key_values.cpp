@@ -25,20 +25,20 @@ std::size_t aligned_size(std::size_t bytes) { return (bytes + alignment - 1) / a
 int even(int number) { return (number + 1) / 2 * 2; }
 
 /// Byte offsets of the four arrays (the keys begin at 0), and their size together.
-struct Layout {
+struct BlockLayout {
   std::size_t values;
   std::size_t key_scales;
   std::size_t value_scales;
   std::size_t end;
 };
 
-Layout layout_of(KvFormat format, int kv_heads, int head_dim, int blocks) {
+BlockLayout layout_of(KvFormat format, int kv_heads, int head_dim, int blocks) {
   const std::size_t positions =
       std::size_t{lanes} * static_cast<unsigned>(kv_heads) * static_cast<unsigned>(even(blocks));
   const std::size_t bytes = static_cast<unsigned>(traits(format).value_bytes);
   const int key_width = format == KvFormat::bf16 ? even(head_dim) : head_dim;
   const std::size_t scales = format == KvFormat::q8 ? positions * sizeof(float) : 0;
-  Layout layout{};
+  BlockLayout layout{};
   layout.values = aligned_size(positions * static_cast<unsigned>(key_width) * bytes);
   layout.key_scales = layout.values + aligned_size(positions * static_cast<unsigned>(value_width(head_dim)) * bytes);
   layout.value_scales = layout.key_scales + scales;
@@ -50,9 +50,7 @@ Layout layout_of(KvFormat format, int kv_heads, int head_dim, int blocks) {
 float stored(float x, float, float*) {
   return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x;
 }
-std::uint16_t stored(float x, float, std::uint16_t*) {
-  return bf16_factor(f32_to_bf16(x));
-}
+std::uint16_t stored(float x, float, std::uint16_t*) { return bf16_factor(f32_to_bf16(x)); }
 std::int8_t stored(float x, float inverse, std::int8_t*) {
   constexpr float shift = 0x1.8p+23F;  // adding it rounds to an integer, ties to even
   return static_cast<std::int8_t>(static_cast<std::int32_t>((x * inverse + shift) - shift));
@@ -74,16 +72,16 @@ struct Scale {
 };
 
 Scale scale_of(const float* x, int count) {
-  float most = 0;
+  float max = 0;
   bool finite = true;
   for (int i = 0; i < count; ++i) {
     const float size = std::fabs(x[i]);
     finite &= size <= std::numeric_limits<float>::max();
-    most = size > most ? size : most;
+    max = size > max ? size : max;
   }
   if (!finite) return {nan, 0};
-  if (most < 0x1p-100F) return {0, 0};
-  return {most / 127.0F, 127.0F / most};
+  if (max < 0x1p-100F) return {0, 0};
+  return {max / 127.0F, 127.0F / max};
 }
 
 DRAFTPROOF_FOR_EACH_WIDTH void convert(const float* x, int count, float inverse, float* to) {
@@ -114,9 +112,9 @@ struct Place {
 };
 
 template <class Stored>
-class Layer {
+class LayerView {
  public:
-  explicit Layer(const KeyValues& kv) : kv_(kv) {}
+  explicit LayerView(const KeyValues& kv) : kv_(kv) {}
 
   /// Fetches the cache lines that store() writes to: while they are waited for one by one, nothing else is done.
   void fetch(int head, int position, int rows) const {
@@ -194,7 +192,7 @@ class Layer {
     }
   }
 
-  void copy(int head, int position, const Layer& to, int to_position) const {
+  void copy(int head, int position, const LayerView& to, int to_position) const {
     const Place place = place_of(position);
     const Place to_place = to.place_of(to_position);
     for (int d = 0; d < kv_.head_dim; ++d) {
@@ -291,9 +289,9 @@ class Layer {
 template <class Function>
 void with_layer(const KeyValues& kv, const Function& function) {
   switch (kv.format) {
-    case KvFormat::f32: return function(Layer<float>(kv));
-    case KvFormat::bf16: return function(Layer<std::uint16_t>(kv));
-    case KvFormat::q8: return function(Layer<std::int8_t>(kv));
+    case KvFormat::f32: return function(LayerView<float>(kv));
+    case KvFormat::bf16: return function(LayerView<std::uint16_t>(kv));
+    case KvFormat::q8: return function(LayerView<std::int8_t>(kv));
   }
 }
 
@@ -314,7 +312,7 @@ std::size_t key_values_bytes(KvFormat format, int kv_heads, int head_dim, int bl
 }
 
 KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_dim, int blocks) noexcept {
-  const Layout layout = layout_of(format, kv_heads, head_dim, blocks);
+  const BlockLayout layout = layout_of(format, kv_heads, head_dim, blocks);
   auto* const bytes = static_cast<std::byte*>(memory);
   const bool scaled = format == KvFormat::q8;
   return {

@@ -219,8 +219,7 @@ inline Ints dot_signed(Ints sum, Bytes w, Ints x) {
 #define PAIRS_OF_PRODUCTS
 inline Pairs pairs_of(short x) { return {_mm256_set1_epi16(x), _mm256_set1_epi16(x)}; }
 inline Pairs in_both(Ints a) {
-  return {_mm256_or_si256(a.low, _mm256_slli_epi32(a.low, 16)),
-          _mm256_or_si256(a.high, _mm256_slli_epi32(a.high, 16))};
+  return {_mm256_or_si256(a.low, _mm256_slli_epi32(a.low, 16)), _mm256_or_si256(a.high, _mm256_slli_epi32(a.high, 16))};
 }
 inline Pairs add_products(Pairs sum, Bytes w, Ints x) {
   return {_mm256_add_epi16(sum.low, _mm256_maddubs_epi16(w.low, x.low)),

@@ -30,7 +30,7 @@ constexpr int byte_panels_at_once(int rows) { return rows <= 3 ? 4 : 2; }
 constexpr int byte_rows_max([[maybe_unused]] int block) { return 16; }
 constexpr int byte_panels_at_once(int rows) { return rows == 1 ? 4 : rows <= 6 ? 2 : 1; }
 #endif
-constexpr int attention_sums = 16;  // at least 8, for two fma units with four cycles of latency
+constexpr int attention_sums = 16;       // at least 8, for two fma units with four cycles of latency
 constexpr int delta_panels_at_once = 4;  // 4 panels of 128 key dimensions fit the first-level cache
 
 inline __mmask16 first_lanes(int count) { return static_cast<__mmask16>((1u << count) - 1u); }
@@ -54,9 +54,7 @@ inline Lanes load_f16(const char* from) {
 inline Lanes magnitude(Lanes a) { return {_mm512_abs_ps(a.v)}; }
 
 /// Sixteen bf16 as floats.
-inline Lanes floats_of(__m256i a) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(a), 16))};
-}
+inline Lanes floats_of(__m256i a) { return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(a), 16))}; }
 /// Sixteen bf16, to nearest as rounded_to_bf16 says.
 #ifdef __AVX512BF16__
 inline __m256i to_bf16(Lanes a) { return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a.v)); }

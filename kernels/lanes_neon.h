@@ -69,9 +69,8 @@ inline Bytes load_bytes(const char* from) {
   return {{vld1q_u8(bytes), vld1q_u8(bytes + 16), vld1q_u8(bytes + 32), vld1q_u8(bytes + 48)}};
 }
 inline Lanes even_bf16(const char* pairs) {
-  return each<Lanes>(load_bytes(pairs), [](uint8x16_t x) {
-    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_u8(x), 16));
-  });
+  return each<Lanes>(load_bytes(pairs),
+                     [](uint8x16_t x) { return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_u8(x), 16)); });
 }
 inline Lanes odd_bf16(const char* pairs) {
   return each<Lanes>(load_bytes(pairs), [](uint8x16_t x) {

@@ -16,44 +16,44 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// high + low, |low| <= half a unit in the last place of high.
-struct Pair {
+struct DoubleDouble {
   double high;
   double low;
 };
 
 /// Returns exactly a + b.
-Pair sum(double a, double b) {
+DoubleDouble sum(double a, double b) {
   const double high = a + b;
   const double shadow = high - a;
   return {high, (a - (high - shadow)) + (b - shadow)};
 }
 
 /// Returns exactly a * b, for |a|, |b| < 2^996 and a product that is not denormal.
-Pair product(double a, double b) {
+DoubleDouble product(double a, double b) {
   const auto split = [](double x) {
     const double c = x * 0x1.0000002p+27;  // 2^27 + 1
     const double high = c - (c - x);
-    return Pair{high, x - high};
+    return DoubleDouble{high, x - high};
   };
   const double high = a * b;
-  const Pair u = split(a);
-  const Pair v = split(b);
+  const DoubleDouble u = split(a);
+  const DoubleDouble v = split(b);
   return {high, ((u.high * v.high - high) + u.high * v.low + u.low * v.high) + u.low * v.low};
 }
 
-Pair operator+(Pair a, Pair b) {
-  const Pair s = sum(a.high, b.high);
+DoubleDouble operator+(DoubleDouble a, DoubleDouble b) {
+  const DoubleDouble s = sum(a.high, b.high);
   return sum(s.high, s.low + (a.low + b.low));
 }
 
-Pair operator*(Pair a, Pair b) {
-  const Pair p = product(a.high, b.high);
+DoubleDouble operator*(DoubleDouble a, DoubleDouble b) {
+  const DoubleDouble p = product(a.high, b.high);
   return sum(p.high, p.low + (a.high * b.low + a.low * b.high));
 }
 
-Pair operator/(Pair a, Pair b) {
+DoubleDouble operator/(DoubleDouble a, DoubleDouble b) {
   const double quotient = a.high / b.high;
-  const Pair p = product(quotient, b.high);
+  const DoubleDouble p = product(quotient, b.high);
   const double rest = ((a.high - p.high) - p.low) + (a.low - quotient * b.low);
   return sum(quotient, rest / b.high);
 }
@@ -70,11 +70,11 @@ constexpr double ln2_third = 0x1.93c7673007e5fp-65;
 double power_of_two(int n) { return __builtin_bit_cast(double, static_cast<std::uint64_t>(n + 1023) << 52); }
 
 /// exp(x.high + x.low).
-double exponential_of(Pair x) {
+double exponential_of(DoubleDouble x) {
   if (x.high > 710) return infinity;
   if (x.high < -746) return 0;
   const double n = nearest(x.high * 0x1.71547652b82fep+0);
-  const Pair r = sum(x.high - n * ln2_first, -(n * ln2_second));  // the first difference is exact
+  const DoubleDouble r = sum(x.high - n * ln2_first, -(n * ln2_second));  // the first difference is exact
   const double low = r.low + (x.low - n * ln2_third);
 
   // exp(r) = 1 + r + r^2 (1/2! + r/3! + ...), |r| < 0.347: the first term left out, r^15/15!, is below 2^-62.
@@ -85,7 +85,7 @@ double exponential_of(Pair x) {
     factorial = factorial / i;  // exact: both are integers below 2^53
   }
   const double rest = r.high * r.high * q;
-  const Pair one = sum(1.0, r.high);
+  const DoubleDouble one = sum(1.0, r.high);
   const double y = one.high + (one.low + (rest + low * (one.high + rest)));  // exp(r + low) = exp(r) (1 + low)
   const int exponent = static_cast<int>(n);
   const int half = exponent / 2;
@@ -93,7 +93,7 @@ double exponential_of(Pair x) {
 }
 
 /// ln x for finite x > 0, to about 100 bits.
-Pair logarithm_of(double x) {
+DoubleDouble logarithm_of(double x) {
   int exponent = 0;
   double m = std::frexp(x, &exponent);  // exact; [1/2, 1)
   if (m < 0x1.6a09e667f3bcdp-1) {
@@ -102,33 +102,33 @@ Pair logarithm_of(double x) {
   }
   // m in [sqrt(1/2), sqrt(2)): ln m = 2 atanh(s) = 2 s (1 + s^2/3 + s^4/5 + ...), s = (m - 1) / (m + 1), |s| < 0.172:
   // the first term left out is below 2^-106 of the sum.
-  const Pair s = Pair{m - 1, 0} / sum(m, 1);  // m - 1 is exact
-  const Pair square = s * s;
-  Pair series = {0, 0};
-  for (int j = 20; j >= 0; --j) series = series * square + Pair{1, 0} / Pair{2.0 * j + 1, 0};
-  const Pair ln_m = Pair{2 * s.high, 2 * s.low} * series;
+  const DoubleDouble s = DoubleDouble{m - 1, 0} / sum(m, 1);  // m - 1 is exact
+  const DoubleDouble square = s * s;
+  DoubleDouble series = {0, 0};
+  for (int j = 20; j >= 0; --j) series = series * square + DoubleDouble{1, 0} / DoubleDouble{2.0 * j + 1, 0};
+  const DoubleDouble ln_m = DoubleDouble{2 * s.high, 2 * s.low} * series;
   const double n = exponent;
-  return Pair{n * ln2_first, 0} + (Pair{n * ln2_second, n * ln2_third} + ln_m);
+  return DoubleDouble{n * ln2_first, 0} + (DoubleDouble{n * ln2_second, n * ln2_third} + ln_m);
 }
 
 struct Angle {
-  Pair rest;    // x - quarter * pi/2, in [-pi/4, pi/4] up to rounding
-  int quarter;  // mod 4
+  DoubleDouble rest;  // x - quarter * pi/2, in [-pi/4, pi/4] up to rounding
+  int quarter;        // mod 4
 };
 
 /// |x| <= 2^27, so that a quotient has at most 27 bits and its products with the 25-bit parts of pi/2 are exact.
 Angle reduced(double x) {
   const double n = nearest(x * 0x1.45f306dc9c883p-1);
-  Pair rest = {x, 0};
+  DoubleDouble rest = {x, 0};
   for (const double part : {0x1.921fb5p+0, 0x1.110b46p-26, 0x1.1a6263p-54, 0x1.8a2e03707344ap-81}) {
-    const Pair s = sum(rest.high, -(n * part));
+    const DoubleDouble s = sum(rest.high, -(n * part));
     rest = sum(s.high, rest.low + s.low);
   }
   return {rest, static_cast<int>(static_cast<std::int64_t>(n) & 3)};
 }
 
 /// sin(a) = h + (l cos(h) + h^3 (-1/3! + h^2/5! - ...)), |h| < 0.786: the first term left out is below 2^-63.
-double sine_of(Pair a) {
+double sine_of(DoubleDouble a) {
   const double z = a.high * a.high;
   double series = 0;
   double factorial = 355687428096000.0;  // 17!
@@ -140,7 +140,7 @@ double sine_of(Pair a) {
 }
 
 /// cos(a) = 1 - h^2/2 + (h^4 (1/4! - h^2/6! + ...) - h l), |h| < 0.786.
-double cosine_of(Pair a) {
+double cosine_of(DoubleDouble a) {
   const double z = a.high * a.high;
   double series = 0;
   double factorial = 6402373705728000.0;  // 18!
@@ -148,7 +148,7 @@ double cosine_of(Pair a) {
     series = series * z + (i % 4 == 0 ? 1.0 : -1.0) / factorial;
     factorial = factorial / i / (i - 1);
   }
-  const Pair start = sum(1.0, -0.5 * z);
+  const DoubleDouble start = sum(1.0, -0.5 * z);
   return start.high + (start.low + (z * z * series - a.high * a.low));
 }
 
@@ -178,11 +178,11 @@ double cos64(double x) noexcept { return circular(x, 1); }
 
 double power64(double base, double exponent) noexcept {
   if (!(base > 0 && base < infinity && exponent - exponent == 0)) return nan;
-  const Pair log = logarithm_of(base);
+  const DoubleDouble log = logarithm_of(base);
   const double rough = exponent * log.high;
   if (!(rough > -800 && rough < 800)) return rough > 0 ? infinity : 0;
   if (rough == 0) return 1;
-  const Pair exact = product(exponent, log.high);
+  const DoubleDouble exact = product(exponent, log.high);
   return exponential_of({exact.high, exact.low + exponent * log.low});
 }
 

@@ -156,8 +156,8 @@ std::size_t activation_bytes(ActivationFormat, int rows, int inputs) noexcept {
   return padded * static_cast<std::size_t>(inputs) * sizeof(float);
 }
 
-void pack_activations(ActivationFormat, const float* x, std::ptrdiff_t x_stride, int rows, int inputs,
-                      int begin, int end, void* activations) noexcept {
+void pack_activations(ActivationFormat, const float* x, std::ptrdiff_t x_stride, int rows, int inputs, int begin,
+                      int end, void* activations) noexcept {
   for (int r = 0; r < rows + tile_rows - 1 - (rows - 1) % tile_rows; ++r) {
     const auto first_row = static_cast<std::ptrdiff_t>(r / tile_rows * tile_rows);
     float* const tile = static_cast<float*>(activations) + first_row * inputs;

@@ -13,8 +13,8 @@ namespace {
 /// enough for every thread when there are more threads than KV heads.
 int tasks_per_head(const AttentionShape& shape, int rows) {
   const int queries = rows * (shape.heads / shape.kv_heads);
-  const int least = (queries + attention_queries_max - 1) / attention_queries_max;
-  return std::max(least, std::min(threads() / shape.kv_heads, queries));
+  const int min = (queries + attention_queries_max - 1) / attention_queries_max;
+  return std::max(min, std::min(threads() / shape.kv_heads, queries));
 }
 
 /// The most queries of one task.
@@ -41,20 +41,23 @@ void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const Pa
   };
   for (const PackedMatrix::Part& part : w.parts()) total += units_of(kernels, part) - skipped_of(part);
   const double work = static_cast<double>(x.rows()) * total * kernels.unit * w.inputs();
-  parallel_ranges(total, work, total, [&](int begin, int end, int) {
-    int before = 0;
-    for (const PackedMatrix::Part& part : w.parts()) {
-      const int skipped = skipped_of(part);
-      const int units = units_of(kernels, part) - skipped;
-      const int from = (skipped + std::max(begin - before, 0)) * kernels.unit;
-      const int to = std::min((skipped + std::min(end - before, units)) * kernels.unit, part.view.outputs);
-      before += units;
-      if (from >= to) continue;
-      kernels.matmul(part.view, x.of(kernels.activation_format(part.view.format)), x.rows(), y + part.first, y_stride,
-                     from, to);
-      after(part.first + from, part.first + to);
-    }
-  }, units_together);
+  parallel_ranges(
+      total, work, total,
+      [&](int begin, int end, int) {
+        int before = 0;
+        for (const PackedMatrix::Part& part : w.parts()) {
+          const int skipped = skipped_of(part);
+          const int units = units_of(kernels, part) - skipped;
+          const int from = (skipped + std::max(begin - before, 0)) * kernels.unit;
+          const int to = std::min((skipped + std::min(end - before, units)) * kernels.unit, part.view.outputs);
+          before += units;
+          if (from >= to) continue;
+          kernels.matmul(part.view, x.of(kernels.activation_format(part.view.format)), x.rows(), y + part.first,
+                         y_stride, from, to);
+          after(part.first + from, part.first + to);
+        }
+      },
+      units_together);
 }
 
 }  // namespace
@@ -170,15 +173,18 @@ void store(std::span<const StoreJob> jobs, std::ptrdiff_t stride) {
   double work = 0;
   for (const StoreJob& job : jobs) work += 64.0 * job.rows * heads * job.kv->head_dim;
   const int total = static_cast<int>(jobs.size()) * heads;
-  parallel_ranges(total, work, total, [&](int begin, int end, int) {
-    for (int at = begin; at < end;) {
-      const StoreJob& job = jobs[at / heads];
-      const int first = at % heads;
-      const int last = std::min(heads, first + end - at);
-      store_positions(*job.kv, job.position, job.rows, job.keys, job.values, stride, first, last);
-      at += last - first;
-    }
-  }, std::max(total / threads(), 1));
+  parallel_ranges(
+      total, work, total,
+      [&](int begin, int end, int) {
+        for (int at = begin; at < end;) {
+          const StoreJob& job = jobs[at / heads];
+          const int first = at % heads;
+          const int last = std::min(heads, first + end - at);
+          store_positions(*job.kv, job.position, job.rows, job.keys, job.values, stride, first, last);
+          at += last - first;
+        }
+      },
+      std::max(total / threads(), 1));
 }
 
 }  // namespace draftproof

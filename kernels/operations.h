@@ -55,7 +55,7 @@ struct AttentionJob {
   const float* q;          // [rows][q_stride]
   const Visible* visible;  // [rows]
   int rows;
-  float* out;              // [rows][heads * head_dim]
+  float* out;  // [rows][heads * head_dim]
 };
 
 /// Computes all jobs. The scratch was reserved for the largest of them.

@@ -37,8 +37,7 @@ void PackedActivations::pack(const float* x, std::ptrdiff_t x_stride, int begin,
 void pack_activations(const Kernels& kernels, const PackedMatrix& w, const float* x, std::ptrdiff_t x_stride, int rows,
                       PackedActivations& to) {
   to.reserve(kernels, w, rows);
-  for_inputs(w.inputs(), packing_work(rows, w.inputs()),
-             [&](int begin, int end) { to.pack(x, x_stride, begin, end); });
+  for_inputs(w.inputs(), packing_work(rows, w.inputs()), [&](int begin, int end) { to.pack(x, x_stride, begin, end); });
 }
 
 }  // namespace draftproof

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t packing_bytes = std::size_t{1} << 20;
 
 /// The first exception of a parallel range, kept until the range is over.
-class Failure {
+class FirstException {
  public:
   template <class Body>
   void guard(const Body& body) noexcept {
@@ -76,14 +76,13 @@ PackedMatrix PackedMatrix::counted(const Kernels& kernels, std::span<const Matri
 PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> sources) {
   lay_out(kernels, sources);
   for (Part& part : parts_) {
-    data_.push_back(
-        aligned<std::byte>(kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs)));
+    data_.push_back(aligned<std::byte>(kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs)));
     part.view.data = data_.back().get();
   }
 
   std::size_t place = 0;
   int first = 0;  // output of the part that the source starts at
-  Failure failure;
+  FirstException failure;
   const int workers = threads();
   std::vector<std::pair<Aligned<std::byte>, std::size_t>> buffers(static_cast<std::size_t>(workers));
   for (const MatrixSource& source : sources) {

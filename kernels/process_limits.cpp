@@ -35,11 +35,11 @@ double number_of(const files::path& file, const std::string& key) {
 }
 
 /// A control group in the tree of one controller, and the names of its files there.
-class Group {
+class ControlGroup {
  public:
   /// `path`: as /proc/self/cgroup has it. Inside a container it may be that of the host, which is not to be seen there;
   /// then the root of the tree is the container's own group.
-  Group(files::path tree, const std::string& path) : tree_(std::move(tree)) {
+  ControlGroup(files::path tree, const std::string& path) : tree_(std::move(tree)) {
     std::error_code ignored;
     place_ = tree_ / files::path(path).relative_path();
     if (!files::is_directory(place_, ignored)) place_ = tree_;
@@ -65,37 +65,37 @@ void limit_cpus(double quota, double period, CgroupLimits& limits) {
   limits.cpus = std::max(1, static_cast<int>(std::min<double>(whole, limits.cpus)));
 }
 
-void limit_memory(double most, double used, double cached, CgroupLimits& limits) {
-  const double left = std::max(0.0, most - std::max(0.0, used - cached));
+void limit_memory(double max, double used, double cached, CgroupLimits& limits) {
+  const double left = std::max(0.0, max - std::max(0.0, used - cached));
   if (left < static_cast<double>(limits.memory_left)) limits.memory_left = static_cast<std::uint64_t>(left);
 }
 
-void read_version_2(const Group& group, CgroupLimits& limits) {
+void read_version_2(const ControlGroup& group, CgroupLimits& limits) {
   group.each_level([&](const files::path& at) {
     std::ifstream cpu(at / "cpu.max");
     double quota = 0;
     double period = 0;
     if (cpu >> quota >> period) limit_cpus(quota, period, limits);
-    const std::optional<double> most = number_in(at / "memory.max");
-    if (!most) return;
+    const std::optional<double> max = number_in(at / "memory.max");
+    if (!max) return;
     const files::path stat = at / "memory.stat";
-    limit_memory(*most, number_in(at / "memory.current").value_or(0),
+    limit_memory(*max, number_in(at / "memory.current").value_or(0),
                  number_of(stat, "inactive_file") + number_of(stat, "active_file"), limits);
   });
 }
 
-void read_cpu_version_1(const Group& group, CgroupLimits& limits) {
+void read_cpu_version_1(const ControlGroup& group, CgroupLimits& limits) {
   group.each_level([&](const files::path& at) {
     limit_cpus(number_in(at / "cpu.cfs_quota_us").value_or(0), number_in(at / "cpu.cfs_period_us").value_or(0), limits);
   });
 }
 
-void read_memory_version_1(const Group& group, CgroupLimits& limits) {
+void read_memory_version_1(const ControlGroup& group, CgroupLimits& limits) {
   group.each_level([&](const files::path& at) {
-    const std::optional<double> most = number_in(at / "memory.limit_in_bytes");
-    if (!most) return;
+    const std::optional<double> max = number_in(at / "memory.limit_in_bytes");
+    if (!max) return;
     const files::path stat = at / "memory.stat";
-    limit_memory(*most, number_in(at / "memory.usage_in_bytes").value_or(0),
+    limit_memory(*max, number_in(at / "memory.usage_in_bytes").value_or(0),
                  number_of(stat, "total_inactive_file") + number_of(stat, "total_active_file"), limits);
   });
 }
@@ -112,10 +112,10 @@ CgroupLimits cgroup_limits(const std::string& root) {
     if (second == std::string::npos) continue;
     const std::string path = line.substr(second + 1);
     std::istringstream controllers(line.substr(first + 1, second - first - 1));
-    if (controllers.str().empty()) read_version_2(Group(trees, path), limits);
+    if (controllers.str().empty()) read_version_2(ControlGroup(trees, path), limits);
     for (std::string name; std::getline(controllers, name, ',');) {
-      if (name == "cpu") read_cpu_version_1(Group(trees / name, path), limits);
-      if (name == "memory") read_memory_version_1(Group(trees / name, path), limits);
+      if (name == "cpu") read_cpu_version_1(ControlGroup(trees / name, path), limits);
+      if (name == "memory") read_memory_version_1(ControlGroup(trees / name, path), limits);
     }
   }
   return limits;

@@ -13,7 +13,7 @@ namespace draftproof {
 namespace {
 
 /// Pseudorandom numbers in (-1, 1) with full mantissas, so that another order of summation changes the last bits.
-class Numbers {
+class Pseudorandom {
  public:
   float next() noexcept {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
@@ -32,7 +32,7 @@ class Numbers {
 enum class Neighbors { zero, random, huge };
 
 bool keeps_matmul(const Kernels& table, int outputs, int inputs) {
-  Numbers numbers;
+  Pseudorandom numbers;
   const std::size_t width = static_cast<std::size_t>(inputs);
   const std::vector<float> weights = numbers.next(width * outputs);
   const MatrixView part = {weights.data(), Format::f32, outputs, inputs};
@@ -75,7 +75,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 /// The convolution of all rows at once equals that of each row alone, with the channels cut.
 bool keeps_conv(const Kernels& table, int channels, int width) {
   constexpr int rows = 6;
-  Numbers numbers;
+  Pseudorandom numbers;
   const auto size = static_cast<std::size_t>(channels);
   const std::vector<float> inputs = numbers.next(size * static_cast<std::size_t>(width - 1 + rows));
   const std::vector<float> weight = numbers.next(size * static_cast<std::size_t>(width));
@@ -98,7 +98,7 @@ bool keeps_conv(const Kernels& table, int channels, int width) {
 /// The delta rule of all rows at once equals that of one row after the other, with the heads cut.
 bool keeps_delta_rule(const Kernels& table, const DeltaShape& shape) {
   constexpr int rows = 5;
-  Numbers numbers;
+  Pseudorandom numbers;
   const auto keys = static_cast<std::ptrdiff_t>(shape.key_heads) * shape.key_dim;
   const auto values = static_cast<std::ptrdiff_t>(shape.value_heads) * shape.value_dim;
   const std::ptrdiff_t stride = keys + values + 2 * shape.value_heads;

@@ -250,9 +250,7 @@ struct Stored {
 };
 
 /// Returns the factor by which x enters a product with a stored key or value.
-float factor(float x, KvFormat format) {
-  return format == KvFormat::bf16 ? rounded_to_bf16_factor(x) : x;
-}
+float factor(float x, KvFormat format) { return format == KvFormat::bf16 ? rounded_to_bf16_factor(x) : x; }
 
 /// Adds terms [begin, end) of a * b in the order of the format; runs of bf16 begin at multiples of 32.
 template <class A, class B>
@@ -279,8 +277,9 @@ void attend(const AttentionShape& shape, const Stored& stored, const float* quer
   const KvFormat format = stored.kv.format;
   float largest = sink != nullptr ? *sink : -__builtin_inff();
   for (int p = visible.first; p < visible.end; ++p) {
-    float s = sum_of_products(format, 0, shape.head_dim, [&](int d) { return factor(query[d], format); },
-                              [&](int d) { return stored.key(kv_head, p, d); });
+    float s = sum_of_products(
+        format, 0, shape.head_dim, [&](int d) { return factor(query[d], format); },
+        [&](int d) { return stored.key(kv_head, p, d); });
     s = stored.scaled(s, stored.kv.key_scales, kv_head, p) * shape.scale;
     if (shape.cap != 0) s = shape.cap * hyperbolic_tangent(s / shape.cap);
     weights[p - visible.first] = s;
@@ -296,8 +295,10 @@ void attend(const AttentionShape& shape, const Stored& stored, const float* quer
   float total = tree(sums);
   if (sink != nullptr) total = total + exponential(*sink - largest);
   for (int d = 0; d < shape.head_dim; ++d) {
-    out[d] = sum_of_products(format, visible.first, visible.end, [&](int p) { return weights[p - visible.first]; },
-                             [&](int p) { return stored.value(kv_head, p, d); }) / total;
+    out[d] = sum_of_products(
+                 format, visible.first, visible.end, [&](int p) { return weights[p - visible.first]; },
+                 [&](int p) { return stored.value(kv_head, p, d); }) /
+             total;
   }
 }
 
@@ -322,8 +323,8 @@ void convolve(const float* tail, const float* x, std::ptrdiff_t x_stride, int ro
       float sum = 0;
       for (int j = 0; j < width; ++j) {
         const int row = r - (width - 1) + j;
-        const float input = row < 0 ? tail[static_cast<std::ptrdiff_t>(width - 1 + row) * channels + c]
-                                    : x[row * x_stride + c];
+        const float input =
+            row < 0 ? tail[static_cast<std::ptrdiff_t>(width - 1 + row) * channels + c] : x[row * x_stride + c];
         sum = std::fma(weight[static_cast<std::ptrdiff_t>(j) * channels + c], input, sum);
       }
       out[r * out_stride + c] = sum / (1.0f + exponential(-sum));
@@ -362,10 +363,10 @@ void gated_delta_rule(const DeltaShape& shape, const DeltaRows& folded, const fl
       const std::ptrdiff_t value_at = static_cast<std::ptrdiff_t>(head) * shape.value_dim + v;
       for (int r = 0; r < rows; ++r) {
         const std::ptrdiff_t row = r * folded.stride;
-        const float read = fold(shape.key_dim, folded.keys + row + key_at, exponential(folded.decays[row + head]),
-                                folded.betas[row + head], folded.values[row + value_at],
-                                q == nullptr ? nullptr : q + r * q_stride + key_at, (r == 0 ? from : to) + column,
-                                to + column);
+        const float read =
+            fold(shape.key_dim, folded.keys + row + key_at, exponential(folded.decays[row + head]),
+                 folded.betas[row + head], folded.values[row + value_at],
+                 q == nullptr ? nullptr : q + r * q_stride + key_at, (r == 0 ? from : to) + column, to + column);
         if (q != nullptr) out[r * width + value_at] = read;
       }
     }

@@ -21,10 +21,10 @@ namespace {
 
 constexpr int tables_max = 9;
 
-struct List {
+struct TableList {
   const Kernels* tables[tables_max + 1] = {};  // ends with nullptr
 
-  List() noexcept {
+  TableList() noexcept {
     int count = 0;
     for (const Kernels* table :
          {scalar_kernels(), openblas_kernels(), avx2_kernels(), avx2_vnni_kernels(), avx512_kernels(),
@@ -129,7 +129,7 @@ const Kernels* amx_kernels() noexcept {
 }
 
 const Kernels* const* all_kernels() noexcept {
-  static const List list;
+  static const TableList list;
   return list.tables;
 }
 

@@ -59,9 +59,8 @@ void parallel_ranges(int count, double work, int workers_max, const Function& bo
 template <class Function>
 void for_inputs(int inputs, double work, const Function& body) {
   constexpr int block = 256;
-  parallel_ranges((inputs + block - 1) / block, work, inputs, [&](int begin, int end, int) {
-    body(begin * block, end * block < inputs ? end * block : inputs);
-  });
+  parallel_ranges((inputs + block - 1) / block, work, inputs,
+                  [&](int begin, int end, int) { body(begin * block, end * block < inputs ? end * block : inputs); });
 }
 
 /// The same over rows: body(begin, end).

@@ -35,10 +35,10 @@ std::string outside(const char* what, std::span<const Token> tokens, const Model
 }
 
 std::string beyond(const char* what, std::size_t positions, const Request& request, const Model& target) {
-  const int most = request.context_shift ? Request::text_max : target.context();
-  if (positions <= static_cast<std::size_t>(most)) return "";
+  const int max = request.context_shift ? Request::text_max : target.context();
+  if (positions <= static_cast<std::size_t>(max)) return "";
   return std::string(what) + " needs " + std::to_string(positions) + " positions, " +
-         (request.context_shift ? "a text can have " : "the target has ") + std::to_string(most);
+         (request.context_shift ? "a text can have " : "the target has ") + std::to_string(max);
 }
 
 /// Returns why the draft tokens are no tree, or the accepted ones no path in it; empty when they are.

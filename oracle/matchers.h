@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "oracle/lossless.h"
 #include "oracle/exact/sampler_distribution.h"
+#include "oracle/lossless.h"
 #include "ref/base/error.h"
 
 namespace draftproof {
@@ -62,7 +62,7 @@ class ExactDistributionMatcher {
     static_assert(std::is_invocable_v<const Sampler&, RandomSource&>,
                   "a sampler is called as const, with a RandomSource&; pass a mutable one as std::ref(sampler)");
     const SamplerDistribution found =
-        distribution_of([&](RandomSource& random) { return text_of_sample(sampler(random)); });
+        compute_distribution([&](RandomSource& random) { return text_of_sample(sampler(random)); });
     if (!found.fault.empty()) throw Error("the sampler cannot be enumerated: " + found.fault);
     const std::string wrong = deviation(found.distribution, expected_);
     if (out != nullptr) {

@@ -47,7 +47,8 @@ void require_origins(const std::vector<std::string>& origins) {
     const std::string_view host = authority(origin);
     const bool sound = !host.empty() && host.find_first_of("/ ") == std::string_view::npos && lower(origin) == origin;
     if (origin != "*" && !sound) {
-      throw Error("--cors " + origin + ": is no origin; give SCHEME://HOST[:PORT] as browsers send it, in lower case "
+      throw Error("--cors " + origin +
+                  ": is no origin; give SCHEME://HOST[:PORT] as browsers send it, in lower case "
                   "and without a path, or * for all");
     }
   }

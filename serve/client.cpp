@@ -40,9 +40,8 @@ class Deadline {
   Deadline(httplib::Client& client, std::chrono::seconds limit)
       : thread_([this, &client, limit](const std::stop_token& done) {
           std::unique_lock lock(mutex_);
-          for (auto wait = std::chrono::milliseconds(limit); !ended_.wait_for(lock, done, wait, [] { return false; }) &&
-                                                             !done.stop_requested();
-               wait = 100ms) {
+          for (auto wait = std::chrono::milliseconds(limit);
+               !ended_.wait_for(lock, done, wait, [] { return false; }) && !done.stop_requested(); wait = 100ms) {
             passed_ = true;
             client.stop();
           }

@@ -24,29 +24,29 @@ constexpr int choices_max = 16;  // of one request
 constexpr int prompts_max = 16;
 constexpr std::size_t messages_max = 4096;
 
-Json body_of(const std::string& body) {
+Json parse_body(const std::string& body) {
   const Json json = Json::parse(body, "the request");
   if (!json.is_object()) json.fail("is not a JSON object");
   return json;
 }
 
-void read_real(const Json& json, const char* field, double least, double most, float& value) {
+void read_real(const Json& json, const char* field, double min, double max, float& value) {
   const auto found = json.find(field);
   if (!found) return;
   const double number = found->number();
-  if (number < least || number > most) {
-    found->fail("lies outside " + std::to_string(least) + " to " + std::to_string(most));
+  if (number < min || number > max) {
+    found->fail("lies outside " + std::to_string(min) + " to " + std::to_string(max));
   }
   value = static_cast<float>(number);
 }
 
-void read_integer(const Json& json, const char* field, int least, int most, int& value) {
-  if (const auto found = json.find(field)) value = static_cast<int>(found->integer(least, most));
+void read_integer(const Json& json, const char* field, int min, int max, int& value) {
+  if (const auto found = json.find(field)) value = static_cast<int>(found->integer(min, max));
 }
 
-bool boolean_of(const Json& json, const char* field, bool otherwise) {
+bool read_boolean(const Json& json, const char* field, bool default_value) {
   const auto found = json.find(field);
-  return found ? found->boolean() : otherwise;
+  return found ? found->boolean() : default_value;
 }
 
 /// Refuses a field that is known, but not supported, unless it says nothing.
@@ -76,9 +76,8 @@ Sampling read_sampling(const Json& json, const ServedModel& model) {
     if (!biases->is_object()) biases->fail("is not an object of token ids and biases");
     for (const std::string& name : biases->fields()) {
       const Json bias = biases->at(name);
-      const bool digits = !name.empty() && name.size() < 10 && std::ranges::all_of(name, [](char c) {
-        return c >= '0' && c <= '9';
-      });
+      const bool digits =
+          !name.empty() && name.size() < 10 && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
       if (!digits || std::stoi(name) >= model.vocabulary) bias.fail("is not a bias of a token id of this model");
       sampling.logit_bias.push_back({std::stoi(name), 0});
       read_real(*biases, name.c_str(), -LogitBias::max, LogitBias::max, sampling.logit_bias.back().bias);
@@ -115,8 +114,8 @@ std::uint64_t random_seed() {
 std::uint64_t read_seed(const Json& json) {
   const auto seed = json.find("seed");
   if (!seed) return random_seed();
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  return static_cast<std::uint64_t>(seed->integer(-most - 1, most));
+  constexpr std::int64_t max = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::uint64_t>(seed->integer(-max - 1, max));
 }
 
 /// The number of new tokens that is asked for; nullopt: as many as the server gives.
@@ -127,7 +126,7 @@ std::optional<int> read_max_tokens(const Json& json) {
   return number == 0 ? std::nullopt : std::optional(number);
 }
 
-std::vector<Token> tokens_of(const Json& list, const ServedModel& model) {
+std::vector<Token> read_tokens(const Json& list, const ServedModel& model) {
   std::vector<Token> tokens;
   for (const std::int64_t token : list.integers(0, model.vocabulary - 1)) tokens.push_back(static_cast<Token>(token));
   return tokens;
@@ -136,7 +135,7 @@ std::vector<Token> tokens_of(const Json& list, const ServedModel& model) {
 /// A string, a list of token ids, or a list of either.
 std::vector<std::vector<Token>> read_prompts(const Json& prompt, const ServedModel& model) {
   const auto one = [&](const Json& json) {
-    return json.is_string() ? tokenizer_for(model, "a prompt of text").encode(json.string()) : tokens_of(json, model);
+    return json.is_string() ? tokenizer_for(model, "a prompt of text").encode(json.string()) : read_tokens(json, model);
   };
   const bool several = prompt.is_array() && prompt.size() > 0 && !prompt[0].is_number();
   if (!several) return {one(prompt)};
@@ -147,7 +146,7 @@ std::vector<std::vector<Token>> read_prompts(const Json& prompt, const ServedMod
 }
 
 /// The text of a message: a string, or a list of parts of text.
-std::string content_of(const Json& message) {
+std::string read_content(const Json& message) {
   const auto content = message.find("content");
   if (!content) return "";
   if (!content->is_array()) return content->string();
@@ -162,7 +161,8 @@ std::string content_of(const Json& message) {
 
 std::vector<Token> read_messages(const Json& json, const ServedModel& model) {
   if (model.chat == nullptr) {
-    throw Error("the model " + model.name + " has no chat template; use /v1/completions, or start the server with "
+    throw Error("the model " + model.name +
+                " has no chat template; use /v1/completions, or start the server with "
                 "--template FILE");
   }
   const Tokenizer& tokenizer = tokenizer_for(model, "a chat");
@@ -178,7 +178,7 @@ std::vector<Token> read_messages(const Json& json, const ServedModel& model) {
       role.fail("is not one of system, developer, user, assistant and tool");
     }
     refuse_fields(message, {"tool_calls", "function_call", "audio"});
-    list.push_back(chat_message(role.string(), content_of(message)));
+    list.push_back(chat_message(role.string(), read_content(message)));
   }
   Chat chat;
   chat.messages = jinja::Value::list(std::move(list));
@@ -201,8 +201,8 @@ std::optional<std::string> read_grammar(const Json& json) {
   if (!format) return std::nullopt;
   const Json type = format->at("type");
   if (type.string() == "text") return std::nullopt;
-  if (type.string() == "json_object") return gbnf_of_json_object();
-  if (type.string() == "json_schema") return gbnf_of_schema(format->at("json_schema").at("schema"));
+  if (type.string() == "json_object") return json_object_gbnf();
+  if (type.string() == "json_schema") return schema_to_gbnf(format->at("json_schema").at("schema"));
   type.fail("is not one of text, json_object and json_schema");
 }
 
@@ -217,21 +217,21 @@ std::shared_ptr<const Constraint> read_constraint(const Json& json, const Served
 
 /// What chats and completions have in common. `request`: with its logprobs.
 CompletionRequest read_common(const Json& json, const ServedModel& model, Request request,
-                     std::vector<std::vector<Token>> prompts) {
+                              std::vector<std::vector<Token>> prompts) {
   refuse_fields(json, {"best_of", "echo", "suffix"});
   CompletionRequest completion;
   completion.prompts = static_cast<int>(prompts.size());
-  completion.stream = boolean_of(json, "stream", false);
+  completion.stream = read_boolean(json, "stream", false);
   if (const auto options = json.find("stream_options")) {
-    completion.include_usage = boolean_of(*options, "include_usage", false);
+    completion.include_usage = read_boolean(*options, "include_usage", false);
   }
-  completion.return_tokens = boolean_of(json, "return_tokens", false);
+  completion.return_tokens = read_boolean(json, "return_tokens", false);
   if (const auto name = json.find("model")) name->string();
-  completion.job.speculative = boolean_of(json, "speculative", true);
+  completion.job.speculative = read_boolean(json, "speculative", true);
   completion.job.stops = read_stops(json, model);
   completion.job.seed = read_seed(json);
   request.sampling = read_sampling(json, model);
-  if (!boolean_of(json, "ignore_eos", false)) request.stops = model.stops;
+  if (!read_boolean(json, "ignore_eos", false)) request.stops = model.stops;
   request.constraint = read_constraint(json, model, request.stops);
   int choices = 1;
   read_integer(json, "n", 1, choices_max, choices);
@@ -258,10 +258,10 @@ CompletionRequest read_common(const Json& json, const ServedModel& model, Reques
 Sampling default_sampling() { return {.temperature = 1, .repeat_last_n = -1}; }
 
 CompletionRequest read_chat(const std::string& body, const ServedModel& model) {
-  const Json json = body_of(body);
+  const Json json = parse_body(body);
   refuse_fields(json, {"tools", "functions", "audio"});
   Request request;
-  request.logprobs = boolean_of(json, "logprobs", false);
+  request.logprobs = read_boolean(json, "logprobs", false);
   read_integer(json, "top_logprobs", 0, Request::top_logprobs_max, request.top_logprobs);
   if (request.top_logprobs > 0 && !request.logprobs) json.at("top_logprobs").fail("needs logprobs to be true");
   CompletionRequest completion = read_common(json, model, request, {read_messages(json, model)});
@@ -270,7 +270,7 @@ CompletionRequest read_chat(const std::string& body, const ServedModel& model) {
 }
 
 CompletionRequest read_completion(const std::string& body, const ServedModel& model) {
-  const Json json = body_of(body);
+  const Json json = parse_body(body);
   Request request;
   if (const auto logprobs = json.find("logprobs"); logprobs && !(logprobs->is_boolean() && !logprobs->boolean())) {
     request.logprobs = true;
@@ -282,15 +282,15 @@ CompletionRequest read_completion(const std::string& body, const ServedModel& mo
 }
 
 std::vector<Token> read_tokenize(const std::string& body, const ServedModel& model) {
-  const Json json = body_of(body);
+  const Json json = parse_body(body);
   return tokenizer_for(model, "/tokenize")
-      .encode(json.at("content").string(), boolean_of(json, "add_special", false),
-              boolean_of(json, "parse_special", true));
+      .encode(json.at("content").string(), read_boolean(json, "add_special", false),
+              read_boolean(json, "parse_special", true));
 }
 
 std::string read_detokenize(const std::string& body, const ServedModel& model) {
-  const Json json = body_of(body);
-  return tokenizer_for(model, "/detokenize").decode(tokens_of(json.at("tokens"), model), false);
+  const Json json = parse_body(body);
+  return tokenizer_for(model, "/detokenize").decode(read_tokens(json.at("tokens"), model), false);
 }
 
 }  // namespace draftproof::serve

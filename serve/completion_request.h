@@ -23,9 +23,9 @@ namespace draftproof::serve {
 /// What questions and answers need to know of the model that is served.
 struct ServedModel {
   std::string name;
-  std::string draft;        // its name, which anyone may know: without the folders of this machine
-  std::string fingerprint;  // of what can change a bit of an answer: the numerics class
-  std::string weights = {};  // identifies the files of the target by their content; empty: not stated
+  std::string draft;                     // its name, which anyone may know: without the folders of this machine
+  std::string fingerprint;               // of what can change a bit of an answer: the numerics class
+  std::string weights = {};              // identifies the files of the target by their content; empty: not stated
   const Tokenizer* tokenizer = nullptr;  // nullptr: prompts are token ids, and answers have no text
   const ChatTemplate* chat = nullptr;    // nullptr: no chats
   std::shared_ptr<const TokenTrie> tokens = nullptr;  // nullptr: no grammars
@@ -40,7 +40,7 @@ struct CompletionRequest {
   bool stream = false;
   bool include_usage = false;  // in a stream
   bool return_tokens = false;
-  int prompts = 1;             // the choices of a job are those of the first prompt, then those of the next
+  int prompts = 1;  // the choices of a job are those of the first prompt, then those of the next
   Job job;
 };
 

@@ -49,9 +49,7 @@ Connection::Connection(int file, const ConnectionLimits& limits) : file_(file), 
 
 Connection::~Connection() { ::close(file_); }
 
-bool Connection::closed() const {
-  return (wait_for(file_, POLLRDHUP, 0ms) & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-}
+bool Connection::closed() const { return (wait_for(file_, POLLRDHUP, 0ms) & (POLLRDHUP | POLLHUP | POLLERR)) != 0; }
 
 std::string Connection::client() const {
   std::string address;

@@ -20,14 +20,14 @@ struct ConnectionLimits {
   std::size_t head_max = std::size_t{64} << 10;
   std::size_t body_max = std::size_t{8} << 20;
   std::size_t waiting_max = 1024;  // connections without a whole head; one more, and the oldest is closed
-  std::chrono::milliseconds head_timeout = std::chrono::seconds(10);    // from its first byte to its last
-  std::chrono::milliseconds body_timeout = std::chrono::seconds(120);   // the same
-  std::chrono::milliseconds full_timeout = std::chrono::seconds(1);     // the same, while requests wait for a thread
-  std::chrono::milliseconds read_timeout = std::chrono::seconds(10);    // of a body, from one byte to the next
-  std::chrono::milliseconds write_timeout = std::chrono::seconds(30);   // of a client that does not read its answer
-  std::chrono::milliseconds idle_timeout = std::chrono::seconds(5);     // before a request's first byte
-  std::chrono::milliseconds linger_timeout = std::chrono::seconds(2);   // for a client to read why it is refused
-  std::chrono::milliseconds stop_timeout = std::chrono::seconds(10);    // for answers on their way when all is ended
+  std::chrono::milliseconds head_timeout = std::chrono::seconds(10);   // from its first byte to its last
+  std::chrono::milliseconds body_timeout = std::chrono::seconds(120);  // the same
+  std::chrono::milliseconds full_timeout = std::chrono::seconds(1);    // the same, while requests wait for a thread
+  std::chrono::milliseconds read_timeout = std::chrono::seconds(10);   // of a body, from one byte to the next
+  std::chrono::milliseconds write_timeout = std::chrono::seconds(30);  // of a client that does not read its answer
+  std::chrono::milliseconds idle_timeout = std::chrono::seconds(5);    // before a request's first byte
+  std::chrono::milliseconds linger_timeout = std::chrono::seconds(2);  // for a client to read why it is refused
+  std::chrono::milliseconds stop_timeout = std::chrono::seconds(10);   // for answers on their way when all is ended
 };
 
 /// One thread at a time, abort() aside.

@@ -19,12 +19,12 @@ struct ConnectionThreads::Shared {
     Task task;
   };
 
-  std::size_t most;
+  std::size_t max;
   std::chrono::milliseconds timeout;
   std::mutex mutex;
   std::condition_variable ended;
-  std::deque<Task> tasks;    // that wait for a thread
-  std::vector<Idle*> idle;   // the one that was busy last at the end
+  std::deque<Task> tasks;   // that wait for a thread
+  std::vector<Idle*> idle;  // the one that was busy last at the end
   std::size_t threads = 0;
   bool closing = false;
 
@@ -58,9 +58,9 @@ struct ConnectionThreads::Shared {
   }
 };
 
-ConnectionThreads::ConnectionThreads(std::size_t most, std::chrono::milliseconds timeout)
+ConnectionThreads::ConnectionThreads(std::size_t max, std::chrono::milliseconds timeout)
     : shared_(std::make_shared<Shared>()) {
-  shared_->most = std::max<std::size_t>(most, 1);
+  shared_->max = std::max<std::size_t>(max, 1);
   shared_->timeout = timeout;
 }
 
@@ -73,7 +73,7 @@ bool ConnectionThreads::enqueue(std::function<void()> task) {
     last.woken.notify_one();
     return true;
   }
-  if (shared_->threads < shared_->most) {
+  if (shared_->threads < shared_->max) {
     try {
       std::thread([shared = shared_, task] { shared->work(task); }).detach();
     } catch (const std::system_error&) {

@@ -12,8 +12,8 @@ namespace draftproof::serve {
 
 class ConnectionThreads {
  public:
-  /// At most `most` threads, at least 1; further tasks wait for one. A thread without a task ends after `timeout`.
-  explicit ConnectionThreads(std::size_t most, std::chrono::milliseconds timeout = std::chrono::seconds(10));
+  /// At most `max` threads, at least 1; further tasks wait for one. A thread without a task ends after `timeout`.
+  explicit ConnectionThreads(std::size_t max, std::chrono::milliseconds timeout = std::chrono::seconds(10));
 
   // Thread-safe.
 

@@ -16,8 +16,9 @@ constexpr HeadFault odd_line = {400,
                                 "a line of the head is not \"Name: value\": a name has letters, digits and hyphens "
                                 "with the colon right behind them, a line ends in CR LF and is not continued in "
                                 "the next, and there are no control characters"};
-constexpr HeadFault odd_length = {400, "the length of the request is not certain; send one Content-Length, or "
-                                       "Transfer-Encoding: chunked"};
+constexpr HeadFault odd_length = {400,
+                                  "the length of the request is not certain; send one Content-Length, or "
+                                  "Transfer-Encoding: chunked"};
 constexpr HeadFault odd_host = {400, "a request of HTTP/1.1 has one Host"};
 constexpr HeadFault long_path = {414, "the path is too long"};
 constexpr HeadFault long_line = {431, "a line of the head is longer than 8 KiB"};

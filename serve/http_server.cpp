@@ -23,8 +23,8 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-constexpr int requests_max = 1000;      // over one connection
-constexpr auto full_interval = 100ms;   // how often slow bodies are looked for while requests wait for a thread
+constexpr int requests_max = 1000;     // over one connection
+constexpr auto full_interval = 100ms;  // how often slow bodies are looked for while requests wait for a thread
 
 const char* phrase_of(int status) {
   switch (status) {
@@ -202,10 +202,10 @@ bool HttpServer::begin_request(const OpenPtr& open, std::size_t head) {
 /// Says why, and closes the connection once the client has read it.
 void HttpServer::refuse(Open& open, int status, std::string_view why) const {
   const std::string body = refusal_(open.connection, status, why);
-  open.connection.send_now(fmt::format("HTTP/1.1 {} {}\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                                       "Content-Length: {}\r\n{}\r\n{}",
-                                       status, phrase_of(status), body.size(),
-                                       status == 503 ? "Retry-After: 1\r\n" : "", body));
+  open.connection.send_now(
+      fmt::format("HTTP/1.1 {} {}\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                  "Content-Length: {}\r\n{}\r\n{}",
+                  status, phrase_of(status), body.size(), status == 503 ? "Retry-After: 1\r\n" : "", body));
   open.connection.end_writing();
   open.lingering = true;
   open.until = Clock::now() + limits_.linger_timeout;

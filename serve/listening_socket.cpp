@@ -45,9 +45,11 @@ int listen_at(const addrinfo& address) {
 
 [[noreturn]] void refuse(const std::string& host, int port, int why) {
   if (why == EADDRNOTAVAIL) {
-    throw Error(fmt::format("--host {}: is no address of this machine; give one that it has, 127.0.0.1 for itself "
-                            "alone, "
-                            "or 0.0.0.0 for all", host));
+    throw Error(
+        fmt::format("--host {}: is no address of this machine; give one that it has, 127.0.0.1 for itself "
+                    "alone, "
+                    "or 0.0.0.0 for all",
+                    host));
   }
   const std::string place = fmt::format("cannot listen on {} port {}", host, port);
   if (why == EADDRINUSE) throw Error(place + ", which is in use; choose another --port, or stop what uses it");

@@ -32,8 +32,8 @@ LogField::LogField(const char* field, double number)
 void Log::write(const std::string& event, const std::vector<LogField>& fields) const {
   if (format_ == LogFormat::none) return;
   const bool json = format_ == LogFormat::json;
-  std::string line = json ? fmt::format("{{\"time\":\"{}\",\"event\":{}", now(), quoted(event))
-                          : fmt::format("{} {}", now(), event);
+  std::string line =
+      json ? fmt::format("{{\"time\":\"{}\",\"event\":{}", now(), quoted(event)) : fmt::format("{} {}", now(), event);
   for (const LogField& field : fields) {
     if (json) {
       line += fmt::format(",\"{}\":{}", field.name, field.is_number ? field.value : quoted(field.value));

@@ -43,8 +43,8 @@ std::string Histogram::text(const std::string& name, const std::string& help) co
     text += fmt::format("{}_bucket{{le=\"{}\"}} {}\n", name, bounds[i], below);
   }
   below += counts_.back();
-  return text + fmt::format("{}_bucket{{le=\"+Inf\"}} {}\n{}_sum {}\n{}_count {}\n", name, below, name, sum_, name,
-                            below);
+  return text +
+         fmt::format("{}_bucket{{le=\"+Inf\"}} {}\n{}_sum {}\n{}_count {}\n", name, below, name, sum_, name, below);
 }
 
 void Metrics::count_answer(const std::string& outcome) {
@@ -106,8 +106,8 @@ std::string Metrics::text() const {
     text += head(name, "counter", help);
     for (const auto& [place, counts] : drafted_) {
       const std::string drafter = place.first < stages_.size() ? stages_[place.first] : std::to_string(place.first);
-      text += fmt::format("{}{{drafter=\"{}\",depth=\"{}\"}} {}\n", name, label(drafter), place.second,
-                          count_of(counts));
+      text +=
+          fmt::format("{}{{drafter=\"{}\",depth=\"{}\"}} {}\n", name, label(drafter), place.second, count_of(counts));
     }
   };
   by_depth("draftproof_draft_rounds_total", "rounds with a draft token at this depth",

@@ -28,9 +28,14 @@ Json usage_object(const Usage& usage) {
 }
 
 Json model_object(const ServedModel& model) {
-  Json one = {{"id", model.name},        {"object", "model"},  {"created", 0}, {"owned_by", "draftproof"},
-              {"draft", model.draft},    {"max_model_len", model.context},
-              {"numerics", model.fingerprint}, {"chat", model.chat != nullptr}};
+  Json one = {{"id", model.name},
+              {"object", "model"},
+              {"created", 0},
+              {"owned_by", "draftproof"},
+              {"draft", model.draft},
+              {"max_model_len", model.context},
+              {"numerics", model.fingerprint},
+              {"chat", model.chat != nullptr}};
   if (!model.weights.empty()) one["weights"] = model.weights;
   return one;
 }
@@ -95,9 +100,9 @@ struct ResponseWriter::Choice {
   bool begun = false;
   std::string text;
   std::size_t offset = 0;  // bytes of the tokens with logprobs; the text may hold back some of them
-  Json logprobs;  // null until there are some
+  Json logprobs;           // null until there are some
   Json rounds = Json::array();
-  Json finish;    // null until the choice has ended
+  Json finish;  // null until the choice has ended
 
  private:
   Json chat_logprobs(const StreamRound& round) const {
@@ -116,7 +121,9 @@ struct ResponseWriter::Choice {
   }
 
   Json completion_logprobs(const StreamRound& round) {
-    Json lists = {{"tokens", Json::array()}, {"token_logprobs", Json::array()}, {"top_logprobs", nullptr},
+    Json lists = {{"tokens", Json::array()},
+                  {"token_logprobs", Json::array()},
+                  {"top_logprobs", nullptr},
                   {"text_offset", Json::array()}};
     for (std::size_t i = 0; i < round.tokens.size(); ++i) {
       const std::string bytes = bytes_of(model, round.tokens[i]);
@@ -162,18 +169,21 @@ Json round_object(const StreamRound& round, const ServedModel& model) {
 
 /// What answers and chunks begin with.
 Json head(const CompletionRequest& request, const ServedModel& model, const std::string& id, std::time_t created) {
-  const char* const object = !request.chat ? "text_completion"
+  const char* const object = !request.chat    ? "text_completion"
                              : request.stream ? "chat.completion.chunk"
-                                               : "chat.completion";
-  return {{"id", id}, {"object", object}, {"created", created}, {"model", model.name},
-          {"system_fingerprint", model.fingerprint}, {"seed", request.job.seed}};
+                                              : "chat.completion";
+  return {{"id", id},
+          {"object", object},
+          {"created", created},
+          {"model", model.name},
+          {"system_fingerprint", model.fingerprint},
+          {"seed", request.job.seed}};
 }
 
 }  // namespace
 
 ResponseWriter::ResponseWriter(const CompletionRequest& request, const ServedModel& model, const std::string& id)
-    : request_(request), model_(model), id_((request.chat ? "chatcmpl-" : "cmpl-") + id),
-      created_(std::time(nullptr)) {
+    : request_(request), model_(model), id_((request.chat ? "chatcmpl-" : "cmpl-") + id), created_(std::time(nullptr)) {
   for (std::size_t i = 0; i < request.job.choices.size(); ++i) {
     choices_.push_back(std::make_unique<Choice>(request, model));
   }

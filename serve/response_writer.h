@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "serve/token_stream.h"
 #include "serve/completion_request.h"
+#include "serve/token_stream.h"
 
 namespace draftproof::serve {
 

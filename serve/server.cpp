@@ -44,8 +44,12 @@ bool is_request_id(const std::string& id) {
 struct ActiveResponse {
   ActiveResponse(CompletionRequest wanted, const ServedModel& model, std::string request_id,
                  const httplib::Request& http, const Connection& over)
-      : request(std::move(wanted)), id(std::move(request_id)), writer(request, model, id), connection(over),
-        client(http.remote_addr), path(http.path) {}
+      : request(std::move(wanted)),
+        id(std::move(request_id)),
+        writer(request, model, id),
+        connection(over),
+        client(http.remote_addr),
+        path(http.path) {}
 
   CompletionRequest request;
   std::string id;
@@ -62,7 +66,11 @@ struct ActiveResponse {
 class Server::Http {
  public:
   Http(Service& service, const ServedModel& model, const Metrics& metrics, const Log& log, ServerOptions options)
-      : service_(service), model_(model), metrics_(metrics), log_(log), options_(std::move(options)),
+      : service_(service),
+        model_(model),
+        metrics_(metrics),
+        log_(log),
+        options_(std::move(options)),
         http_(limits, static_cast<std::size_t>(options_.connections),
               [this](const Connection& connection, int status, std::string_view why) {
                 log_.write("request", {{"client", connection.client()}, {"status", status}, {"why", std::string(why)}});
@@ -70,9 +78,8 @@ class Server::Http {
               }) {
     require_origins(options_.cors);
     http_.set_payload_max_length(limits.body_max);
-    http_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
-      return admit(request, response);
-    });
+    http_.set_pre_routing_handler(
+        [this](const httplib::Request& request, httplib::Response& response) { return admit(request, response); });
     http_.set_error_handler([this](const httplib::Request& request, httplib::Response& response) {
       if (response.body.empty()) explain(request, response);
     });
@@ -150,12 +157,10 @@ class Server::Http {
     http_.Get("/metrics", route(&Http::get_metrics));
     http_.Post("/tokenize", route(&Http::tokenize));
     http_.Post("/detokenize", route(&Http::detokenize));
-    http_.Post("/v1/completions", [this](const Request& request, Response& response) {
-      answer(request, response, read_completion);
-    });
-    http_.Post("/v1/chat/completions", [this](const Request& request, Response& response) {
-      answer(request, response, read_chat);
-    });
+    http_.Post("/v1/completions",
+               [this](const Request& request, Response& response) { answer(request, response, read_completion); });
+    http_.Post("/v1/chat/completions",
+               [this](const Request& request, Response& response) { answer(request, response, read_chat); });
   }
 
   /// A request has arrived. Returns whether it is to be answered; else the response says why not.
@@ -169,16 +174,15 @@ class Server::Http {
   /// `digits`: of a number, which may have any size.
   static bool is_too_long(const std::string& digits) {
     const std::size_t first = std::min(digits.find_first_not_of('0'), digits.size());
-    const std::string most = std::to_string(limits.body_max);
+    const std::string max = std::to_string(limits.body_max);
     const std::size_t count = digits.size() - first;
-    return count != most.size() ? count > most.size() : digits.compare(first, count, most) > 0;
+    return count != max.size() ? count > max.size() : digits.compare(first, count, max) > 0;
   }
 
   /// Names the request, and refuses one that may not be answered, or whose body cannot be read.
   httplib::Server::HandlerResponse admit(const Request& request, Response& response) {
     const std::string given = request.get_header_value(request_id_header);
-    response.set_header(request_id_header,
-                        is_request_id(given) ? given : fmt::format("{}-{}", start_, ++requests_));
+    response.set_header(request_id_header, is_request_id(given) ? given : fmt::format("{}-{}", start_, ++requests_));
     const bool empty = request.get_header_value("Content-Length") == "0";
     const auto refuse = [&](int status, const std::string& message) {
       fail(response, status, message);
@@ -226,8 +230,8 @@ class Server::Http {
   /// Whether a page of another site asks more than to be shown something.
   bool is_cross_site(const Request& request) const {
     const std::string origin = request.get_header_value("Origin");
-    const bool is_question = request.has_header("Access-Control-Request-Method");  // no key comes with it
-    const bool is_guarded = !options_.api_keys.empty() && !is_question;
+    const bool is_preflight = request.has_header("Access-Control-Request-Method");  // no key comes with it
+    const bool is_guarded = !options_.api_keys.empty() && !is_preflight;
     return !origin.empty() && !is_guarded && request.method != "GET" && request.method != "HEAD" &&
            !is_same(origin, request.get_header_value("Host"));
   }
@@ -275,9 +279,7 @@ class Server::Http {
     const std::string_view html = page();
     response.set_content(html.data(), html.size(), "text/html; charset=utf-8");
   }
-  void get_models(const Request&, Response& response) {
-    response.set_content(models_json(model_), "application/json");
-  }
+  void get_models(const Request&, Response& response) { response.set_content(models_json(model_), "application/json"); }
   void get_model(const Request& request, Response& response) {
     const std::string name = request.matches[1];
     if (name == model_.name) {
@@ -408,8 +410,8 @@ class Server::Http {
                           {"path", active.path},
                           {"status", status},
                           {"outcome", active.writer.failure() ? *active.writer.failure()
-                                      : finished               ? "whole"
-                                                               : "client has gone"},
+                                      : finished              ? "whole"
+                                                              : "client has gone"},
                           {"seconds", seconds.count()},
                           {"prompt_tokens", usage.prompt_tokens},
                           {"cached_tokens", usage.cached_tokens},

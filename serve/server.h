@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "serve/completion_request.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
-#include "serve/completion_request.h"
 #include "serve/service.h"
 
 namespace draftproof::serve {

@@ -60,8 +60,8 @@ Service::Submission Service::submit(Job job) {
 void Service::drain() {
   const std::lock_guard lock(mutex_);
   if (draining()) return;
-  drain_until_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                    std::chrono::duration<double>(options_.drain_seconds));
+  drain_until_ =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.drain_seconds));
   draining_.store(true);
   changed_.notify_all();
 }
@@ -119,8 +119,8 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
         metrics_.add_tokens(static_cast<int>(round.emitted.size()), since(running.last_round));
       }
       running.last_round = now;
-      running.arrival->stream->add(running.choice, {round.emitted, round.proposal.size(), round.accepted,
-                                                    round.logprobs, round.top_logprobs});
+      running.arrival->stream->add(
+          running.choice, {round.emitted, round.proposal.size(), round.accepted, round.logprobs, round.top_logprobs});
       return Next::go_on;
     };
     running.opened = engine_.open({.request = job.choices[static_cast<std::size_t>(choice)],

@@ -20,8 +20,8 @@
 
 #include "ref/decoding/engine.h"
 #include "ref/decoding/stop_at_strings.h"
-#include "serve/token_stream.h"
 #include "serve/metrics.h"
+#include "serve/token_stream.h"
 
 namespace draftproof::serve {
 
@@ -29,7 +29,7 @@ namespace draftproof::serve {
 struct Job {
   std::vector<Request> choices;  // each with another `sequence`
   std::uint64_t seed = 0;
-  bool speculative = true;       // false: plain decoding, which gives the same text
+  bool speculative = true;  // false: plain decoding, which gives the same text
   StopStrings stops;
 };
 
@@ -38,8 +38,8 @@ struct ServiceOptions {
   Execution execution;
   SchedulerLimits limits;
   std::optional<DraftCosts> costs;  // by which load decides the lengths of drafts; nullopt: it does not
-  int waiting_max = 64;      // most choices that wait; more are refused
-  double drain_seconds = 30; // after drain(), what has not ended by then is cancelled
+  int waiting_max = 64;             // most choices that wait; more are refused
+  double drain_seconds = 30;        // after drain(), what has not ended by then is cancelled
 };
 
 class Service {

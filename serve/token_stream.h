@@ -21,7 +21,7 @@ namespace draftproof::serve {
 struct StreamRound {
   std::vector<Token> tokens;  // the accepted draft tokens, then the target's own
   int drafted = 0;
-  int accepted = 0;           // the first of `tokens`
+  int accepted = 0;  // the first of `tokens`
   std::vector<double> logprobs;
   std::vector<std::vector<TokenLogprob>> top_logprobs;
 };

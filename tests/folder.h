@@ -21,9 +21,7 @@ inline std::string text_of(const files::path& path) {
   return text.str();
 }
 
-inline void put(const files::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
+inline void put(const files::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
 /// A folder of the test's own, gone afterwards.
 class Folder {

@@ -16,7 +16,7 @@
 #include "tools/complaint.h"
 #include "tools/conversation.h"
 #include "tools/interrupt.h"
-#include "tools/line_reader.h"
+#include "tools/line_editor.h"
 #include "tools/opened_model.h"
 #include "tools/statistics.h"
 
@@ -41,7 +41,7 @@ struct ChatOptions {
 };
 
 /// Sums over the answers of a chat.
-struct Totals {
+struct ChatTotals {
   int answers = 0;
   std::size_t tokens = 0;
   std::size_t prompt_tokens = 0;
@@ -61,11 +61,12 @@ struct Totals {
   }
 
   std::string text() const {
-    return fmt::format("{} answers of {} tokens, {:.1f} tokens/s\n"
-                       "{} draft tokens verified, {} accepted\n"
-                       "{} prompt positions: {} found in the prefix cache, {} read\n",
-                       answers, tokens, seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0, drafted, accepted,
-                       prompt_tokens, reused, prompt_tokens - reused);
+    return fmt::format(
+        "{} answers of {} tokens, {:.1f} tokens/s\n"
+        "{} draft tokens verified, {} accepted\n"
+        "{} prompt positions: {} found in the prefix cache, {} read\n",
+        answers, tokens, seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0, drafted, accepted, prompt_tokens,
+        reused, prompt_tokens - reused);
   }
 };
 
@@ -75,7 +76,7 @@ ChatTemplate template_for(const ChatOptions& options, const Checkpoint& files) {
   throw Error(options.common.target + " has no chat template; give one with --template FILE");
 }
 
-const Tokenizer& tokenizer_of(const ChatOptions& options, OpenedModel& model) {
+const Tokenizer& load_tokenizer(const ChatOptions& options, OpenedModel& model) {
   if (const Tokenizer* const found = model.tokenizer()) return *found;
   throw Error(options.common.target + " has no tokenizer (tokenizer.json or tokenizer.model), which a chat needs");
 }
@@ -101,7 +102,7 @@ class ChatLoop {
         prefixes_(options.prefix_cache_size.bytes) {}
 
   void run() {
-    LineReader lines;
+    LineEditor lines;
     while (!ended_) {
       const auto line = lines.next();
       if (!line) break;
@@ -198,9 +199,14 @@ class ChatLoop {
     const CommonOptions& common = options_.common;
     PhiloxSource random(common.seed);
     const Execution execution = execution_to_write(common, options_.draft);
-    const Trace trace = engine_.decode({.request = std::move(request), .execution = execution, .draft = options_.draft,
-                                        .rule = rule_by_name(common.rule), .random = random, .watch = {on_round, false},
-                                        .cancelled = watch_for_interrupt()}, &prefixes_);
+    const Trace trace = engine_.decode({.request = std::move(request),
+                                        .execution = execution,
+                                        .draft = options_.draft,
+                                        .rule = rule_by_name(common.rule),
+                                        .random = random,
+                                        .watch = {on_round, false},
+                                        .cancelled = watch_for_interrupt()},
+                                       &prefixes_);
     stop_watching_for_interrupt();
     show(stream.finish());
     std::cout << std::endl;
@@ -215,7 +221,7 @@ class ChatLoop {
   std::vector<Token> stops_;
   Conversation conversation_;
   PrefixCache prefixes_;
-  Totals totals_;
+  ChatTotals totals_;
   bool ended_ = false;
 };
 
@@ -224,7 +230,7 @@ Exit chat(const ChatOptions& options) {
   if (!utf8::is_valid(options.system)) throw Error("--system: the text is not UTF-8");
   OpenedModel model({common.target, common.load_options, common.threads, common.quiet});
   const Checkpoint& files = model.files().target();
-  const Tokenizer& tokenizer = tokenizer_of(options, model);
+  const Tokenizer& tokenizer = load_tokenizer(options, model);
   const ChatTemplate text = template_for(options, files);
   variables_of(options);  // refuses what is none before the target is loaded
   Engine& engine = model.load({options.draft}, request_of_size(1, common.max_new_tokens), common.draft_max.number);

@@ -84,15 +84,15 @@ Option& Option::required() {
 }
 
 template <class Number>
-Option& Option::range(Number least, Number most) {
+Option& Option::range(Number min, Number max) {
   const char* const kind = std::is_integral_v<Number> ? "whole number" : "number";
   // CLI::Range reads octal numbers, accepts NaN, and reads numbers too large for the type as its largest.
   parser_->check([=](const std::string& text) {
     Number value{};
     const bool read = read_integer(text, value);
     const bool decimal = !std::is_integral_v<Number> || text == fmt::format("{}", value);
-    if (read && decimal && value >= least && value <= most) return std::string();
-    return fmt::format("{} is not a {} from {} to {}", in_quotes(text), kind, least, most);
+    if (read && decimal && value >= min && value <= max) return std::string();
+    return fmt::format("{} is not a {} from {} to {}", in_quotes(text), kind, min, max);
   });
   return *this;
 }
@@ -124,8 +124,8 @@ Option& Option::one_each_time() {
   return *this;
 }
 
-Option& Option::count(int least, int most) {
-  parser_->expected(least, most);
+Option& Option::count(int min, int max) {
+  parser_->expected(min, max);
   return *this;
 }
 
@@ -168,9 +168,8 @@ Option& Command::add(const std::string& names, const char* type, std::function<b
   const std::size_t space = names.find(' ');
   CLI::Option* const parser = parser_->add_option(names.substr(0, space), read, help, false, shown);
   // An empty value never means anything: a script's variable that was never set must not pass for an absent option.
-  parser->check([](const std::string& value) {
-    return std::string(value.empty() ? "is empty; give it, or leave it out" : "");
-  });
+  parser->check(
+      [](const std::string& value) { return std::string(value.empty() ? "is empty; give it, or leave it out" : ""); });
   OptionText text{.position = parser->get_name(true), .value = type, .help = help, .group = group_};
   if (space != std::string::npos) text.value = names.substr(space + 1);
   for (char& c : text.position) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -183,22 +182,26 @@ Option& Command::add(const std::string& names, const char* type, std::function<b
 
 Option& Command::option(const std::string& names, std::string& value, const std::string& help) {
   const auto read = [&value](const Texts& texts) { return value = texts.at(0), true; };
-  return add(names, "TEXT", read, [&value] { return value; }, help);
+  return add(
+      names, "TEXT", read, [&value] { return value; }, help);
 }
 
 Option& Command::option(const std::string& names, int& value, const std::string& help) {
   const auto read = [&value](const Texts& texts) { return read_integer(texts.at(0), value); };
-  return add(names, "N", read, [&value] { return fmt::format("{}", value); }, help);
+  return add(
+      names, "N", read, [&value] { return fmt::format("{}", value); }, help);
 }
 
 Option& Command::option(const std::string& names, std::uint64_t& value, const std::string& help) {
   const auto read = [&value](const Texts& texts) { return read_integer(texts.at(0), value); };
-  return add(names, "N", read, [&value] { return fmt::format("{}", value); }, help);
+  return add(
+      names, "N", read, [&value] { return fmt::format("{}", value); }, help);
 }
 
 Option& Command::option(const std::string& names, ByteCount& value, const std::string& help) {
   const auto read = [&value](const Texts& texts) { return read_bytes(texts.at(0), value.bytes); };
-  Option& option = add(names, "SIZE", read, [&value] { return text_of_bytes(value.bytes); }, help);
+  Option& option = add(
+      names, "SIZE", read, [&value] { return text_of_bytes(value.bytes); }, help);
   option.parser_->check([](const std::string& text) {
     std::uint64_t ignored = 0;
     if (read_bytes(text, ignored)) return std::string();
@@ -208,42 +211,46 @@ Option& Command::option(const std::string& names, ByteCount& value, const std::s
 }
 
 Option& Command::option(const std::string& names, NumberOrAuto& value, const std::string& help) {
-  const auto read_number = [most = value.most](const std::string& text, int& number) {
+  const auto read_number = [max = value.max](const std::string& text, int& number) {
     if (text == "auto") number = NumberOrAuto::automatic;
     return text == "auto" ||
-           (read_integer(text, number) && text == fmt::format("{}", number) && number >= 1 && number <= most);
+           (read_integer(text, number) && text == fmt::format("{}", number) && number >= 1 && number <= max);
   };
   const auto read = [&value, read_number](const Texts& texts) { return read_number(texts.at(0), value.number); };
   const auto shown = [&value] {
     return value.number == NumberOrAuto::automatic ? std::string("auto") : fmt::format("{}", value.number);
   };
   Option& option = add(names, "N|auto", read, shown, help);
-  option.parser_->check([read_number, most = value.most](const std::string& text) {
+  option.parser_->check([read_number, max = value.max](const std::string& text) {
     int ignored = 0;
     if (read_number(text, ignored)) return std::string();
-    return fmt::format("{} is not a whole number from 1 to {}, nor the word auto", in_quotes(text), most);
+    return fmt::format("{} is not a whole number from 1 to {}, nor the word auto", in_quotes(text), max);
   });
   return option;
 }
 
 Option& Command::option(const std::string& names, float& value, const std::string& help) {
   const auto read = [&value](const Texts& texts) { return read_real(texts.at(0), value); };
-  return add(names, "X", read, [&value] { return fmt::format("{:g}", value); }, help);
+  return add(
+      names, "X", read, [&value] { return fmt::format("{:g}", value); }, help);
 }
 
 Option& Command::option(const std::string& names, double& value, const std::string& help) {
   const auto read = [&value](const Texts& texts) { return read_real(texts.at(0), value); };
-  return add(names, "X", read, [&value] { return fmt::format("{:g}", value); }, help);
+  return add(
+      names, "X", read, [&value] { return fmt::format("{:g}", value); }, help);
 }
 
 Option& Command::option(const std::string& names, std::optional<std::int64_t>& value, const std::string& help) {
   const auto read = [&value](const Texts& texts) { return read_integer(texts.at(0), value.emplace()); };
-  return add(names, "N", read, [] { return std::string(); }, help);
+  return add(
+      names, "N", read, [] { return std::string(); }, help);
 }
 
 Option& Command::option(const std::string& names, std::vector<std::string>& value, const std::string& help) {
   const auto read = [&value](const Texts& texts) { return value = texts, true; };
-  Option& option = add(names, "TEXT", read, [&value] { return joined(value, ","); }, help);
+  Option& option = add(
+      names, "TEXT", read, [&value] { return joined(value, ","); }, help);
   option.text_.list = true;
   option.parser_->expected(CLI::detail::expected_max_vector_size);
   return option;
@@ -252,11 +259,11 @@ Option& Command::option(const std::string& names, std::vector<std::string>& valu
 Option& Command::option(const std::string& names, std::vector<int>& value, const std::string& help) {
   const auto read = [&value](const Texts& texts) {
     value.clear();
-    return std::all_of(texts.begin(), texts.end(), [&](const std::string& text) {
-      return read_integer(text, value.emplace_back());
-    });
+    return std::all_of(texts.begin(), texts.end(),
+                       [&](const std::string& text) { return read_integer(text, value.emplace_back()); });
   };
-  Option& option = add(names, "N", read, [&value] { return joined(value, ","); }, help);
+  Option& option = add(
+      names, "N", read, [&value] { return joined(value, ","); }, help);
   option.text_.list = true;
   option.parser_->expected(CLI::detail::expected_max_vector_size);
   return option;
@@ -264,8 +271,8 @@ Option& Command::option(const std::string& names, std::vector<int>& value, const
 
 Option& Command::flag(const std::string& names, bool& value, const std::string& help) {
   CLI::Option* const parser = parser_->add_flag(names, value, help);
-  return options_.emplace_back(
-      *parser, OptionText{.flags = CLI::detail::split(names, ','), .help = help, .group = group_});
+  return options_.emplace_back(*parser,
+                               OptionText{.flags = CLI::detail::split(names, ','), .help = help, .group = group_});
 }
 
 CommandLine::CommandLine(const std::string& name, const std::string& help, std::function<std::string()> version)

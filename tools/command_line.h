@@ -23,11 +23,11 @@ struct ByteCount {
   std::uint64_t bytes = 0;
 };
 
-/// A number from 1 to `most`, or the word "auto".
+/// A number from 1 to `max`, or the word "auto".
 struct NumberOrAuto {
   static constexpr int automatic = -1;
   int number = 0;
-  int most = 0;
+  int max = 0;
 };
 
 /// Exit codes of the command.
@@ -35,9 +35,9 @@ enum class Exit : int { pass = 0, divergence = 1, undecided = 2, bad_input = 3, 
 
 /// What help texts, the man page and completions show of an option.
 struct OptionText {
-  std::vector<std::string> flags = {};    // "-p", "--prompt"; empty for an argument that has a position only
-  std::string position = {};              // "TARGET"; empty for an option without a position
-  std::string value = {};                 // placeholder of its value, "TEXT"; empty for a flag
+  std::vector<std::string> flags = {};  // "-p", "--prompt"; empty for an argument that has a position only
+  std::string position = {};            // "TARGET"; empty for an option without a position
+  std::string value = {};               // placeholder of its value, "TEXT"; empty for a flag
   std::string help = {};
   std::string group = {};                 // heading in --help
   std::string initial = {};               // the default, where it is shown
@@ -54,14 +54,14 @@ class Option {
   /// Accepts decimal numbers in [least, most] only; "010", "nan" and numbers too large for the type are refused.
   /// Number: int, std::int64_t, std::uint64_t, double.
   template <class Number>
-  Option& range(Number least, Number most);
+  Option& range(Number min, Number max);
   /// Of a number whose range begins at 0: refuses 0 itself.
   Option& not_zero();
   Option& choices(std::vector<std::string> texts);
   /// A list takes one value each time the option is given: --stop A --stop B.
   Option& one_each_time();
   /// How many values a list takes.
-  Option& count(int least, int most);
+  Option& count(int min, int max);
   /// Splits each value of a list at this character.
   Option& separator(char between);
   Option& excludes(Option& other);
@@ -106,7 +106,7 @@ class Command {
   void action(std::function<Exit()> run) { action_ = std::move(run); }
 
   const std::string& path() const { return path_; }  // "draftproof bench decode"
-  std::string name() const;                           // "decode"
+  std::string name() const;                          // "decode"
   const std::string& help() const { return help_; }
   const std::deque<Option>& options() const { return options_; }
   const std::vector<std::unique_ptr<Command>>& subcommands() const { return subcommands_; }

@@ -184,12 +184,13 @@ std::string man_page(const Command& root, const std::string& version) {
     page += ".SS " + troff(usage(*command)) + "\n" + troff(command->help()) + "\n";
     if (command->subcommands().empty()) page += man_of_options(*command);
   }
-  page += ".SH EXIT STATUS\n"
-          ".TP\n0\nThe command did what it was asked for; what was checked is right.\n"
-          ".TP\n1\nA check failed, or two results differ.\n"
-          ".TP\n2\nNothing was proved: the checks could not decide.\n"
-          ".TP\n3\nBad input: one message on standard error names the file, option or field.\n"
-          ".TP\n4\nNo fault of a text was found, but a draft is worse than it could be.\n";
+  page +=
+      ".SH EXIT STATUS\n"
+      ".TP\n0\nThe command did what it was asked for; what was checked is right.\n"
+      ".TP\n1\nA check failed, or two results differ.\n"
+      ".TP\n2\nNothing was proved: the checks could not decide.\n"
+      ".TP\n3\nBad input: one message on standard error names the file, option or field.\n"
+      ".TP\n4\nNo fault of a text was found, but a draft is worse than it could be.\n";
   return page + ".SH SEE ALSO\n" + troff(glossary) + "\n";
 }
 

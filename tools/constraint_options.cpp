@@ -40,7 +40,7 @@ void add_constraint_options(Command& command, ConstraintOptions& options) {
 GrammarText grammar_of(const ConstraintOptions& options) {
   if (!options.grammar_file.empty()) return {read_text_file(options.grammar_file), options.grammar_file};
   if (options.schema_file.empty()) return {};
-  return {gbnf_of_schema(Json::read(options.schema_file)), options.schema_file};
+  return {schema_to_gbnf(Json::read(options.schema_file)), options.schema_file};
 }
 
 void constrain(Request& request, const GrammarText& grammar, const Checkpoint& files, const Tokenizer* tokenizer,

@@ -69,9 +69,10 @@ void make_lookup_file(const CorpusTexts& texts, OutputFile& file) {
   write_lookup_file(counts, [&](std::string_view piece) {
     bytes += piece.size();
     if (bytes > lookup_file_max) {
-      throw Error(fmt::format("the n-grams of the texts take more than {} bytes, the most that a lookup file may have; "
-                              "leave some texts out",
-                              lookup_file_max));
+      throw Error(
+          fmt::format("the n-grams of the texts take more than {} bytes, the most that a lookup file may have; "
+                      "leave some texts out",
+                      lookup_file_max));
     }
     file.append(piece);
   });

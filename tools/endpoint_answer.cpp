@@ -67,8 +67,8 @@ std::string string_in(const AnswerJson& json, const char* field) {
 
 int count_in(const AnswerJson& json, const char* field) {
   const AnswerJson& number = field_of(json, field);
-  constexpr std::uint64_t most = std::numeric_limits<int>::max();
-  if (!number.is_number_unsigned() || number.get<std::uint64_t>() > most) {
+  constexpr std::uint64_t max = std::numeric_limits<int>::max();
+  if (!number.is_number_unsigned() || number.get<std::uint64_t>() > max) {
     throw Error(fmt::format("its field `{}` is not a count", field));
   }
   return number.get<int>();
@@ -108,8 +108,10 @@ void AnswerReader::read(std::string_view text, void (AnswerReader::*read)(const 
     if (json.is_discarded()) throw Error("it is no JSON");
     (this->*read)(json);
   } catch (const Error& wrong) {
-    throw Error(fmt::format("the answer to request {} is not one of draftproof's API: {}; see whether the address is "
-                            "that of `draftproof serve`", request_.number, wrong.what()));
+    throw Error(
+        fmt::format("the answer to request {} is not one of draftproof's API: {}; see whether the address is "
+                    "that of `draftproof serve`",
+                    request_.number, wrong.what()));
   }
 }
 
@@ -217,9 +219,9 @@ struct PlainAnswer {
 std::string logprobs_text(const EndpointRequest& request, const Request& choice, const PlainRun& run, std::size_t i,
                           std::size_t offset, const Tokenizer* tokenizer) {
   const std::string bytes = bytes_of(tokenizer, run.output[i]);
-  const std::span<const TokenLogprob> top(run.top_logprobs[i].data(),
-                                          std::min<std::size_t>(run.top_logprobs[i].size(),
-                                                                static_cast<std::size_t>(choice.top_logprobs)));
+  const std::span<const TokenLogprob> top(
+      run.top_logprobs[i].data(),
+      std::min<std::size_t>(run.top_logprobs[i].size(), static_cast<std::size_t>(choice.top_logprobs)));
   AnswerJson kept = {{"logprob", run.logprobs[i]}};
   if (request.chat) {
     kept["bytes"] = list_of_bytes(bytes);
@@ -237,8 +239,8 @@ std::string logprobs_text(const EndpointRequest& request, const Request& choice,
 }
 
 /// Returns how many tokens the output has until its text contains a stop string: all when it never does.
-std::size_t tokens_to_stop(const std::vector<Token>& output, const EndpointRequest& request,
-                           const Tokenizer* tokenizer, bool& stopped) {
+std::size_t tokens_to_stop(const std::vector<Token>& output, const EndpointRequest& request, const Tokenizer* tokenizer,
+                           bool& stopped) {
   std::string bytes;
   for (std::size_t i = 0; !request.stop_strings.empty() && i < output.size(); ++i) {
     tokenizer->append_bytes(output[i], true, bytes);
@@ -249,11 +251,11 @@ std::size_t tokens_to_stop(const std::vector<Token>& output, const EndpointReque
   return output.size();
 }
 
-/// `most`: new tokens, at most. `to_end`: the text is that of a choice that has ended.
-PlainAnswer plain_answer(const EndpointRequest& request, Request choice, int most, bool to_end, Model& target,
+/// `max`: new tokens, at most. `to_end`: the text is that of a choice that has ended.
+PlainAnswer plain_answer(const EndpointRequest& request, Request choice, int max, bool to_end, Model& target,
                          const Tokenizer* tokenizer) {
   constexpr int fresh_rows = 1;  // all others continue a cache
-  choice.max_new_tokens = most;
+  choice.max_new_tokens = max;
   PhiloxSource random(request.seed);
   const PlainRun run = plain(target, choice, random, fresh_rows);
   bool stopped = false;
@@ -303,15 +305,15 @@ std::string nth(const std::vector<std::string>& texts, std::size_t place) {
 
 }  // namespace
 
-std::optional<EndpointDivergence> divergence_of(const EndpointRequest& request, const ReceivedAnswer& answer,
-                                                std::size_t choice, Model& target, const Tokenizer* tokenizer) {
+std::optional<EndpointDivergence> find_divergence(const EndpointRequest& request, const ReceivedAnswer& answer,
+                                                  std::size_t choice, Model& target, const Tokenizer* tokenizer) {
   const ReceivedChoice& received = answer.choices[choice];
   const bool begins_only = answer.cancelled && received.finish.empty();
   const Request& asked = request.choices[choice];
-  const int most = begins_only ? std::min(asked.max_new_tokens, static_cast<int>(received.tokens.size()))
-                               : asked.max_new_tokens;
-  if (most == 0) return std::nullopt;
-  const PlainAnswer expected = plain_answer(request, asked, most, !begins_only, target, tokenizer);
+  const int max =
+      begins_only ? std::min(asked.max_new_tokens, static_cast<int>(received.tokens.size())) : asked.max_new_tokens;
+  if (max == 0) return std::nullopt;
+  const PlainAnswer expected = plain_answer(request, asked, max, !begins_only, target, tokenizer);
   EndpointDivergence found{request.number, static_cast<int>(choice), -1, "", "", ""};
   const auto differ = [&](const std::string& what, std::ptrdiff_t place, std::string right, std::string wrong) {
     found.what = what;
@@ -345,7 +347,7 @@ std::optional<EndpointDivergence> divergence_of(const EndpointRequest& request, 
   return std::nullopt;
 }
 
-std::optional<EndpointDivergence> divergence_of(const EndpointRequest& request, const ReceivedAnswer& answer) {
+std::optional<EndpointDivergence> find_divergence(const EndpointRequest& request, const ReceivedAnswer& answer) {
   const auto differ = [&](const std::string& what, std::string expected, std::string received) {
     return EndpointDivergence{request.number, -1, -1, what, std::move(expected), std::move(received)};
   };

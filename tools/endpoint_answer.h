@@ -78,9 +78,9 @@ struct EndpointDivergence {
 };
 
 /// Decodes the choice plainly, as far as it was received, and returns where it differs.
-std::optional<EndpointDivergence> divergence_of(const EndpointRequest& request, const ReceivedAnswer& answer,
-                                                std::size_t choice, Model& target, const Tokenizer* tokenizer);
+std::optional<EndpointDivergence> find_divergence(const EndpointRequest& request, const ReceivedAnswer& answer,
+                                                  std::size_t choice, Model& target, const Tokenizer* tokenizer);
 /// Where the answer differs beside its choices.
-std::optional<EndpointDivergence> divergence_of(const EndpointRequest& request, const ReceivedAnswer& answer);
+std::optional<EndpointDivergence> find_divergence(const EndpointRequest& request, const ReceivedAnswer& answer);
 
 }  // namespace draftproof

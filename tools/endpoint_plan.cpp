@@ -39,22 +39,22 @@ struct PlannedMessage {
   std::string content;
 };
 
-std::vector<Token> tokens_of_chat(const EndpointQuestion& question, const std::vector<PlannedMessage>& messages,
+std::vector<Token> tokens_of_chat(const EndpointSetup& setup, const std::vector<PlannedMessage>& messages,
                                   std::tm now) {
   std::vector<jinja::Value> list;
   for (const PlannedMessage& message : messages) list.push_back(chat_message(message.role, message.content));
   Chat chat;
   chat.messages = jinja::Value::list(std::move(list));
   chat.now = now;
-  return encode(*question.tokenizer, question.chat->render(chat));
+  return encode(*setup.tokenizer, setup.chat->render(chat));
 }
 
 /// Makes one request. Every choice is a draw of the project's own generator, keyed by the request and by how many
 /// draws came before.
 class RequestMaker {
  public:
-  RequestMaker(const EndpointQuestion& question, const std::vector<std::vector<Token>>& stems, int number)
-      : question_(question), stems_(stems), draws_(question.seed), number_(number) {}
+  RequestMaker(const EndpointSetup& setup, const std::vector<std::vector<Token>>& stems, int number)
+      : setup_(setup), stems_(stems), draws_(setup.seed), number_(number) {}
 
   EndpointRequest make();
 
@@ -64,7 +64,7 @@ class RequestMaker {
     const Key key{number_, draws_made_++, Purpose::target};
     return static_cast<int>(draws_.below(key, static_cast<std::uint64_t>(bound)));
   }
-  int from(int least, int most) { return most <= least ? least : least + below(most - least + 1); }
+  int from(int min, int max) { return max <= min ? min : min + below(max - min + 1); }
   bool one_in(int number) { return below(number) == 0; }
   template <class Values>
   auto one_of(const Values& values) {
@@ -73,7 +73,7 @@ class RequestMaker {
 
   /// Whether an answer fits behind a prompt that was a text.
   bool fits(const std::vector<Token>& prompt) const {
-    return !prompt.empty() && static_cast<int>(prompt.size()) <= question_.context / 2;
+    return !prompt.empty() && static_cast<int>(prompt.size()) <= setup_.context / 2;
   }
 
   std::string text();
@@ -86,7 +86,7 @@ class RequestMaker {
   void add_constraint();
   void add_choices();
 
-  const EndpointQuestion& question_;
+  const EndpointSetup& setup_;
   const std::vector<std::vector<Token>>& stems_;  // beginnings that prompts share
   PhiloxSource draws_;
   int number_;
@@ -100,7 +100,7 @@ class RequestMaker {
 /// A part of a text, cut between characters.
 std::string RequestMaker::text() {
   constexpr int bytes_max = 160;
-  const std::string& whole = question_.texts[static_cast<std::size_t>(below(static_cast<int>(question_.texts.size())))];
+  const std::string& whole = setup_.texts[static_cast<std::size_t>(below(static_cast<int>(setup_.texts.size())))];
   const auto between_characters = [&](std::size_t place) {
     while (place < whole.size() && (whole[place] & 0xc0) == 0x80) ++place;
     return std::min(place, whole.size());
@@ -114,24 +114,24 @@ std::string RequestMaker::text() {
 /// A prompt as token ids: a beginning that others have too, or none, and a part of its own.
 std::vector<Token> RequestMaker::tokens() {
   std::vector<Token> prompt;
-  const int most = std::max(1, question_.context / 2);
+  const int max = std::max(1, setup_.context / 2);
   if (one_in(2)) prompt = one_of(stems_);
   if (!prompt.empty() && one_in(4)) prompt.resize(static_cast<std::size_t>(from(1, static_cast<int>(prompt.size()))));
   const int own = from(prompt.empty() ? 1 : 0, one_in(4) ? 96 : 12);
-  const auto all = one_in(4) ? 0 : static_cast<int>(question_.tokens.size());
+  const auto all = one_in(4) ? 0 : static_cast<int>(setup_.tokens.size());
   const int first = all > own ? below(all - own) : 0;
   for (int i = 0; i < own; ++i) {
-    prompt.push_back(first + i < all ? question_.tokens[static_cast<std::size_t>(first + i)]
-                                     : static_cast<Token>(below(question_.vocabulary)));
+    prompt.push_back(first + i < all ? setup_.tokens[static_cast<std::size_t>(first + i)]
+                                     : static_cast<Token>(below(setup_.vocabulary)));
   }
-  if (static_cast<int>(prompt.size()) > most) prompt.resize(static_cast<std::size_t>(most));
+  if (static_cast<int>(prompt.size()) > max) prompt.resize(static_cast<std::size_t>(max));
   return prompt;
 }
 
 void RequestMaker::add_prompt() {
-  if (!question_.texts.empty() && one_in(4)) {
+  if (!setup_.texts.empty() && one_in(4)) {
     const std::string prompt = text();
-    const std::vector<Token> tokens = question_.tokenizer->encode(prompt);
+    const std::vector<Token> tokens = setup_.tokenizer->encode(prompt);
     if (fits(tokens)) {
       prompts_.push_back(tokens);
       body_["prompt"] = prompt;
@@ -158,7 +158,7 @@ void RequestMaker::add_chat() {
   for (const PlannedMessage& message : messages) {
     body_["messages"].push_back({{"role", message.role}, {"content", message.content}});
   }
-  prompts_.push_back(tokens_of_chat(question_, messages, {}));
+  prompts_.push_back(tokens_of_chat(setup_, messages, {}));
   if (fits(prompts_.front())) return;
   made_.chat = false;
   prompts_.clear();
@@ -170,8 +170,8 @@ void RequestMaker::add_chat() {
 void RequestMaker::add_sampling() {
   Sampling& sampling = like_.sampling;
   sampling = serve::default_sampling();
-  const auto hundredths = [&](int least, int most) { return static_cast<float>(from(least, most)) / 100; };
-  const auto tenths = [&](int least, int most) { return static_cast<float>(from(least, most)) / 10; };
+  const auto hundredths = [&](int min, int max) { return static_cast<float>(from(min, max)) / 100; };
+  const auto tenths = [&](int min, int max) { return static_cast<float>(from(min, max)) / 10; };
   switch (below(7)) {
     case 0:
     case 1: sampling.temperature = 0; break;
@@ -206,7 +206,7 @@ void RequestMaker::add_sampling() {
     PlanJson biases = PlanJson::object();
     for (int i = from(1, 3); i > 0; --i) {
       const double bias = 0.5 * from(-10, 6);
-      const int token = below(question_.vocabulary);
+      const int token = below(setup_.vocabulary);
       if (biases.contains(std::to_string(token))) continue;
       biases[std::to_string(token)] = bias;
       sampling.logit_bias.push_back({token, static_cast<float>(bias)});
@@ -219,16 +219,16 @@ void RequestMaker::add_sampling() {
 void RequestMaker::add_end() {
   std::size_t longest = 0;
   for (const auto& prompt : prompts_) longest = std::max(longest, prompt.size());
-  const int most = std::min(question_.max_new_tokens, question_.context - static_cast<int>(longest));
+  const int max = std::min(setup_.max_new_tokens, setup_.context - static_cast<int>(longest));
   // A client that goes away leaves an answer that would have gone on.
-  like_.max_new_tokens = made_.cancel_after > 0 ? most : from(1, most);
+  like_.max_new_tokens = made_.cancel_after > 0 ? max : from(1, max);
   body_[made_.chat ? "max_completion_tokens" : "max_tokens"] = like_.max_new_tokens;
   if (made_.cancel_after > 0 || one_in(3)) {
     body_["ignore_eos"] = true;
   } else {
-    like_.stops = question_.stops;
+    like_.stops = setup_.stops;
   }
-  if (question_.texts.empty() || made_.cancel_after > 0 || !one_in(4)) return;
+  if (setup_.texts.empty() || made_.cancel_after > 0 || !one_in(4)) return;
   constexpr std::array<const char*, 6> ends = {" the", ".", "er", ", and", "\n", "s t"};
   made_.stop_strings.emplace_back(one_of(ends));
   if (one_in(2)) made_.stop_strings.emplace_back(one_of(ends));
@@ -254,7 +254,7 @@ void RequestMaker::add_form() {
 
 /// What the answer may be. A client that goes away leaves an answer that would have gone on, so it has none.
 void RequestMaker::add_constraint() {
-  if (!question_.trie || made_.cancel_after > 0 || !one_in(4)) return;
+  if (!setup_.trie || made_.cancel_after > 0 || !one_in(4)) return;
   std::string gbnf;
   switch (below(3)) {
     case 0:
@@ -262,19 +262,18 @@ void RequestMaker::add_constraint() {
       body_["grammar"] = gbnf;
       break;
     case 1:
-      gbnf = gbnf_of_json_object();
+      gbnf = json_object_gbnf();
       body_["response_format"] = {{"type", "json_object"}};
       break;
     default: {
       const char* const schema = one_of(planned_schemas);
-      gbnf = gbnf_of_schema(Json::parse(schema, "the schema of a request"));
+      gbnf = schema_to_gbnf(Json::parse(schema, "the schema of a request"));
       body_["response_format"] = {{"type", "json_schema"},
                                   {"json_schema", {{"name", "planned"}, {"schema", PlanJson::parse(schema)}}}};
     }
   }
   like_.constraint = std::make_shared<GrammarConstraint>(
-      std::make_shared<const Grammar>(Grammar::from_gbnf(gbnf, "the grammar of a request")), question_.trie,
-      like_.stops);
+      std::make_shared<const Grammar>(Grammar::from_gbnf(gbnf, "the grammar of a request")), setup_.trie, like_.stops);
 }
 
 void RequestMaker::add_choices() {
@@ -294,8 +293,8 @@ void RequestMaker::add_choices() {
 EndpointRequest RequestMaker::make() {
   constexpr std::uint64_t seeds = std::uint64_t{1} << 53;  // as many as a double counts, as some clients do
   made_.number = number_;
-  body_["model"] = question_.model;
-  made_.chat = question_.chat != nullptr && one_in(4);
+  body_["model"] = setup_.model;
+  made_.chat = setup_.chat != nullptr && one_in(4);
   if (one_in(5)) made_.cancel_after = from(1, 6);
   made_.stream = made_.cancel_after > 0 || !one_in(3);
   made_.speculative = !one_in(4);
@@ -313,24 +312,24 @@ EndpointRequest RequestMaker::make() {
 }
 
 /// Beginnings of prompts that several requests share.
-std::vector<std::vector<Token>> stems_of(const EndpointQuestion& question) {
+std::vector<std::vector<Token>> make_stems(const EndpointSetup& setup) {
   constexpr int stems = 4;
   constexpr int request = 0;  // the numbers of requests begin with 1
-  PhiloxSource draws(question.seed);
+  PhiloxSource draws(setup.seed);
   int made = 0;
   const auto below = [&](std::size_t bound) {
     return static_cast<std::size_t>(draws.below({request, made++, Purpose::target}, bound));
   };
   std::vector<std::vector<Token>> list;
   for (int i = 0; i < stems; ++i) {
-    const std::size_t length = std::max<std::size_t>(
-        1, std::min<std::size_t>(24 + below(105), static_cast<std::size_t>(question.context) / 3));
-    const std::size_t all = i == stems - 1 ? 0 : question.tokens.size();
+    const std::size_t length =
+        std::max<std::size_t>(1, std::min<std::size_t>(24 + below(105), static_cast<std::size_t>(setup.context) / 3));
+    const std::size_t all = i == stems - 1 ? 0 : setup.tokens.size();
     const std::size_t first = all > length ? below(all - length) : 0;
     std::vector<Token> stem;
     for (std::size_t at = first; stem.size() < length; ++at) {
-      stem.push_back(at < all ? question.tokens[at]
-                              : static_cast<Token>(below(static_cast<std::size_t>(question.vocabulary))));
+      stem.push_back(at < all ? setup.tokens[at]
+                              : static_cast<Token>(below(static_cast<std::size_t>(setup.vocabulary))));
     }
     list.push_back(std::move(stem));
   }
@@ -339,11 +338,11 @@ std::vector<std::vector<Token>> stems_of(const EndpointQuestion& question) {
 
 }  // namespace
 
-std::vector<EndpointRequest> endpoint_plan(const EndpointQuestion& question) {
-  const auto stems = stems_of(question);
+std::vector<EndpointRequest> endpoint_plan(const EndpointSetup& setup) {
+  const auto stems = make_stems(setup);
   std::vector<EndpointRequest> plan;
-  for (int number = 1; number <= question.requests; ++number) {
-    plan.push_back(RequestMaker(question, stems, number).make());
+  for (int number = 1; number <= setup.requests; ++number) {
+    plan.push_back(RequestMaker(setup, stems, number).make());
   }
   return plan;
 }

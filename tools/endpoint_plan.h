@@ -17,7 +17,7 @@
 namespace draftproof {
 
 /// What the plan is made of.
-struct EndpointQuestion {
+struct EndpointSetup {
   int requests = 0;
   std::uint64_t seed = 0;
   int max_new_tokens = 0;  // of an answer, at most
@@ -25,11 +25,11 @@ struct EndpointQuestion {
   int vocabulary = 0;
   int context = 0;
   std::vector<Token> stops;
-  const Tokenizer* tokenizer = nullptr;  // nullptr: token ids only
+  const Tokenizer* tokenizer = nullptr;             // nullptr: token ids only
   std::shared_ptr<const TokenTrie> trie = nullptr;  // of the tokenizer; nullptr: no grammars
-  const ChatTemplate* chat = nullptr;    // nullptr: no chats
-  std::vector<std::string> texts;        // that prompts are taken from; empty without a tokenizer
-  std::vector<Token> tokens;             // the same as tokens; empty: any tokens of the vocabulary
+  const ChatTemplate* chat = nullptr;               // nullptr: no chats
+  std::vector<std::string> texts;                   // that prompts are taken from; empty without a tokenizer
+  std::vector<Token> tokens;                        // the same as tokens; empty: any tokens of the vocabulary
 };
 
 struct EndpointRequest {
@@ -47,7 +47,7 @@ struct EndpointRequest {
   const char* path() const noexcept { return chat ? "/v1/chat/completions" : "/v1/completions"; }
 };
 
-std::vector<EndpointRequest> endpoint_plan(const EndpointQuestion& question);
+std::vector<EndpointRequest> endpoint_plan(const EndpointSetup& setup);
 
 /// Whether the tokens can spell every text. Otherwise a grammar may come to where it wants a byte that no token has.
 bool spells_every_text(const TokenTrie& trie);

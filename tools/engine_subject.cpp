@@ -49,9 +49,14 @@ Trace EngineSubject::run_with_callback(const Request& request, const Variation& 
                                        const OnRound& on_round) {
   RoundCallback watch{{}, rows_};
   if (on_round) watch.on_round = [&](const Trace& trace) { return on_round(trace) ? Next::go_on : Next::cancel; };
-  Trace trace = engine(variation).decode({.request = request, .execution = variation, .draft = variation.draft,
-                                          .rule = *variation.rule, .random = random, .recording = Recording::digests,
-                                          .watch = std::move(watch), .cancelled = cancelled_});
+  Trace trace = engine(variation).decode({.request = request,
+                                          .execution = variation,
+                                          .draft = variation.draft,
+                                          .rule = *variation.rule,
+                                          .random = random,
+                                          .recording = Recording::digests,
+                                          .watch = std::move(watch),
+                                          .cancelled = cancelled_});
   if (to_keep_ > 0) {
     refuse_to_keep(--to_keep_, trace);
     kept_();
@@ -65,8 +70,11 @@ std::optional<JointRun> EngineSubject::run_together(std::span<const Companion> c
   std::vector<Engine::Opened> opened;
   std::vector<Scheduled> scheduled;
   for (const Companion& one : companions) {
-    opened.push_back(engine.open({.request = one.request, .execution = one.variation, .draft = one.variation.draft,
-                                  .rule = *one.variation.rule, .random = *one.random,
+    opened.push_back(engine.open({.request = one.request,
+                                  .execution = one.variation,
+                                  .draft = one.variation.draft,
+                                  .rule = *one.variation.rule,
+                                  .random = *one.random,
                                   .recording = Recording::digests}));
     scheduled.push_back({opened.back().sequence.get(), opened.back().cost, one.timetable});
   }

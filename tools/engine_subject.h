@@ -47,7 +47,7 @@ class EngineSubject final : public Subject {
   bool rows_;
   std::size_t to_keep_ = 0;
   std::function<void()> kept_;
-  std::string loaded_;  // name of the table in engine_
+  std::string loaded_;                           // name of the table in engine_
   std::map<std::string, std::string> numerics_;  // by name of table
   std::unique_ptr<Engine> engine_;
 };

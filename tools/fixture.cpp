@@ -131,9 +131,10 @@ Array<float> decided_rows(Model& target, const Trace& trace, const Path& file) {
   const auto cache = target.new_cache(length, prefill_chunk);
   read_text(target, *cache, text, prefill_chunk, {}, first, [&](int index, std::span<const float> logits) {
     if (digest_of(logits) != digests[index - first]) {
-      throw Error(fmt::format("{}: row {} has other bits when it is computed again, so rows of its target depend on "
-                              "more than the text; run draftproof verify on the target",
-                              file.string(), index - first));
+      throw Error(
+          fmt::format("{}: row {} has other bits when it is computed again, so rows of its target depend on "
+                      "more than the text; run draftproof verify on the target",
+                      file.string(), index - first));
     }
     rows.values.insert(rows.values.end(), logits.begin(), logits.end());
   });
@@ -158,17 +159,20 @@ Fixture run(Fixture fixture, const FixtureRun& how, OpenedModel& model) {
     throw Error(fmt::format("{}: the draft {} cannot be used: {}", how.file.string(), how.draft, name_of(gate)));
   }
   PhiloxSource random(fixture.seed);
-  const Trace trace = engine.decode({.request = fixture.request, .execution = fixture.execution, .draft = how.draft,
-                                     .rule = rule_by_name(fixture.rule), .random = random,
-                                     .recording = Recording::digests, .cancelled = watch_for_interrupt()});
+  const Trace trace = engine.decode({.request = fixture.request,
+                                     .execution = fixture.execution,
+                                     .draft = how.draft,
+                                     .rule = rule_by_name(fixture.rule),
+                                     .random = random,
+                                     .recording = Recording::digests,
+                                     .cancelled = watch_for_interrupt()});
   if (trace.finish == Finish::cancelled) throw Error(how.file.string() + ": interrupted; the run is not complete");
   fixture.generator = "draftproof fixture";
   fixture.version = DRAFTPROOF_VERSION;
   fixture.numerics = numerics_of(engine.kernels());
   fixture.request = trace.request;
   fixture.execution = trace.execution;
-  fixture.arrays =
-      arrays_of(trace, how.rows ? decided_rows(engine.target(), trace, how.file) : Array<float>{});
+  fixture.arrays = make_arrays(trace, how.rows ? decided_rows(engine.target(), trace, how.file) : Array<float>{});
   return fixture;
 }
 
@@ -203,9 +207,9 @@ Exit record(const RecordOptions& options) {
   fixture.quantize = common.load_options.quantize;
   fixture.kv = common.load_options.kv;
   fixture.seed = common.seed;
-  OpenedModel model({common.target, common.load_options, {.number = threads_of(common)}, common.quiet});
+  OpenedModel model({common.target, common.load_options, {.number = threads_to_use(common)}, common.quiet});
   fixture.request = make_request(common, model.files().target(), model.tokenizer_to_read(common));
-  fixture.execution = execution_of(common);
+  fixture.execution = make_execution(common);
   fixture.execution.draft_max = fixed_draft_max(common);
   fixture.target = seen_from(file, common.target);
   fixture.draft = draft.name_with_paths([&](const Path& path) { return seen_from(file, path); });
@@ -259,11 +263,11 @@ Exit replay_one(const ReplayOptions& options, const Path& file, Results& results
   }
   if (place_of_draft(draft) != place_of_draft(recorded_draft)) {
     json["draft"] = draft;
-    instead += fmt::format("{} with draft {}, not the recorded {}", instead.empty() ? "" : " and", draft,
-                           recorded.draft);
+    instead +=
+        fmt::format("{} with draft {}, not the recorded {}", instead.empty() ? "" : " and", draft, recorded.draft);
   }
-  OpenedModel model({target, {options.kernels, recorded.quantize, recorded.kv}, {.number = options.threads},
-                     options.result.quiet});
+  OpenedModel model(
+      {target, {options.kernels, recorded.quantize, recorded.kv}, {.number = options.threads}, options.result.quiet});
   model.progress().show("replaying " + file.string());
   Fixture found = run(recorded, {file, draft, recorded.find<float>("rows") != nullptr}, model);
   model.progress().show("");

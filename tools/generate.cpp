@@ -55,8 +55,7 @@ OutputText text_of(std::span<const Token> output, const Tokenizer& tokenizer, co
 class Printer {
  public:
   /// Everything outlives the printer.
-  Printer(const Tokenizer* tokenizer, const StopStrings& stops, bool silent)
-      : tokenizer_(tokenizer), silent_(silent) {
+  Printer(const Tokenizer* tokenizer, const StopStrings& stops, bool silent) : tokenizer_(tokenizer), silent_(silent) {
     if (tokenizer == nullptr) return;
     stream_ = std::make_unique<TextStream>(*tokenizer, stops, true, TextPlace::continuation);
   }
@@ -164,14 +163,14 @@ void print_logprobs(const Trace& trace, const Tokenizer* tokenizer) {
 }
 
 /// What is asked of the model.
-struct Question {
+struct GenerateInput {
   const Tokenizer* tokenizer;  // nullptr: the text is printed as ids
   Request request;
   StopStrings stops;
   GrammarText grammar;
 };
 
-Question question_of(const GenerateOptions& options, OpenedModel& model) {
+GenerateInput make_input(const GenerateOptions& options, OpenedModel& model) {
   const CommonOptions& common = options.common;
   const Checkpoint& files = model.files().target();
   const Tokenizer* tokenizer = model.tokenizer_to_read(common);
@@ -212,7 +211,7 @@ ResultFiles result_files_of(const GenerateOptions& options) {
 }
 
 /// Decodes the text, and prints and traces it meanwhile.
-Trace decoded(const GenerateOptions& options, const Question& asked, Engine& engine, const std::string& draft,
+Trace decoded(const GenerateOptions& options, const GenerateInput& asked, Engine& engine, const std::string& draft,
               ResultFiles& files, Printer& printer) {
   const CommonOptions& common = options.common;
   const Rule& rule = rule_by_name(common.rule);
@@ -230,10 +229,16 @@ Trace decoded(const GenerateOptions& options, const Question& asked, Engine& eng
   std::unique_ptr<StopAtStrings> stop;
   if (!options.stops.empty()) stop = std::make_unique<StopAtStrings>(*asked.tokenizer, asked.stops);
   PhiloxSource random(common.seed);
-  const Execution execution = traced ? execution_of(common) : execution_to_write(common, draft);
-  Trace trace = engine.decode({.request = asked.request, .execution = execution, .draft = draft, .rule = rule,
-                               .random = random, .watch = {on_round, traced}, .cancelled = watch_for_interrupt(),
-                               .stop = stop.get()}, files.prefixes ? &files.prefixes->cache() : nullptr);
+  const Execution execution = traced ? make_execution(common) : execution_to_write(common, draft);
+  Trace trace = engine.decode({.request = asked.request,
+                               .execution = execution,
+                               .draft = draft,
+                               .rule = rule,
+                               .random = random,
+                               .watch = {on_round, traced},
+                               .cancelled = watch_for_interrupt(),
+                               .stop = stop.get()},
+                              files.prefixes ? &files.prefixes->cache() : nullptr);
   printer.finish(trace.request.prompt);
   if (writer != nullptr) writer->end(trace);
   return trace;
@@ -242,12 +247,12 @@ Trace decoded(const GenerateOptions& options, const Question& asked, Engine& eng
 Exit generate(const GenerateOptions& options) {
   const CommonOptions& common = options.common;
   OpenedModel model({common.target, common.load_options, common.threads, common.quiet});
-  const Question asked = question_of(options, model);
+  const GenerateInput asked = make_input(options, model);
   ResultFiles files = result_files_of(options);
   Engine& engine = model.load({options.draft}, asked.request, common.draft_max.number, files.trace.asked());
   if (const std::string why = request_error(asked.request, engine.target()); !why.empty()) throw Error(why);
-  const auto [gate, draft] = model.draft_to_write(options.draft, asked.request.positions(),
-                                                  options.logprobs && options.gate == "seed");
+  const auto [gate, draft] =
+      model.draft_to_write(options.draft, asked.request.positions(), options.logprobs && options.gate == "seed");
   if (files.prefixes) files.prefixes->load(engine, common.target, draft);
 
   const bool silent = common.quiet || is_standard_output(common.json_file) || files.trace.takes_output();
@@ -287,8 +292,9 @@ void add_generate(Command& app) {
       .show_default()
       .needs(logprobs);
   command.group("Prompt");
-  command.option("--stop STRING", options->stops,
-                 "end the text before this string, taken as it is, without escapes; may be given several times")
+  command
+      .option("--stop STRING", options->stops,
+              "end the text before this string, taken as it is, without escapes; may be given several times")
       .one_each_time();
   add_constraint_options(command, options->constraints);
   add_prefix_cache_options(command, options->prefixes);

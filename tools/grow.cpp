@@ -65,11 +65,13 @@ void add_grow(Command& app) {
   auto options = std::make_shared<GrowOptions>();
   Command& command =
       app.subcommand("grow", "write a trained small model in the shape of a large one, to measure speed on real text");
-  command.option("model", options->model,
-                 "the folder of a Qwen3 with tied embeddings, or of its DFlash draft, EAGLE-3 or MTP head")
+  command
+      .option("model", options->model,
+              "the folder of a Qwen3 with tied embeddings, or of its DFlash draft, EAGLE-3 or MTP head")
       .required();
-  command.option("--shape", options->shape,
-                 "shape of the target, or of a small model that drafts for it: " + shape_names())
+  command
+      .option("--shape", options->shape,
+              "shape of the target, or of a small model that drafts for it: " + shape_names())
       .required();
   command.option("folder", options->folder, "the folder to create").required();
   add_seed_option(command, options->seed, "equal seeds give equal bytes");

@@ -31,8 +31,8 @@ constexpr int tokens_of_eagle3 = 32000;
 constexpr float last_norm_at_constant = 16;
 constexpr float embedding_norm_at_constant = 0.125F;  // for embeddings of 0.04 to 0.25, the root of the mean square
 // What rows of new tokens have at the constant's coordinate, from the first to the last: numbers that f16 has, too.
-constexpr float new_token_least = -49152;
-constexpr float new_token_most = -32768;
+constexpr float new_token_min = -49152;
+constexpr float new_token_max = -32768;
 
 /// The layers of the new model that the old ones become: spread evenly.
 std::vector<int> spread(int old_layers, int new_layers) {
@@ -55,9 +55,9 @@ struct Grown {
   std::function<void(int row, float* values)> finish;  // adds to a row
 };
 
-class Growth {
+class ModelGrowth {
  public:
-  Growth(const Checkpoint& from, const SyntheticShape& shape, std::uint64_t seed)
+  ModelGrowth(const Checkpoint& from, const SyntheticShape& shape, std::uint64_t seed)
       : from_(from), shape_(shape), seed_(seed), kind_(checkpoint_kind(from.config())) {
     const Json& config = from.config();
     if (shape.architecture != std::string("qwen3")) fail("a model grows into a dense Qwen3, and this shape is not one");
@@ -208,8 +208,13 @@ class Growth {
     const auto width = static_cast<int>(places.size());
     std::vector<float> values = old(was, {old_heads * head_dim_, width * hidden_});
     for (float& value : values) value = static_cast<float>(value * factor);
-    add({name + ".weight", new_heads * shape_.head_dim, width * shape_.hidden, std::move(row_of), columns(places),
-         std::move(values), {}});
+    add({name + ".weight",
+         new_heads * shape_.head_dim,
+         width * shape_.hidden,
+         std::move(row_of),
+         columns(places),
+         std::move(values),
+         {}});
   }
 
   /// A projection of hidden states side by side, the old ones at `places` of `count`. It passes the constant of the
@@ -230,7 +235,7 @@ class Growth {
     const int added = new_tokens - old_tokens;
     const auto finish = [=, constant = static_cast<float>(at_constant)](int token, float* row) {
       const float part = added > 1 ? static_cast<float>(token - old_tokens) / static_cast<float>(added - 1) : 0;
-      row[last] = token < old_tokens ? constant : new_token_least + part * (new_token_most - new_token_least);
+      row[last] = token < old_tokens ? constant : new_token_min + part * (new_token_max - new_token_min);
     };
     add({name + ".weight", new_tokens, shape_.hidden, first_rows(old_tokens, new_tokens, Grown::zeros), first(hidden_),
          old(name, {old_tokens, hidden_}), finish});
@@ -276,17 +281,29 @@ class Growth {
     for (int head = 0; head < heads_; ++head) {
       for (const int at : head_at_) column_at.push_back(head * shape_.head_dim + at);
     }
-    add({layer + attention + "o_proj.weight", shape_.hidden, q_width(),
-         first_rows(hidden_, shape_.hidden, Grown::zeros), std::move(column_at),
-         old(was + attention + "o_proj", {hidden_, heads_ * head_dim_}), {}});
+    add({layer + attention + "o_proj.weight",
+         shape_.hidden,
+         q_width(),
+         first_rows(hidden_, shape_.hidden, Grown::zeros),
+         std::move(column_at),
+         old(was + attention + "o_proj", {hidden_, heads_ * head_dim_}),
+         {}});
     for (const char* projection : {"mlp.gate_proj", "mlp.up_proj"}) {
-      add({layer + projection + ".weight", shape_.intermediate, shape_.hidden,
-           first_rows(intermediate_, shape_.intermediate, Grown::noise), first(hidden_),
-           old(was + projection, {intermediate_, hidden_}), {}});
+      add({layer + projection + ".weight",
+           shape_.intermediate,
+           shape_.hidden,
+           first_rows(intermediate_, shape_.intermediate, Grown::noise),
+           first(hidden_),
+           old(was + projection, {intermediate_, hidden_}),
+           {}});
     }
-    add({layer + "mlp.down_proj.weight", shape_.hidden, shape_.intermediate,
-         first_rows(hidden_, shape_.hidden, Grown::zeros), first(intermediate_),
-         old(was + "mlp.down_proj", {hidden_, intermediate_}), {}});
+    add({layer + "mlp.down_proj.weight",
+         shape_.hidden,
+         shape_.intermediate,
+         first_rows(hidden_, shape_.hidden, Grown::zeros),
+         first(intermediate_),
+         old(was + "mlp.down_proj", {hidden_, intermediate_}),
+         {}});
   }
 
   void add_layers(const std::string& prefix) {
@@ -438,7 +455,7 @@ class Growth {
 }  // namespace
 
 GrownModel grown(const Checkpoint& from, const SyntheticShape& shape, std::uint64_t seed) {
-  return Growth(from, shape, seed).grown();
+  return ModelGrowth(from, shape, seed).grown();
 }
 
 }  // namespace draftproof

@@ -83,7 +83,7 @@ struct Layers {
   int recurrent = 0;
   int shared_full = 0;  // that read the keys and values of others
   int shared_sliding = 0;
-  int experts = 0;  // of the layer that has the most
+  int experts = 0;                       // of the layer that has the most
   std::uint64_t bytes_per_position = 0;  // of keys and values in layers that keep every position
   std::uint64_t state_bytes = 0;         // of the states of a text, in recurrent layers
 
@@ -188,8 +188,11 @@ ordered_json draft_json(const Checkpoint& files, const Model& target) {
                       {"from_anchor", draft.sights[i].from_anchor},
                       {"window", draft.transformer.attention(static_cast<int>(i)).window}});
   }
-  ordered_json json = {{"block_size", draft.block_size}, {"mask_token", draft.mask}, {"target_layer_ids", draft.taps},
-                       {"layers", layers}, {"draft_vocabulary", draft.draft_vocabulary}};
+  ordered_json json = {{"block_size", draft.block_size},
+                       {"mask_token", draft.mask},
+                       {"target_layer_ids", draft.taps},
+                       {"layers", layers},
+                       {"draft_vocabulary", draft.draft_vocabulary}};
   if (draft.conv_taps > 0) json["convolution"] = {{"taps", draft.conv_taps}, {"group", draft.conv_group}};
   if (draft.selector_rank > 0) {
     json["candidate_selector"] = {{"rank", draft.selector_rank}, {"candidates", draft.selector_candidates}};

@@ -17,10 +17,10 @@
 
 #include "kernels/kernels.h"
 #include "kernels/threads.h"
-#include "ref/base/error.h"
-#include "ref/base/incoming.h"
 #include "ref/acceptance/rule.h"
 #include "ref/acceptance/sampling_params.h"
+#include "ref/base/error.h"
+#include "ref/base/incoming.h"
 #include "ref/decoding/engine.h"
 #include "ref/drafts/drafts.h"
 #include "ref/formats/gguf.h"
@@ -118,9 +118,7 @@ void add_common_options(Command& command, CommonOptions& options) {
 }
 
 void add_max_new_tokens_option(Command& command, int& max_new_tokens) {
-  command.option("--max-new-tokens,-n", max_new_tokens, "tokens to generate, at most")
-      .range(0, int_max)
-      .show_default();
+  command.option("--max-new-tokens,-n", max_new_tokens, "tokens to generate, at most").range(0, int_max).show_default();
 }
 
 void add_decoding_options(Command& command, CommonOptions& options) {
@@ -144,8 +142,9 @@ void add_draft_max_option(Command& command, NumberOrAuto& draft_max) {
 
 void add_context_shift_option(Command& command, std::vector<int>& context_shift) {
   command.group("Prompt");
-  command.option("--context-shift CONTEXT,KEEP,DISCARD", context_shift,
-                 "lossy: when CONTEXT positions are full, drop DISCARD of them (left out: half) behind the first KEEP")
+  command
+      .option("--context-shift CONTEXT,KEEP,DISCARD", context_shift,
+              "lossy: when CONTEXT positions are full, drop DISCARD of them (left out: half) behind the first KEEP")
       .separator(',')
       .range(0, int_max)
       .count(2, 3);
@@ -211,10 +210,11 @@ void add_seed_option(Command& command, std::uint64_t& seed, const std::string& h
       .show_default();
 }
 
-int threads_of(const CommonOptions& options) {
+int threads_to_use(const CommonOptions& options) {
   if (options.threads.number == NumberOrAuto::automatic) {
-    throw Error("--threads auto depends on measured times, and this command compares or measures runs; give a number, "
-                "or leave it out for all of the machine's");
+    throw Error(
+        "--threads auto depends on measured times, and this command compares or measures runs; give a number, "
+        "or leave it out for all of the machine's");
   }
   return options.threads.number > 0 ? options.threads.number : threads();
 }
@@ -257,17 +257,17 @@ Request make_request(const CommonOptions& options, const Checkpoint& files, cons
 
 int fixed_draft_max(const CommonOptions& options) {
   if (options.draft_max.number != NumberOrAuto::automatic) return options.draft_max.number;
-  throw Error("--draft-max auto depends on measured times, and a proof has to be repeatable; give a number, or leave "
-              "it out");
+  throw Error(
+      "--draft-max auto depends on measured times, and a proof has to be repeatable; give a number, or leave "
+      "it out");
 }
 
-Execution execution_of(const CommonOptions& options) {
-  return {.draft_max = options.draft_max.number,
-          .verification = verification_by_name(options.verification)};
+Execution make_execution(const CommonOptions& options) {
+  return {.draft_max = options.draft_max.number, .verification = verification_by_name(options.verification)};
 }
 
 Execution execution_to_write(const CommonOptions& options, const std::string& draft) {
-  Execution execution = execution_of(options);
+  Execution execution = make_execution(options);
   const bool same_text = options.sampling.temperature == 0 || options.rule == matching.name;
   if (execution.draft_max == 0 && same_text && Engine::tuning_error(draft).empty()) {
     execution.draft_max = Execution::draft_max_auto;

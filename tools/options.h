@@ -40,8 +40,8 @@ struct CommonOptions {
   std::string rule = "matching";
   std::string verification = "batched";
   LayoutOptions load_options;
-  NumberOrAuto threads = {.most = threads_max};  // 0: all of the machine's
-  NumberOrAuto draft_max = {.most = draft_max_field.max};  // 0: the draft's own default
+  NumberOrAuto threads = {.max = threads_max};            // 0: all of the machine's
+  NumberOrAuto draft_max = {.max = draft_max_field.max};  // 0: the draft's own default
   std::string json_file;
   bool quiet = false;
 };
@@ -85,7 +85,7 @@ void add_seed_option(Command& command, std::uint64_t& seed, const std::string& h
 
 /// Returns --threads, or the number of threads the machine has. Throws Error for auto: for commands that compare runs
 /// or measure.
-int threads_of(const CommonOptions& options);
+int threads_to_use(const CommonOptions& options);
 
 /// The name of a field as people read it and as an option has it: "top-k" for "top_k".
 std::string with_dashes(std::string name);
@@ -108,7 +108,7 @@ Request make_request(const CommonOptions& options, const Checkpoint& files, cons
 int fixed_draft_max(const CommonOptions& options);
 
 /// --draft-max and --verify.
-Execution execution_of(const CommonOptions& options);
+Execution make_execution(const CommonOptions& options);
 /// The same, to write a text as fast as can be: where --draft-max was left out, a tuner chooses, if it can for this
 /// draft and if that cannot change the text: greedily, and by matching.
 Execution execution_to_write(const CommonOptions& options, const std::string& draft);

@@ -13,9 +13,9 @@
 #include "tools/engine_subject.h"
 #include "tools/interrupt.h"
 #include "tools/opened_model.h"
+#include "tools/replay_job.h"
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
-#include "tools/trace_question.h"
 #include "zoo/constraint.h"
 #include "zoo/production_distribution.h"
 #include "zoo/zoo_subject.h"
@@ -102,12 +102,12 @@ Finding of_zoo(const std::string& file, const Reproducer& r) {
 /// Keeps only the findings of the check that failed: a cut trace leaves other checks without evidence.
 Report of_trace(const ReproduceOptions& options, const Reproducer& r) {
   const std::string file = ReproducerFolder::trace_in(options.folder);
-  Report report = report_of(replayed({.file = file,
-                                      .target = r.target,
-                                      .load_options = r.load_options,
-                                      .slack = r.slack,
-                                      .tie = r.tie,
-                                      .quiet = options.quiet}));
+  Report report = make_report(replayed({.file = file,
+                                        .target = r.target,
+                                        .load_options = r.load_options,
+                                        .slack = r.slack,
+                                        .tie = r.tie,
+                                        .quiet = options.quiet}));
   std::erase_if(report.findings, [&](const Finding& finding) { return finding.check != r.check; });
   report.unproved.clear();
   if (report.verdict != ReportVerdict::invalid_trace) report.verdict = verdict_of(report.findings, "");

@@ -74,9 +74,8 @@ std::string json_of(const Reproducer& r) {
   if (!r.rule.empty()) json["rule"] = r.rule;
   if (!r.mutant.empty()) {
     json["mutant"] = r.mutant;
-    json["model"] = {{"vocabulary", r.model.vocabulary},
-                     {"levels", r.model.levels},
-                     {"seed", std::to_string(r.model.seed)}};
+    json["model"] = {
+        {"vocabulary", r.model.vocabulary}, {"levels", r.model.levels}, {"seed", std::to_string(r.model.seed)}};
   }
   if (r.trial) {
     const Request& request = r.trial->request;
@@ -103,8 +102,8 @@ std::string json_of(const Reproducer& r) {
   return json.dump(2, ' ', false, Written::error_handler_t::replace) + "\n";
 }
 
-int count_in(const Json& value, std::int64_t least = 0, std::int64_t most = many) {
-  return static_cast<int>(value.integer(least, most));
+int count_in(const Json& value, std::int64_t min = 0, std::int64_t max = many) {
+  return static_cast<int>(value.integer(min, max));
 }
 
 std::uint64_t seed_in(const Json& value) {
@@ -123,17 +122,15 @@ std::vector<Token> tokens_in(const Json& value, Token min, Token max) {
   return tokens;
 }
 
-double number_in(const Json& value, double least, double most) {
+double number_in(const Json& value, double min, double max) {
   const double number = value.number();
-  if (number < least || number > most) {
-    value.fail("must be a number from " + std::to_string(least) + " to " + std::to_string(most));
+  if (number < min || number > max) {
+    value.fail("must be a number from " + std::to_string(min) + " to " + std::to_string(max));
   }
   return number;
 }
 
-float real_in(const Json& value, double least, double most) {
-  return static_cast<float>(number_in(value, least, most));
-}
+float real_in(const Json& value, double min, double max) { return static_cast<float>(number_in(value, min, max)); }
 
 /// Returns the text, which must be one of `names`.
 const std::string& one_of(const Json& value, const std::vector<std::string>& names) {
@@ -230,8 +227,8 @@ Variation variation_in(const Json& json) {
 }
 
 Case trial_in(const Json& json, const std::string& check) {
-  Case failing{.check = check, .request = request_in(json.at("request")), .seed = seed_in(json.at("seed")),
-               .variations = {}};
+  Case failing{
+      .check = check, .request = request_in(json.at("request")), .seed = seed_in(json.at("seed")), .variations = {}};
   const Json variations = json.at("variations");
   for (std::size_t i = 0; i < variations.size(); ++i) failing.variations.push_back(variation_in(variations[i]));
   if (failing.variations.empty()) variations.fail("must hold at least one variation");

@@ -34,7 +34,7 @@ struct ServeOptions {
   int draft_max = 0;
   std::string template_file;  // empty: the model's own
   LayoutOptions layout;
-  NumberOrAuto threads = {.most = threads_max};
+  NumberOrAuto threads = {.max = threads_max};
   std::string host = "127.0.0.1";
   int port = 8080;
   std::string api_key_file;
@@ -86,7 +86,7 @@ class EndSignals {
     sigemptyset(&signals_);
     sigaddset(&signals_, SIGTERM);
     sigaddset(&signals_, SIGINT);
-    struct sigaction hangup{};
+    struct sigaction hangup {};
     sigaction(SIGHUP, nullptr, &hangup);
     if (hangup.sa_handler != SIG_IGN) sigaddset(&signals_, SIGHUP);  // nohup has it ignored
     pthread_sigmask(SIG_BLOCK, &signals_, nullptr);

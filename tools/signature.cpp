@@ -36,7 +36,7 @@ std::vector<std::string> read_prompts(const std::string& path) {
   return prompts;
 }
 
-std::string signature_of(const std::string& models, const Kernels& kernels, int threads) {
+std::string compute_signature(const std::string& models, const Kernels& kernels, int threads) {
   set_threads(threads);
   const std::string target = models + "/tale-target";
   ModelFiles files(target);
@@ -51,8 +51,11 @@ std::string signature_of(const std::string& models, const Kernels& kernels, int 
         request.sampling.temperature = temperature;
         request.max_new_tokens = new_tokens;
         PhiloxSource random(1);
-        const Trace trace = engine.decode({.request = std::move(request), .draft = draft, .rule = *rule,
-                                           .random = random, .recording = Recording::digests});
+        const Trace trace = engine.decode({.request = std::move(request),
+                                           .draft = draft,
+                                           .rule = *rule,
+                                           .random = random,
+                                           .recording = Recording::digests});
         digest.add(std::span(trace.output));
         const auto add = [&](const Fingerprint& fingerprint) {
           digest.add(fingerprint.high);
@@ -77,7 +80,7 @@ Exit signature(const SignatureOptions& options) {
   for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
     if (!(*table)->supported() || self_test(**table)[0] != '\0') continue;
     for (const int threads : {1, 2}) {
-      const std::string found = signature_of(options.models, **table, threads);
+      const std::string found = compute_signature(options.models, **table, threads);
       const auto [place, fresh] = lines.try_emplace(numerics_of(**table), found);
       if (place->second != found) {
         fmt::print(stderr, "{} with {} threads gives {}, but {} was expected\n", (*table)->name, threads, found,

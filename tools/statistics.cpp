@@ -22,8 +22,10 @@ std::vector<std::string> stage_names(const std::string& draft, std::size_t stage
 
 std::string short_draft_text(int reach, int positions) {
   if (positions <= reach) return "";
-  return fmt::format("the draft has {} positions and the text may have {}: behind the draft's last one it is decoded "
-                     "plainly", reach, positions);
+  return fmt::format(
+      "the draft has {} positions and the text may have {}: behind the draft's last one it is decoded "
+      "plainly",
+      reach, positions);
 }
 
 std::string accepted_by_depth_text(const StageStatistics& stage) {
@@ -38,19 +40,19 @@ std::string accepted_by_depth_text(const StageStatistics& stage) {
 std::string statistics_text(const Trace& trace, Gate gate, const std::string& draft) {
   const Statistics& s = trace.statistics;
   const double seconds = s.decode_seconds();
-  std::string text = fmt::format(
-      "{} tokens in {} rounds, {:.2f} tokens per round, {:.1f} tokens/s with {} thread{}, finished by {}\n",
-      trace.output.size(), s.rounds, trace.tokens_per_round(),
-      seconds > 0 ? static_cast<double>(trace.output.size()) / seconds : 0.0, trace.threads,
-      trace.threads == 1 ? "" : "s", name_of(trace.finish));
+  std::string text =
+      fmt::format("{} tokens in {} rounds, {:.2f} tokens per round, {:.1f} tokens/s with {} thread{}, finished by {}\n",
+                  trace.output.size(), s.rounds, trace.tokens_per_round(),
+                  seconds > 0 ? static_cast<double>(trace.output.size()) / seconds : 0.0, trace.threads,
+                  trace.threads == 1 ? "" : "s", name_of(trace.finish));
   if (gate != Gate::open) return text + fmt::format("speculation is off: {}\n", name_of(gate));
   text += fmt::format(
       "{} draft tokens verified, {} accepted: acceptance rate {:.3f}, mean accepted length {:.2f}\n"
       "{} rounds with draft tokens ({} batched, {} serial): {} with a rejection, {} all accepted{}\n"
       "target {:.1f} ms, draft {:.1f} ms, acceptance rule {:.1f} ms, prefill {:.1f} ms\n",
       s.drafted, s.accepted, s.acceptance(), s.average_accepted(), s.iterations, s.batched, s.serial, s.mismatches,
-      s.all_accepted, s.redecoded > 0 ? fmt::format("; {} rows read again", s.redecoded) : "",
-      1e3 * s.target_seconds, 1e3 * s.draft_seconds, 1e3 * s.validate_seconds, 1e3 * s.prompt_seconds);
+      s.all_accepted, s.redecoded > 0 ? fmt::format("; {} rows read again", s.redecoded) : "", 1e3 * s.target_seconds,
+      1e3 * s.draft_seconds, 1e3 * s.validate_seconds, 1e3 * s.prompt_seconds);
   if (const int rounds = rounds_beyond_draft(trace); rounds > 0) {
     text += fmt::format("{} rounds behind the draft's {} positions\n", rounds, trace.draft_reach);
   }

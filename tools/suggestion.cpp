@@ -28,15 +28,15 @@ std::size_t edits(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
-  constexpr std::size_t most_edits = 4;
+  constexpr std::size_t edits_max = 4;
   std::string best;
-  std::size_t fewest = most_edits + 1;
+  std::size_t fewest = edits_max + 1;
   for (const std::string& candidate : candidates) {
-    const std::size_t most = std::min(most_edits, candidate.size() / 3);
+    const std::size_t max = std::min(edits_max, candidate.size() / 3);
     const std::size_t longer = std::max(word.size(), candidate.size());
-    if (longer - std::min(word.size(), candidate.size()) > most) continue;  // a long word costs nothing
+    if (longer - std::min(word.size(), candidate.size()) > max) continue;  // a long word costs nothing
     const std::size_t count = edits(word, candidate);
-    if (count > most || count >= fewest) continue;
+    if (count > max || count >= fewest) continue;
     fewest = count;
     best = candidate;
   }

@@ -16,16 +16,16 @@
 #include "ref/grammar/grammar_constraint.h"
 #include "tools/commands.h"
 #include "tools/opened_model.h"
+#include "tools/replay_job.h"
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
-#include "tools/trace_question.h"
 #include "tools/weights_digest.h"
 
 namespace draftproof {
 namespace {
 
 struct TraceOptions {
-  TraceQuestion question;
+  ReplayJob job;
   ReportFileNames files;
   std::string reproducer;
 };
@@ -34,7 +34,7 @@ struct TraceOptions {
 /// any. Holds one target at a time, besides one of each class that open sequences still use.
 class Targets {
  public:
-  explicit Targets(const TraceQuestion& options)
+  explicit Targets(const ReplayJob& options)
       : model_({options.target, options.load_options, {.number = options.threads}, options.quiet}) {
     const LoadOptions& like = model_.load_options();
     load_options_.push_back(like);
@@ -76,27 +76,29 @@ class Targets {
   OpenedModel model_;
   std::vector<LoadOptions> load_options_;
   std::shared_ptr<Engine> engine_;
-  std::shared_ptr<const TokenTrie> trie_;  // null before the first grammar
+  std::shared_ptr<const TokenTrie> trie_;              // null before the first grammar
   std::map<std::string, std::weak_ptr<Engine>> kept_;  // by numerics, while sequences use them
 };
 
 }  // namespace
 
-spectrace::TraceReport replayed(const TraceQuestion& question) {
+spectrace::TraceReport replayed(const ReplayJob& job) {
   std::unique_ptr<Targets> targets;
-  spectrace::Target target;
-  if (!question.target.empty()) {
-    targets = std::make_unique<Targets>(question);
-    target = {targets->vocabulary(), [&](const std::string& numerics) { return targets->computing_in(numerics); },
-              0, 0, [&] { return targets->computing_anyhow(); },
-              [&](const std::string& gbnf, const std::vector<Token>& stops) {
-                return targets->constraint_of(gbnf, stops);
-              },
-              [&] { return weights_digest(question.target); }};
+  spectrace::TraceTarget target;
+  if (!job.target.empty()) {
+    targets = std::make_unique<Targets>(job);
+    target = {
+        targets->vocabulary(),
+        [&](const std::string& numerics) { return targets->computing_in(numerics); },
+        0,
+        0,
+        [&] { return targets->computing_anyhow(); },
+        [&](const std::string& gbnf, const std::vector<Token>& stops) { return targets->constraint_of(gbnf, stops); },
+        [&] { return weights_digest(job.target); }};
   }
-  target.slack = question.slack;
-  target.tie = question.tie;
-  return spectrace::replay(question.file, target);
+  target.slack = job.slack;
+  target.tie = job.tie;
+  return spectrace::replay(job.file, target);
 }
 
 namespace {
@@ -107,7 +109,7 @@ const spectrace::TraceFinding& first_of(const spectrace::TraceReport& found) {
 }
 
 /// Writes a reproducer: the smallest part of the trace that still has the first failure.
-void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, const spectrace::TraceReport& found_in,
+void write_reproducer(ReproducerFolder& folder, const ReplayJob& job, const spectrace::TraceReport& found_in,
                       Report& report) {
   const spectrace::TraceFinding& finding = first_of(found_in);
   Failure& failure = *report.findings.front().failure;
@@ -115,14 +117,14 @@ void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, c
   reproducer.command = "trace check";
   reproducer.check = finding.check;
   reproducer.failure = failure;
-  reproducer.target = question.target;
-  reproducer.load_options = question.load_options;
-  if (!found_in.rows.empty()) reproducer.rows = spectrace::rows_beside(question.file, found_in.rows).string();
-  reproducer.slack = question.slack;
-  reproducer.tie = question.tie;
-  TraceQuestion again = question;
+  reproducer.target = job.target;
+  reproducer.load_options = job.load_options;
+  if (!found_in.rows.empty()) reproducer.rows = spectrace::rows_beside(job.file, found_in.rows).string();
+  reproducer.slack = job.slack;
+  reproducer.tie = job.tie;
+  ReplayJob again = job;
   again.file = folder.trace_file();
-  const CutTrace cut = cut_trace(question.file, finding.place.sequence, failure.line);
+  const CutTrace cut = cut_trace(job.file, finding.place.sequence, failure.line);
   for (const std::string& text : {cut.round, cut.sequence}) {
     if (text.empty()) continue;
     reproducer.trace = text;
@@ -139,32 +141,32 @@ void write_reproducer(ReproducerFolder& folder, const TraceQuestion& question, c
 }
 
 Exit check(const TraceOptions& options) {
-  const TraceQuestion& question = options.question;
-  ReportFiles files(options.files, {question.file, question.target});
+  const ReplayJob& job = options.job;
+  ReportFiles files(options.files, {job.file, job.target});
   std::optional<ReproducerFolder> folder;
   if (!options.reproducer.empty()) {
-    if (is_present(question.file) && !std::filesystem::is_regular_file(question.file)) {
-      throw Error("--reproducer reads the trace again, but " + in_quotes(question.file) +
+    if (is_present(job.file) && !std::filesystem::is_regular_file(job.file)) {
+      throw Error("--reproducer reads the trace again, but " + in_quotes(job.file) +
                   " can be read only once; write the trace to a file");
     }
     folder.emplace(options.reproducer);
   }
-  const spectrace::TraceReport found = replayed(question);
-  Report report = report_of(found);
+  const spectrace::TraceReport found = replayed(job);
+  Report report = make_report(found);
   report.version = DRAFTPROOF_VERSION;
   if (folder && !(found.findings.empty() && found.slower.empty())) {
-    write_reproducer(*folder, question, found, report);
+    write_reproducer(*folder, job, found, report);
   } else if (folder && report.verdict == ReportVerdict::bug_stat) {
     report.about.emplace_back("reproducer",
                               "none: no single decision is wrong, only all tokens together; keep the trace");
   }
-  files.write(report, question.quiet);
+  files.write(report, job.quiet);
   return exit_of(report.verdict);
 }
 
 struct ShowOptions {
   std::string file;
-  spectrace::Wanted wanted;
+  spectrace::ShownPart wanted;
 };
 
 Exit show(const ShowOptions& options) {
@@ -175,7 +177,7 @@ Exit show(const ShowOptions& options) {
 }
 
 Exit diff(const std::string& a, const std::string& b) {
-  const spectrace::Comparison comparison = spectrace::compare(a, b);
+  const spectrace::TraceComparison comparison = spectrace::compare(a, b);
   std::cout << comparison.text() << std::flush;
   if (!comparison.same()) return Exit::divergence;
   return comparison.drafts.slower() || comparison.expected.slower() ? Exit::perf_regression : Exit::pass;
@@ -184,40 +186,40 @@ Exit diff(const std::string& a, const std::string& b) {
 void add_trace_check(Command& trace) {
   auto options = std::make_shared<TraceOptions>();
   Command& command = trace.subcommand("check", "replay every decision of a recorded run");
-  command.option("FILE", options->question.file, "a trace, spectrace/2").required();
-  Option& target = command.option("--target MODEL", options->question.target,
-                                  "the model it was made with: every p is computed again");
+  command.option("FILE", options->job.file, "a trace, spectrace/2").required();
+  Option& target =
+      command.option("--target MODEL", options->job.target, "the model it was made with: every p is computed again");
   command
-      .option("--slack", options->question.slack,
+      .option("--slack", options->job.slack,
               "how far, in total variation, the p of an engine of other numerics may be from the target's, or, without "
               "--target, from the rows of the trace")
       .range(0.0, 1.0);
   command
-      .option("--tie", options->question.tie,
+      .option("--tie", options->job.tie,
               "how far below the target's best, in logits, a greedy token of an engine of other numerics may be")
       .range(0.0, 100.0)
       .needs(target);
-  add_layout_options(command, options->question.load_options);
-  add_threads_option(command, options->question.threads);
+  add_layout_options(command, options->job.load_options);
+  add_threads_option(command, options->job.threads);
   add_report_options(command, options->files);
   command.option("--sarif FILE", options->files.sarif, "write what is wrong as SARIF 2.1.0 to this file");
   add_reproducer_option(command, options->reproducer);
-  command.flag("--quiet", options->question.quiet, "print nothing");
+  command.flag("--quiet", options->job.quiet, "print nothing");
   command.action([options] { return check(*options); });
 }
 
 void add_trace_show(Command& trace) {
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t max = std::numeric_limits<std::int64_t>::max();
   auto options = std::make_shared<ShowOptions>();
   Command& command = trace.subcommand("show", "print the rounds of a trace as text");
   command.option("FILE", options->file, "a trace, spectrace/2").required();
-  command.option("--sequence", options->wanted.sequence, "only this sequence").range(std::int64_t{0}, most);
+  command.option("--sequence", options->wanted.sequence, "only this sequence").range(std::int64_t{0}, max);
   command.option("--round", options->wanted.round, "only this round of every sequence shown")
-      .range(std::int64_t{0}, most);
+      .range(std::int64_t{0}, max);
   command
       .option("--position", options->wanted.position,
               "only the round that decides the token at this position of every sequence shown; the prompt begins at 0")
-      .range(std::int64_t{0}, most);
+      .range(std::int64_t{0}, max);
   command.action([options] { return show(*options); });
 }
 
@@ -228,8 +230,9 @@ void add_trace(Command& app) {
   add_trace_check(trace);
   add_trace_show(trace);
   auto options = std::make_shared<std::pair<std::string, std::string>>();
-  Command& command = trace.subcommand("diff", "compare all texts of two recorded runs; exits with 1 when any differ, "
-                                               "with 4 when the second one's draft is worse");
+  Command& command = trace.subcommand("diff",
+                                      "compare all texts of two recorded runs; exits with 1 when any differ, "
+                                      "with 4 when the second one's draft is worse");
   command.option("A", options->first, "a trace, spectrace/2").required();
   command.option("B", options->second, "another trace").required();
   command.action([options] { return diff(options->first, options->second); });

@@ -16,8 +16,8 @@ namespace {
 bool is_a_file(const std::string& trace) {
   std::error_code failure;
   const auto status = std::filesystem::status(trace, failure);
-  return !is_standard_output(trace) && (status.type() == std::filesystem::file_type::not_found ||
-                                        std::filesystem::is_regular_file(status));
+  return !is_standard_output(trace) &&
+         (status.type() == std::filesystem::file_type::not_found || std::filesystem::is_regular_file(status));
 }
 
 std::filesystem::path rows_of(const std::string& trace) {

@@ -90,8 +90,8 @@ Effort effort_of(const VerifyOptions& options) {
 }
 
 /// Measures short runs: every draft of the planned variations on the best table, and plain decoding on every table.
-Paces measured(EngineSubject& subject, const VerifyQuestion& question, const Effort& effort, std::uint64_t seed) {
-  Request probe = question.request;
+Paces measured(EngineSubject& subject, const VerifySetup& setup, const Effort& effort, std::uint64_t seed) {
+  Request probe = setup.request;
   const std::size_t positions = probe.prompt.size() + static_cast<std::size_t>(probe.max_new_tokens);  // at most these
   probe.prompt.resize(std::clamp<std::size_t>(positions / 2, 1, 17), probe.prompt.back());
   probe.max_new_tokens = static_cast<int>(std::min<std::size_t>(positions - probe.prompt.size(), 8));
@@ -106,16 +106,16 @@ Paces measured(EngineSubject& subject, const VerifyQuestion& question, const Eff
     const Statistics& s = trace.statistics;
     // Time outside prefill and decoding goes into digests or, when a table is used first, into loading the weights.
     const double beside = whole.count() - s.prompt_seconds - s.decode_seconds();
-    const bool loads = variation.kernels != question.tables.front();
+    const bool loads = variation.kernels != setup.tables.front();
     if (loads) paces.loading = std::max(paces.loading, beside);
     return Pace{(s.decode_seconds() + (loads ? 0 : beside)) / std::max<double>(1, trace.output.size()),
                 s.prompt_seconds / std::max<double>(1, probe.prompt.size() - 1)};
   };
   Variation plain;
-  plain.rule = question.rule;
-  plain.kernels = question.tables.front();
+  plain.rule = setup.rule;
+  plain.kernels = setup.tables.front();
   paces.drafts.emplace("none", pace_of(plain));
-  for (Variation variation : variations_of(question, effort)) {
+  for (Variation variation : plan_variations(setup, effort)) {
     variation.threads = 1;
     if (variation.kernels == plain.kernels) {
       if (!paces.drafts.contains(variation.draft)) paces.drafts.emplace(variation.draft, pace_of(variation));
@@ -167,12 +167,11 @@ std::string shown(const Tokenizer* tokenizer, std::span<const Token> tokens) {
 }
 
 /// Returns where the run named by tokens_equal diverges from plain autoregressive decoding.
-Divergence divergence_of(Trial& trial, const Failure& failure, const Tokenizer* tokenizer) {
+Divergence find_divergence(Trial& trial, const Failure& failure, const Tokenizer* tokenizer) {
   constexpr std::size_t tokens_before = 24;
   constexpr std::size_t tokens_after = 8;
-  const auto run = std::find_if(trial.runs.begin(), trial.runs.end(), [&](const Run& candidate) {
-    return candidate.variation.describe() == failure.run;
-  });
+  const auto run = std::find_if(trial.runs.begin(), trial.runs.end(),
+                                [&](const Run& candidate) { return candidate.variation.describe() == failure.run; });
   const auto part = [&](const std::vector<Token>& tokens, std::size_t from, std::size_t count) {
     from = std::min(from, tokens.size());
     return shown(tokenizer, std::span(tokens).subspan(from, std::min(count, tokens.size() - from)));
@@ -252,11 +251,10 @@ void time_decoding(EngineSubject& subject, const Request& request, const VerifyO
       variation.draft_max = fixed_draft_max(options.common);
       variation.rule = &rule;
       variation.kernels = kernels;
-      variation.threads = threads_of(options.common);
+      variation.threads = threads_to_use(options.common);
       PhiloxSource random(options.common.seed);
-      const Trace trace =
-          subject.engine(variation).decode({.request = request, .execution = variation, .draft = variation.draft,
-                                            .rule = rule, .random = random});
+      const Trace trace = subject.engine(variation).decode(
+          {.request = request, .execution = variation, .draft = variation.draft, .rule = rule, .random = random});
       seconds[i].push_back(trace.statistics.decode_seconds());
     }
   }
@@ -275,7 +273,7 @@ std::vector<std::string> sources_of(const VerifyOptions& options) {
 }
 
 /// The request, with what bounds its output.
-Request request_of(const VerifyOptions& options, const GrammarText& grammar, OpenedModel& model) {
+Request make_verify_request(const VerifyOptions& options, const GrammarText& grammar, OpenedModel& model) {
   const CommonOptions& common = options.common;
   const Checkpoint& files = model.files().target();
   const Tokenizer* tokenizer = model.tokenizer_to_read(common);
@@ -325,7 +323,7 @@ class VerifyCommand {
   const Request request_;
   const Rule& rule_;
   const std::atomic<bool>* const interrupted_;
-  VerifyQuestion question_;
+  VerifySetup setup_;
   EngineSubject subject_;
   Variation first_;  // on the best table
   std::vector<Variation> variations_;
@@ -344,22 +342,22 @@ VerifyCommand::VerifyCommand(const VerifyOptions& options)
       files_(options.files, sources_of(options)),
       trace_files_(checked_trace(options), options.common, files_.guarded()),
       folder_(options.reproducer.empty() ? std::nullopt : std::optional<ReproducerFolder>(options.reproducer)),
-      model_({common_.target, common_.load_options, {.number = threads_of(common_)}, common_.quiet}),
+      model_({common_.target, common_.load_options, {.number = threads_to_use(common_)}, common_.quiet}),
       grammar_(grammar_of(options.constraints)),
-      request_(request_of(options, grammar_, model_)),
+      request_(make_verify_request(options, grammar_, model_)),
       rule_(rule_by_name(common_.rule)),
       interrupted_(watch_for_interrupt()),
-      question_{.tables = tables_to_try(common_.load_options.kernels),
-                .drafts = options.drafts,
-                .draft_tokens = {},
-                .trees = !trace_files_.asked(),
-                .draft_max = fixed_draft_max(common_),
-                .rule = &rule_,
-                .request = request_},
+      setup_{.tables = tables_to_try(common_.load_options.kernels),
+             .drafts = options.drafts,
+             .draft_tokens = {},
+             .trees = !trace_files_.asked(),
+             .draft_max = fixed_draft_max(common_),
+             .rule = &rule_,
+             .request = request_},
       subject_(model_.files(), model_.load_options(), interrupted_, trace_files_.asked()) {
-  model_.refuse_shortage(options_.drafts, request_, question_.draft_max, trace_files_.asked());
+  model_.refuse_shortage(options_.drafts, request_, setup_.draft_max, trace_files_.asked());
   first_.rule = &rule_;
-  first_.kernels = question_.tables.front();
+  first_.kernels = setup_.tables.front();
 }
 
 void VerifyCommand::show(const std::string& what) {
@@ -379,7 +377,7 @@ void VerifyCommand::describe_request() {
                    {"new tokens", std::to_string(request_.max_new_tokens)},
                    {"kernels", first_.kernels},
                    {"numerics", subject_.numerics(first_)},
-                   {"threads", std::to_string(threads_of(common_))}};
+                   {"threads", std::to_string(threads_to_use(common_))}};
   if (!grammar_.gbnf.empty()) report_.about.emplace_back("grammar", grammar_.name);
   if (const auto& biases = request_.sampling.logit_bias; !biases.empty()) {
     report_.about.emplace_back("logit bias", biases_text(biases));
@@ -400,19 +398,19 @@ void VerifyCommand::open_drafts() {
     Request probe = request_;
     probe.max_new_tokens = 0;
     PhiloxSource random(common_.seed);
-    question_.draft_tokens.push_back(subject_.run(probe, first_, random).execution.draft_max);
+    setup_.draft_tokens.push_back(subject_.run(probe, first_, random).execution.draft_max);
   }
 }
 
 /// Chooses the variations, and measures how long the whole will take.
 void VerifyCommand::plan() {
-  variations_ = variations_of(question_, effort_);
-  report_.scope = scope_of(question_, effort_);
-  for (const std::string& what : left_out(question_, effort_)) {
+  variations_ = plan_variations(setup_, effort_);
+  report_.scope = describe_scope(setup_, effort_);
+  for (const std::string& what : left_out(setup_, effort_)) {
     report_.unproved.push_back(fmt::format("{} (left out at effort {})", what, effort_.name));
   }
   model_.progress().show("measuring how long it will take");
-  steps_ = steps_of(question_, effort_, measured(subject_, question_, effort_, common_.seed));
+  steps_ = plan_steps(setup_, effort_, measured(subject_, setup_, effort_, common_.seed));
   model_.progress().show("");
   if (!common_.quiet) fmt::print(stderr, "{}: about {}\n", report_.scope, in_words(seconds_left(steps_, 0, 0)));
   begin_ = std::chrono::steady_clock::now();
@@ -445,8 +443,14 @@ void VerifyCommand::report_drafts() {
   for (const Run& run : trial_->runs) report_.runs.push_back(run.variation.describe());
   for (const std::string& draft : options_.drafts) {
     const Trace& trace = run_of(*trial_, draft).trace;
-    report_.drafts.push_back({draft, trace.statistics, trace.tokens_per_round(), logits_of(trace), {}, {},
-                              rounds_by_accepted(trace), untested(*trial_, draft)});
+    report_.drafts.push_back({draft,
+                              trace.statistics,
+                              trace.tokens_per_round(),
+                              logits_of(trace),
+                              {},
+                              {},
+                              rounds_by_accepted(trace),
+                              untested(*trial_, draft)});
     report_.output_tokens = trace.output.size();
   }
   const auto is_tested = [](const DraftReport& draft) { return draft.untested.empty(); };
@@ -475,7 +479,7 @@ void VerifyCommand::run_checks() {
 void VerifyCommand::report_divergence() {
   for (const Finding& finding : report_.findings) {
     if (finding.check != "tokens_equal" || !finding.failure || finding.failure->position < 0) continue;
-    report_.divergences.push_back(divergence_of(*trial_, *finding.failure, model_.tokenizer_to_write()));
+    report_.divergences.push_back(find_divergence(*trial_, *finding.failure, model_.tokenizer_to_write()));
   }
 }
 
@@ -511,7 +515,8 @@ Exit VerifyCommand::run() {
   run_build_checks();
   if (folder_ && !interrupted()) {
     model_.progress().show("looking for the smallest case that fails");
-    write_reproducer(*folder_, subject_, *trial_, options_, grammar_, [this] { return !interrupted(); }, report_);
+    write_reproducer(
+        *folder_, subject_, *trial_, options_, grammar_, [this] { return !interrupted(); }, report_);
   }
   return finish();
 }
@@ -542,14 +547,16 @@ void add_endpoint_options(Command& command, EndpointOptions& options) {
 
 /// Throws Error for an option that a proof over HTTP has no use for.
 void refuse_local_options(const Command& command) {
-  const std::set<std::string> used = {"target", "--prompt", "--prompt-file", "--prompt-tokens", "--parse-special",
-                                      "--max-new-tokens", "--seed", "--kernels", "--quantize", "--kv", "--threads",
-                                      "--json", "--quiet", "--endpoint", "--clients", "--requests", "--seconds",
-                                      "--answer-seconds", "--api-key", "--template"};
+  const std::set<std::string> used = {
+      "target",           "--prompt",  "--prompt-file",    "--prompt-tokens", "--parse-special",
+      "--max-new-tokens", "--seed",    "--kernels",        "--quantize",      "--kv",
+      "--threads",        "--json",    "--quiet",          "--endpoint",      "--clients",
+      "--requests",       "--seconds", "--answer-seconds", "--api-key",       "--template"};
   for (const Option& option : command.options()) {
     const std::string& name = option.text().flags.empty() ? option.text().position : option.text().flags.front();
     if (!option.given() || !option.text().position.empty() || used.contains(name)) continue;
-    throw Error(name + " does nothing with --endpoint: the requests vary on their own, and the server drafts; leave "
+    throw Error(name +
+                " does nothing with --endpoint: the requests vary on their own, and the server drafts; leave "
                 "it out");
   }
 }
@@ -589,7 +596,7 @@ void add_verify(Command& app) {
       common.prompt = all ? repeating_prompt : default_prompt;
     }
     fixed_draft_max(common);  // these refuse auto before anything is loaded
-    threads_of(common);
+    threads_to_use(common);
     options->all_drafts = all;
     if (all) options->drafts = all_drafts(common.target, layout_of(common.load_options));
     options->files.json = common.json_file;

@@ -82,14 +82,19 @@ EndpointModel model_of(serve::Client& client) {
   }
   try {
     const Json model = Json::parse(reply.body, page).at("data")[0];
-    EndpointModel served = {model.at("id").string(), model.at("draft").string(), model.at("numerics").string(), "",
+    EndpointModel served = {model.at("id").string(),
+                            model.at("draft").string(),
+                            model.at("numerics").string(),
+                            "",
                             static_cast<int>(model.at("max_model_len").integer(1, Request::text_max)),
                             model.at("chat").boolean()};
     if (const auto weights = model.find("weights")) served.weights = weights->string();
     return served;
   } catch (const Error& wrong) {
-    throw Error(fmt::format("{}; this is no `draftproof serve`, and only its answers can be compared: give the address "
-                            "of one", wrong.what()));
+    throw Error(
+        fmt::format("{}; this is no `draftproof serve`, and only its answers can be compared: give the address "
+                    "of one",
+                    wrong.what()));
   }
 }
 
@@ -174,8 +179,8 @@ ReceivedAnswer ask(serve::Client& client, const EndpointRequest& request, std::c
 
 /// The growth of a counter, which may be of any server.
 std::uint64_t gained(double before, double after) {
-  constexpr double most = 0x1p53;
-  return static_cast<std::uint64_t>(std::clamp(after - before, 0.0, most));
+  constexpr double max = 0x1p53;
+  return static_cast<std::uint64_t>(std::clamp(after - before, 0.0, max));
 }
 
 /// As a line for a shell.
@@ -194,7 +199,7 @@ class EndpointProof {
 
  private:
   std::chrono::seconds limit() const { return std::chrono::seconds(options_.answer_seconds); }
-  EndpointQuestion question();
+  EndpointSetup setup();
   void ask_all();
   void require_failure_alone(EndpointRequest request, const ReceivedAnswer& answer);
   void compare_all();
@@ -224,13 +229,13 @@ class EndpointProof {
   ServerCounts after_;
 
   // What was compared.
-  std::size_t whole_ = 0;           // answers
-  std::size_t choices_ = 0;         // of them
-  std::size_t tokens_ = 0;          // of them
-  std::size_t cancelled_ = 0;       // answers
+  std::size_t whole_ = 0;      // answers
+  std::size_t choices_ = 0;    // of them
+  std::size_t tokens_ = 0;     // of them
+  std::size_t cancelled_ = 0;  // answers
   std::size_t cancelled_tokens_ = 0;
   std::size_t logprobs_ = 0;
-  std::size_t constrained_ = 0;     // answers, by a grammar or a JSON schema
+  std::size_t constrained_ = 0;  // answers, by a grammar or a JSON schema
   std::vector<EndpointDivergence> divergences_;
   std::string alone_;  // what the first one does when nobody else asks
 };
@@ -240,12 +245,14 @@ EndpointProof::EndpointProof(const CommonOptions& common, const EndpointOptions&
       options_(options),
       interrupted_(watch_for_interrupt()),
       client_(options.url, options.api_key, limit()),
-      model_({common.target, common.load_options, {.number = threads_of(common)}, common.quiet}) {
+      model_({common.target, common.load_options, {.number = threads_to_use(common)}, common.quiet}) {
   if (!common.json_file.empty()) json_file_.emplace(common.json_file, std::vector{common.target, common.prompt_file});
   served_ = model_of(client_);
   if (const std::string here = numerics_of(model_.load_options()); here != served_.numerics) {
-    throw Error(fmt::format("the server computes as \"{}\" and this command as \"{}\", which gives other bits; give "
-                            "the server's --kernels, --quantize and --kv", served_.numerics, here));
+    throw Error(
+        fmt::format("the server computes as \"{}\" and this command as \"{}\", which gives other bits; give "
+                    "the server's --kernels, --quantize and --kv",
+                    served_.numerics, here));
   }
   if (const std::string here = served_.weights.empty() ? "" : weights_fingerprint(common.target);
       here != served_.weights) {
@@ -255,49 +262,51 @@ EndpointProof::EndpointProof(const CommonOptions& common, const EndpointOptions&
   tokenizer_ = model_.tokenizer();
   if (tokenizer_ != nullptr && served_.chat) {
     const Checkpoint& files = model_.files().target();
-    chat_ = options.template_file.empty() ? ChatTemplate::find(files)
-                                          : ChatTemplate::read(options.template_file, files);
+    chat_ =
+        options.template_file.empty() ? ChatTemplate::find(files) : ChatTemplate::read(options.template_file, files);
     if (chat_ && prints_the_time(*chat_)) chat_.reset();
   }
   target_ = &model_.load({}, request_of_size(1, common.max_new_tokens)).target();
   if (const int context = target_->context(); context != served_.context) {
-    throw Error(fmt::format("the server's model {} has a context of {} positions and {} one of {}; give the model that "
-                            "is served", served_.name, served_.context, common.target, context));
+    throw Error(
+        fmt::format("the server's model {} has a context of {} positions and {} one of {}; give the model that "
+                    "is served",
+                    served_.name, served_.context, common.target, context));
   }
 }
 
-EndpointQuestion EndpointProof::question() {
-  EndpointQuestion question;
-  question.requests = options_.requests;
-  question.seed = common_.seed;
-  question.max_new_tokens = common_.max_new_tokens;
-  question.model = served_.name;
-  question.vocabulary = target_->vocabulary();
-  question.context = target_->context();
-  question.stops = read_stop_tokens(model_.files().target());
-  question.tokenizer = tokenizer_;
+EndpointSetup EndpointProof::setup() {
+  EndpointSetup setup;
+  setup.requests = options_.requests;
+  setup.seed = common_.seed;
+  setup.max_new_tokens = common_.max_new_tokens;
+  setup.model = served_.name;
+  setup.vocabulary = target_->vocabulary();
+  setup.context = target_->context();
+  setup.stops = read_stop_tokens(model_.files().target());
+  setup.tokenizer = tokenizer_;
   if (tokenizer_ != nullptr) {
-    auto trie = std::make_shared<const TokenTrie>(*tokenizer_, question.vocabulary);
-    if (spells_every_text(*trie)) question.trie = std::move(trie);
+    auto trie = std::make_shared<const TokenTrie>(*tokenizer_, setup.vocabulary);
+    if (spells_every_text(*trie)) setup.trie = std::move(trie);
   }
-  question.chat = chat_ ? &*chat_ : nullptr;
+  setup.chat = chat_ ? &*chat_ : nullptr;
   const bool given = !common_.prompt.empty() || !common_.prompt_file.empty() || !common_.prompt_tokens.empty();
   if (given) {
-    question.tokens = make_request(common_, model_.files().target(), tokenizer_).prompt;
+    setup.tokens = make_request(common_, model_.files().target(), tokenizer_).prompt;
     if (common_.prompt_tokens.empty()) {
-      question.texts = {common_.prompt_file.empty() ? common_.prompt : read_text_file(common_.prompt_file)};
+      setup.texts = {common_.prompt_file.empty() ? common_.prompt : read_text_file(common_.prompt_file)};
     }
   } else if (tokenizer_ != nullptr) {
     for (const char* const text : built_in_texts) {
       try {
         const std::vector<Token> more = tokenizer_->encode(text);
-        question.tokens.insert(question.tokens.end(), more.begin(), more.end());
-        question.texts.emplace_back(text);
+        setup.tokens.insert(setup.tokens.end(), more.begin(), more.end());
+        setup.texts.emplace_back(text);
       } catch (const Error&) {  // a byte that the vocabulary lacks
       }
     }
   }
-  return question;
+  return setup;
 }
 
 /// The clients. Each takes the next request that nobody has taken.
@@ -347,8 +356,10 @@ void EndpointProof::require_failure_alone(EndpointRequest request, const Receive
   const std::atomic<bool> stopped{false};
   request.cancel_after = 0;
   if (!ask(client_, request, limit(), stopped, retries_).error.empty()) return;
-  throw Error(fmt::format("the server has ended request {} with the error \"{}\", and has answered it when it was "
-                          "asked again, alone; see what its log says", request.number, answer.error));
+  throw Error(
+      fmt::format("the server has ended request {} with the error \"{}\", and has answered it when it was "
+                  "asked again, alone; see what its log says",
+                  request.number, answer.error));
 }
 
 void EndpointProof::compare_all() {
@@ -359,15 +370,15 @@ void EndpointProof::compare_all() {
     std::optional<EndpointDivergence> found;
     if (!answer.error.empty()) {
       require_failure_alone(plan_[i], answer);
-      found = divergence_of(plan_[i], answer);
+      found = find_divergence(plan_[i], answer);
     }
     std::size_t tokens = 0;
     for (std::size_t choice = 0; choice < answer.choices.size(); ++choice) {
-      if (!found) found = divergence_of(plan_[i], answer, choice, *target_, tokenizer_);
+      if (!found) found = find_divergence(plan_[i], answer, choice, *target_, tokenizer_);
       tokens += answer.choices[choice].tokens.size();
       logprobs_ += answer.choices[choice].logprobs.size();
     }
-    if (!found) found = divergence_of(plan_[i], answer);
+    if (!found) found = find_divergence(plan_[i], answer);
     ++(answer.cancelled ? cancelled_ : whole_);
     (answer.cancelled ? cancelled_tokens_ : tokens_) += tokens;
     if (!answer.cancelled) choices_ += answer.choices.size();
@@ -384,9 +395,9 @@ void EndpointProof::ask_again() {
   try {
     const std::atomic<bool> stopped{false};
     const ReceivedAnswer answer = ask(client_, request, limit(), stopped, retries_);
-    std::optional<EndpointDivergence> found = divergence_of(request, answer);
+    std::optional<EndpointDivergence> found = find_divergence(request, answer);
     for (std::size_t choice = 0; choice < answer.choices.size() && !found; ++choice) {
-      found = divergence_of(request, answer, choice, *target_, tokenizer_);
+      found = find_divergence(request, answer, choice, *target_, tokenizer_);
     }
     alone_ = found ? "asked again, alone, its answer is wrong too"
                    : "asked again, alone, its answer is right: it depends on what else the server does";
@@ -399,9 +410,9 @@ std::string EndpointProof::proven() const {
   std::string text = fmt::format("{} of {} tokens {} plain decoding, bit for bit", counted(whole_, "answer"),
                                  grouped(tokens_), whole_ == 1 ? "equals" : "equal");
   if (cancelled_ > 0) {
-    text += fmt::format("; {} cancelled {} of {} tokens {} of it", grouped(cancelled_),
-                        cancelled_ == 1 ? "one" : "ones", grouped(cancelled_tokens_),
-                        cancelled_ == 1 ? "is a beginning" : "are beginnings");
+    text +=
+        fmt::format("; {} cancelled {} of {} tokens {} of it", grouped(cancelled_), cancelled_ == 1 ? "one" : "ones",
+                    grouped(cancelled_tokens_), cancelled_ == 1 ? "is a beginning" : "are beginnings");
   }
   return text + ".";
 }
@@ -445,8 +456,8 @@ void EndpointProof::report() const {
                one.choice < 0 ? "" : fmt::format(", choice {}", one.choice),
                one.place < 0 ? "" : fmt::format(", token {}", one.place), one.what, one.expected, one.received);
     if (i == 0) fmt::print("  {}\n", alone_);
-    fmt::print("  {}\n", curl_line(client_, plan_[static_cast<std::size_t>(one.request) - 1],
-                                   !options_.api_key.empty()));
+    fmt::print("  {}\n",
+               curl_line(client_, plan_[static_cast<std::size_t>(one.request) - 1], !options_.api_key.empty()));
   }
 }
 
@@ -478,9 +489,9 @@ EndpointJson EndpointProof::json() const {
   result["divergences"] = EndpointJson::array();
   for (const EndpointDivergence& one : divergences_) {
     const EndpointRequest& request = plan_[static_cast<std::size_t>(one.request) - 1];
-    EndpointJson shown = {{"request", one.request}, {"what", one.what}, {"expected", one.expected},
-                          {"received", one.received}, {"path", request.path()},
-                          {"body", EndpointJson::parse(request.body)}};
+    EndpointJson shown = {{"request", one.request},   {"what", one.what},
+                          {"expected", one.expected}, {"received", one.received},
+                          {"path", request.path()},   {"body", EndpointJson::parse(request.body)}};
     if (one.choice >= 0) shown["choice"] = one.choice;
     if (one.place >= 0) shown["token"] = one.place;
     result["divergences"].push_back(std::move(shown));
@@ -489,7 +500,7 @@ EndpointJson EndpointProof::json() const {
 }
 
 Exit EndpointProof::run() {
-  plan_ = endpoint_plan(question());
+  plan_ = endpoint_plan(setup());
   before_ = counts_of(client_);
   ask_all();
   after_ = counts_at_rest(client_);

@@ -15,7 +15,7 @@ struct EndpointOptions {
   std::string template_file;  // empty: the model's own
   int clients = 8;
   int requests = 64;
-  int seconds = 0;  // after which no request begins; 0: all do
+  int seconds = 0;           // after which no request begins; 0: all do
   int answer_seconds = 600;  // of one answer, at most
 };
 

@@ -15,17 +15,17 @@
 namespace draftproof {
 namespace {
 
-struct Way {
+struct VariationWay {
   int threads;
   Verification verification;
 };
 /// The first is the fastest; it is used wherever one of them suffices. The last is for the best table only: what is
 /// read again is computed by the kernels of a batched verification.
-constexpr Way ways[] = {{2, Verification::batched},
-                        {1, Verification::batched},
-                        {2, Verification::serial},
-                        {1, Verification::serial},
-                        {2, Verification::redecode}};
+constexpr VariationWay ways[] = {{2, Verification::batched},
+                                 {1, Verification::batched},
+                                 {2, Verification::serial},
+                                 {1, Verification::serial},
+                                 {2, Verification::redecode}};
 
 /// The lowest effort uses the first two: one is always rejected, the other gives plain tokens under every rule.
 constexpr const char* all_controls[] = {"always-reject", "none", "perfect", "tree-test"};
@@ -85,57 +85,57 @@ std::vector<std::string> drafts_again(const std::vector<Variation>& variations, 
 
 }  // namespace
 
-std::vector<std::string> controls_of(const VerifyQuestion& question, const Effort& effort) {
+std::vector<std::string> plan_controls(const VerifySetup& setup, const Effort& effort) {
   std::vector<std::string> list;
   for (const char* control : first_of(all_controls, effort.controls)) {
-    const bool named = std::find(question.drafts.begin(), question.drafts.end(), control) != question.drafts.end();
-    if (!named && (question.trees || !parse_draft_spec(control).trees())) list.emplace_back(control);
+    const bool named = std::find(setup.drafts.begin(), setup.drafts.end(), control) != setup.drafts.end();
+    if (!named && (setup.trees || !parse_draft_spec(control).trees())) list.emplace_back(control);
   }
   return list;
 }
 
-std::vector<Variation> variations_of(const VerifyQuestion& question, const Effort& effort) {
+std::vector<Variation> plan_variations(const VerifySetup& setup, const Effort& effort) {
   std::vector<Variation> list;
-  const auto add = [&](const std::string& draft, int draft_max, const std::string& table, const Way& way) {
+  const auto add = [&](const std::string& draft, int draft_max, const std::string& table, const VariationWay& way) {
     Variation variation;
     variation.draft = draft;
     variation.draft_max = draft_max;
-    variation.rule = question.rule;
+    variation.rule = setup.rule;
     variation.kernels = table;
     variation.threads = way.threads;
     variation.verification = way.verification;
     list.push_back(variation);
   };
-  const std::string& best = question.tables.front();
-  for (std::size_t i = 0; i < question.drafts.size(); ++i) {
-    const std::string& draft = question.drafts[i];
-    for (const Way& way : ways) add(draft, question.draft_max, best, way);
-    const int limit = std::min(question.draft_tokens[i], question.request.max_new_tokens);
+  const std::string& best = setup.tables.front();
+  for (std::size_t i = 0; i < setup.drafts.size(); ++i) {
+    const std::string& draft = setup.drafts[i];
+    for (const VariationWay& way : ways) add(draft, setup.draft_max, best, way);
+    const int limit = std::min(setup.draft_tokens[i], setup.request.max_new_tokens);
     for (const int length : lengths_below(limit, effort.lengths)) {
       add(draft, length, best, ways[0]);
       if (effort.all_serially && std::has_single_bit(static_cast<unsigned>(length))) add(draft, length, best, ways[2]);
     }
   }
-  for (const std::string& control : controls_of(question, effort)) {
+  for (const std::string& control : plan_controls(setup, effort)) {
     add(control, 0, best, ways[0]);
     if (effort.all_serially) add(control, 0, best, ways[2]);
   }
-  for (const std::string& table : question.tables) {
+  for (const std::string& table : setup.tables) {
     const bool slow = table == "scalar";
     if (table == best || effort.tables == Tables::best || (slow && effort.tables != Tables::all)) continue;
-    for (const std::string& draft : question.drafts) {
+    for (const std::string& draft : setup.drafts) {
       for (std::size_t way = 0; way + 1 < std::size(ways) && static_cast<int>(way) < effort.ways_elsewhere; ++way) {
-        add(draft, question.draft_max, table, ways[way]);
+        add(draft, setup.draft_max, table, ways[way]);
       }
     }
   }
   return list;
 }
 
-std::vector<std::string> left_out(const VerifyQuestion& question, const Effort& effort) {
+std::vector<std::string> left_out(const VerifySetup& setup, const Effort& effort) {
   const Effort& full = full_effort();
-  const std::vector<Variation> all = variations_of(question, full);
-  const std::vector<Variation> runs = variations_of(question, effort);
+  const std::vector<Variation> all = plan_variations(setup, full);
+  const std::vector<Variation> runs = plan_variations(setup, effort);
   std::vector<std::string> list;
   const auto name = [&](const char* what, const auto& cases) {
     std::string text;
@@ -162,14 +162,13 @@ std::vector<std::string> left_out(const VerifyQuestion& question, const Effort& 
            !is_in(lengths, length(v));
   });
   if (other_ways > 0) {
-    list.push_back(fmt::format("{} other combinations of draft, table, threads and kind of verification",
-                               other_ways));
+    list.push_back(fmt::format("{} other combinations of draft, table, threads and kind of verification", other_ways));
   }
   name("repeated runs, whole, cancelled or beside another sequence, of the drafts",
        missing(drafts_again(all, full), drafts_again(runs, effort)));
   std::vector<int> sizes;
   for (const int size : prompt_piece_sizes) {
-    if (size < static_cast<int>(question.request.prompt.size()) - 1) sizes.push_back(size);
+    if (size < static_cast<int>(setup.request.prompt.size()) - 1) sizes.push_back(size);
   }
   const auto tried = first_of(prompt_piece_sizes, effort.prompt_pieces);
   name("chunked prefill in chunks of", missing(sizes, {tried.begin(), tried.end()}));
@@ -178,26 +177,26 @@ std::vector<std::string> left_out(const VerifyQuestion& question, const Effort& 
     list.push_back(fmt::format("{} of {} other batchings of the text", std::size(other_readings) - read,
                                std::size(other_readings)));
   }
-  if (const int rows = rows_recomputed(question.request, effort); rows < question.request.max_new_tokens) {
+  if (const int rows = rows_recomputed(setup.request, effort); rows < setup.request.max_new_tokens) {
     list.push_back(fmt::format("recomputing {} of {} rows of plain decoding from scratch: they use a KV cache",
-                               question.request.max_new_tokens - rows, question.request.max_new_tokens));
+                               setup.request.max_new_tokens - rows, setup.request.max_new_tokens));
   }
   return list;
 }
 
-std::string scope_of(const VerifyQuestion& question, const Effort& effort) {
-  const std::vector<Variation> all = variations_of(question, full_effort());
-  const std::vector<Variation> runs = variations_of(question, effort);
+std::string describe_scope(const VerifySetup& setup, const Effort& effort) {
+  const std::vector<Variation> all = plan_variations(setup, full_effort());
+  const std::vector<Variation> runs = plan_variations(setup, effort);
   return fmt::format("effort {}: {} of {} kernel tables, {} of {} runs, {} of {} plain rows recomputed from scratch",
                      effort.name, tables_of(runs), tables_of(all), runs.size(), all.size(),
-                     rows_recomputed(question.request, effort), question.request.max_new_tokens);
+                     rows_recomputed(setup.request, effort), setup.request.max_new_tokens);
 }
 
-std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effort, const Paces& paces) {
-  const std::vector<Variation> variations = variations_of(question, effort);
+std::vector<double> plan_steps(const VerifySetup& setup, const Effort& effort, const Paces& paces) {
+  const std::vector<Variation> variations = plan_variations(setup, effort);
   const Pace& plain = paces.drafts.at("none");
-  const double prompt = static_cast<double>(question.request.prompt.size());
-  const double tokens = question.request.max_new_tokens;
+  const double prompt = static_cast<double>(setup.request.prompt.size());
+  const double tokens = setup.request.max_new_tokens;
   const auto slowness = [&](const std::string& table) { return paces.tables.at(table).token / plain.token; };
   const auto run = [&](const std::string& draft, const std::string& table) {
     const Pace& pace = paces.drafts.at(draft);
@@ -208,16 +207,16 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
   std::set<std::pair<std::string, int>> ways_to_compute;
   // Texts may differ by draft and length where the rule promises the distribution only.
   std::set<std::pair<std::string, int>> texts;
-  std::string loaded = question.tables.front();
+  std::string loaded = setup.tables.front();
   for (const Variation& variation : variations) {
     steps.push_back(run(variation.draft, variation.kernels) + (loaded == variation.kernels ? 0 : paces.loading));
     loaded = variation.kernels;
     ways_to_compute.emplace(variation.kernels, variation.threads);
-    const bool same = question.request.sampling.greedy() || variation.promises_tokens();
+    const bool same = setup.request.sampling.greedy() || variation.promises_tokens();
     texts.emplace(same ? "" : variation.draft, same ? 0 : variation.draft_max);
   }
 
-  const auto run_on_best = [&](const std::string& draft) { return run(draft, question.tables.front()); };
+  const auto run_on_best = [&](const std::string& draft) { return run(draft, setup.tables.front()); };
   TrialCosts trial = {
       .effort = effort,
       .prompt = prompt,
@@ -226,17 +225,17 @@ std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effor
       .plain_row = plain.prompt_row,
       .plain_token = plain.token,
       .plain_run = run_on_best("none"),
-      .first_run = run_on_best(question.drafts.empty() ? "none" : question.drafts.front()),
+      .first_run = run_on_best(setup.drafts.empty() ? "none" : setup.drafts.front()),
       .loading = paces.loading * static_cast<double>(tables_of(variations) - 1),
   };
   trial.plain_rows =
-      trial.plain_run + rows_recomputed(question.request, effort) * (prompt + tokens / 2) * plain.prompt_row;
+      trial.plain_run + rows_recomputed(setup.request, effort) * (prompt + tokens / 2) * plain.prompt_row;
   for (const auto& [table, threads] : ways_to_compute) trial.ways += slowness(table);
   for (const std::string& draft : drafts_again(variations, effort)) trial.repeated_runs += run_on_best(draft);
   for (const Check* const check : all_checks()) steps.push_back(check->cost(trial));
 
   double timing = 0;
-  for (const std::string& draft : question.drafts) timing += run_on_best(draft);
+  for (const std::string& draft : setup.drafts) timing += run_on_best(draft);
   steps.push_back(effort.timed_repeats * (timing + trial.plain_run));
   return steps;
 }

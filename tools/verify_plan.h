@@ -12,7 +12,7 @@
 namespace draftproof {
 
 /// What can be varied.
-struct VerifyQuestion {
+struct VerifySetup {
   std::vector<std::string> tables;  // kernel tables, the best first
   std::vector<std::string> drafts;  // those named on the command line
   std::vector<int> draft_tokens;    // of each draft: the most per round
@@ -23,20 +23,20 @@ struct VerifyQuestion {
 };
 
 /// Returns the control drafts of the effort that were not named on the command line.
-std::vector<std::string> controls_of(const VerifyQuestion& question, const Effort& effort);
+std::vector<std::string> plan_controls(const VerifySetup& setup, const Effort& effort);
 
 /// Returns the runs: every named draft on the best table, with one and two threads, batched and serial, and once with
 /// re-decoding; the same drafts with other lengths; the controls on the best table; and the named drafts on the other
 /// tables, ordered so that each table is loaded once. The first run of each draft is on the best table, with two
 /// threads and batched.
-std::vector<Variation> variations_of(const VerifyQuestion& question, const Effort& effort);
+std::vector<Variation> plan_variations(const VerifySetup& setup, const Effort& effort);
 
 /// Returns what full effort examines and this one does not, one clause each, and the rows of plain decoding that even
 /// full effort does not recompute from scratch.
-std::vector<std::string> left_out(const VerifyQuestion& question, const Effort& effort);
+std::vector<std::string> left_out(const VerifySetup& setup, const Effort& effort);
 
 /// Returns a text like "effort quick: 1 of 6 kernel tables, 6 of 80 runs, 8 of 64 plain rows recomputed from scratch".
-std::string scope_of(const VerifyQuestion& question, const Effort& effort);
+std::string describe_scope(const VerifySetup& setup, const Effort& effort);
 
 /// Seconds, on one thread.
 struct Pace {
@@ -49,8 +49,8 @@ struct Paces {
   double loading = 0;                  // seconds to load the weights once
 };
 
-/// Returns the seconds that each step is expected to take: the runs of variations_of, all_checks, and the timing.
-std::vector<double> steps_of(const VerifyQuestion& question, const Effort& effort, const Paces& paces);
+/// Returns the seconds that each step is expected to take: the runs of plan_variations, all_checks, and the timing.
+std::vector<double> plan_steps(const VerifySetup& setup, const Effort& effort, const Paces& paces);
 
 /// Returns the expected seconds of the remaining steps when `done` steps took `elapsed` seconds: the estimates, scaled
 /// by how much longer or shorter than estimated the finished steps took.

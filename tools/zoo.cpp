@@ -81,7 +81,7 @@ Exit examine_zoo(const ZooOptions& options) {
   for (const zoo::Mutant* mutant : mutants) {
     progress.show(fmt::format("{} {} ({} of {})", mutant->id, mutant->name, rows.size() + 1, mutants.size()));
     rows.push_back({mutant, zoo::examined(mutant->parts)});
-    report.findings.push_back(zoo::finding_of(rows.back()));
+    report.findings.push_back(zoo::make_finding(rows.back()));
   }
   if (folder) write_reproducer(*folder, rows.front(), report);
   progress.show("");

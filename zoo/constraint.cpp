@@ -8,16 +8,16 @@
 namespace draftproof::zoo {
 namespace {
 
-class Sums final : public Constraint {
+class SumConstraint final : public Constraint {
  public:
-  Sums(int vocabulary, int length, std::vector<Token> stops)
+  SumConstraint(int vocabulary, int length, std::vector<Token> stops)
       : vocabulary_(vocabulary), length_(length), stops_(std::move(stops)) {}
   std::unique_ptr<ConstraintReader> reader() const override { return std::make_unique<Reader>(*this); }
 
  private:
   class Reader final : public ConstraintReader {
    public:
-    explicit Reader(const Sums& sums) : sums_(sums), set_(sums.vocabulary_) {}
+    explicit Reader(const SumConstraint& sums) : sums_(sums), set_(sums.vocabulary_) {}
 
     bool possible(std::span<const Token> output) override {
       if (static_cast<int>(output.size()) > sums_.length_) return false;
@@ -49,7 +49,7 @@ class Sums final : public Constraint {
       return (sum + token) % 3 != 0;
     }
 
-    const Sums& sums_;
+    const SumConstraint& sums_;
     TokenSet set_;
   };
 
@@ -61,26 +61,26 @@ class Sums final : public Constraint {
 }  // namespace
 
 std::shared_ptr<const Constraint> zoo_constraint(int vocabulary, int length, std::vector<Token> stops) {
-  return std::make_shared<Sums>(vocabulary, length, std::move(stops));
+  return std::make_shared<SumConstraint>(vocabulary, length, std::move(stops));
 }
 
 std::vector<ExactCase> constrained_cases(const Rule& rule) {
   std::vector<ExactCase> list;
-  for (const Sampling& sampling : {Sampling{.temperature = 1}, Sampling{},
-                                   Sampling{.temperature = 0.7F, .top_k = 2, .logit_bias = {{0, 1.5F}}}}) {
+  for (const Sampling& sampling :
+       {Sampling{.temperature = 1}, Sampling{}, Sampling{.temperature = 0.7F, .top_k = 2, .logit_bias = {{0, 1.5F}}}}) {
     for (const Token stop : {0, 2}) {
-      for (const char* const draft : {"perturbed", "scripted:+", "scripted:0", "scripted:+0", "scripted:2",
-                                      "scripted:+2", "scripted:~~/+", "scripted:++0", "scripted:+<*",
-                                      "scripted:0<*<1"}) {
+      for (const char* const draft :
+           {"perturbed", "scripted:+", "scripted:0", "scripted:+0", "scripted:2", "scripted:+2", "scripted:~~/+",
+            "scripted:++0", "scripted:+<*", "scripted:0<*<1"}) {
         for (const Verification verification : {Verification::batched, Verification::serial}) {
           ExactCase exact_case;
-          Request& request = exact_case.question.request;
+          Request& request = exact_case.input.request;
           request.prompt = {1, 2, 1};
           request.sampling = sampling;
           request.stops = {stop};
           request.max_new_tokens = 4;
           request.constraint = zoo_constraint(exact_case.vocabulary, 3, request.stops);
-          Variation& variation = exact_case.question.variation;
+          Variation& variation = exact_case.input.variation;
           variation.draft = draft;
           variation.draft_max = 3;
           variation.rule = &rule;

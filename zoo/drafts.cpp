@@ -69,7 +69,7 @@ class HotterAndNarrower final : public ModelDraft {
 };
 
 /// Proposes the largest of the most likely tokens, where the target would take the smallest.
-class BreaksTiesOtherwise final : public ModelDraft {
+class BreaksTiesDifferently final : public ModelDraft {
  public:
   using ModelDraft::ModelDraft;
 
@@ -95,7 +95,7 @@ class RoundsBeforeDrawing final : public ModelDraft {
   }
 };
 
-class Constant final : public ModelDraft {
+class ConstantDraft final : public ModelDraft {
  public:
   using ModelDraft::ModelDraft;
 
@@ -120,9 +120,9 @@ class ProposesTheNeighbor final : public ModelDraft {
 };
 
 /// Keeps the text and reads all of it again for every draft token.
-class TextDraft : public Draft {
+class FaultyTextDraft : public Draft {
  public:
-  TextDraft(Model& model, int, int draft_max) : model_(model), draft_max_(draft_max) {}
+  FaultyTextDraft(Model& model, int, int draft_max) : model_(model), draft_max_(draft_max) {}
   int draft_max() const override { return draft_max_; }
   void observe(std::span<const Token> committed, std::span<const float>) override {
     text_.insert(text_.end(), committed.begin(), committed.end());
@@ -167,9 +167,9 @@ class TextDraft : public Draft {
 /// Draws from its rows with a generator of its own and states that nothing was drawn: q is a point. The generator
 /// begins anew for every draft token, from the text or only from the token's depth in its round.
 template <bool of_text>
-class DrawsByItsOwnGenerator final : public TextDraft {
+class DrawsByItsOwnGenerator final : public FaultyTextDraft {
  public:
-  using TextDraft::TextDraft;
+  using FaultyTextDraft::FaultyTextDraft;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     std::vector<Token> text = text_;
     anchor_ = static_cast<int>(text.size());
@@ -180,7 +180,7 @@ class DrawsByItsOwnGenerator final : public TextDraft {
       for (const Token token : seeds) seed = seed * 31 + static_cast<std::uint64_t>(token);
       PhiloxSource own(seed);
       const Key key = {0, i, Purpose::draft};
-      const Token token = draftproof::draw(distribution_of(row_after(text), {.temperature = 1}, {}), key, own);
+      const Token token = draftproof::draw(compute_distribution(row_after(text), {.temperature = 1}, {}), key, own);
       builder.add_token(token);
       text.push_back(token);
     }
@@ -188,9 +188,9 @@ class DrawsByItsOwnGenerator final : public TextDraft {
 };
 
 /// Looks at a row before it draws from it, and stops where the two most likely tokens are equally likely.
-class StopsWhenUnsure final : public TextDraft {
+class StopsWhenUnsure final : public FaultyTextDraft {
  public:
-  using TextDraft::TextDraft;
+  using FaultyTextDraft::FaultyTextDraft;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     std::vector<Token> text = text_;
     anchor_ = static_cast<int>(text.size());
@@ -204,9 +204,9 @@ class StopsWhenUnsure final : public TextDraft {
 };
 
 /// After a round that committed more than the anchor, continues from the row before the last committed one.
-class ContinuesTheWrongRow final : public TextDraft {
+class ContinuesTheWrongRow final : public FaultyTextDraft {
  public:
-  using TextDraft::TextDraft;
+  using FaultyTextDraft::FaultyTextDraft;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     draw_after(continued(), anchor, limit, builder);
   }
@@ -228,9 +228,9 @@ class ContinuesTheWrongRow final : public TextDraft {
 };
 
 /// Gives a high logit to the token that it drew for the same position before, after a rejected draft token.
-class RemembersDraftTokens final : public TextDraft {
+class RemembersDraftTokens final : public FaultyTextDraft {
  public:
-  using TextDraft::TextDraft;
+  using FaultyTextDraft::FaultyTextDraft;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     std::vector<float> row(static_cast<std::size_t>(model_.vocabulary()), 0.0F);
     if (second_ >= 0) row[second_] = 3;
@@ -247,9 +247,9 @@ class RemembersDraftTokens final : public TextDraft {
 };
 
 /// Writes the anchor's row over the last one that it holds.
-class AnchorOneEarly final : public TextDraft {
+class AnchorOneEarly final : public FaultyTextDraft {
  public:
-  using TextDraft::TextDraft;
+  using FaultyTextDraft::FaultyTextDraft;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     std::vector<Token> text = text_;
     if (!text.empty()) text.pop_back();
@@ -259,11 +259,11 @@ class AnchorOneEarly final : public TextDraft {
 
 /// Gets the rows of a round wrong in which some draft tokens were accepted and some were not.
 template <int more>
-class MiscountsPartialAcceptance final : public TextDraft {
+class MiscountsPartialAcceptance final : public FaultyTextDraft {
  public:
-  using TextDraft::TextDraft;
+  using FaultyTextDraft::FaultyTextDraft;
   void observe(std::span<const Token> committed, std::span<const float> features) override {
-    TextDraft::observe(committed, features);
+    FaultyTextDraft::observe(committed, features);
     const bool partial = committed.size() > 1 && static_cast<int>(committed.size()) <= proposed_;
     proposed_ = 0;
     if (!partial) return;
@@ -271,7 +271,7 @@ class MiscountsPartialAcceptance final : public TextDraft {
     else text_.pop_back();
   }
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
-    TextDraft::propose(anchor, limit, builder);
+    FaultyTextDraft::propose(anchor, limit, builder);
     proposed_ = limit;
   }
 
@@ -280,25 +280,25 @@ class MiscountsPartialAcceptance final : public TextDraft {
 };
 
 /// A new text begins behind what it held of the one before.
-class SurvivesForget final : public TextDraft {
+class SurvivesForget final : public FaultyTextDraft {
  public:
-  using TextDraft::TextDraft;
+  using FaultyTextDraft::FaultyTextDraft;
   void forget() override {}
 };
 
 /// Two stages, one of which always proposes the same token. When that one has proposed, the other pairs each token with
 /// the place of its neighbor.
-class MispairsWhatAnotherProposed final : public TextDraft {
+class MispairsWhatAnotherProposed final : public FaultyTextDraft {
  public:
-  using TextDraft::TextDraft;
+  using FaultyTextDraft::FaultyTextDraft;
   void observe(std::span<const Token> committed, std::span<const float> features) override {
-    TextDraft::observe(committed, features);
+    FaultyTextDraft::observe(committed, features);
     if (other_proposed_) std::rotate(text_.end() - std::ssize(committed), text_.end() - 1, text_.end());
     other_proposed_ = false;
   }
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
     other_proposed_ = text_.size() % 2 == 0;
-    if (!other_proposed_) return TextDraft::propose(anchor, limit, builder);
+    if (!other_proposed_) return FaultyTextDraft::propose(anchor, limit, builder);
     anchor_ = static_cast<int>(text_.size());
     builder.add_token(1);
   }
@@ -309,11 +309,11 @@ class MispairsWhatAnotherProposed final : public TextDraft {
 
 /// Keeps what all drafts of the process have observed in one table. It proposes from its own text only: with the table
 /// no run could be repeated, and nothing enumerated.
-class SharesOneTable final : public TextDraft {
+class SharesOneTable final : public FaultyTextDraft {
  public:
-  using TextDraft::TextDraft;
+  using FaultyTextDraft::FaultyTextDraft;
   void observe(std::span<const Token> committed, std::span<const float> features) override {
-    TextDraft::observe(committed, features);
+    FaultyTextDraft::observe(committed, features);
     shared_.insert(shared_.end(), committed.begin(), committed.end());
   }
   Fingerprint digest() const override {
@@ -327,11 +327,11 @@ class SharesOneTable final : public TextDraft {
 };
 
 /// Learns which tokens are neighbors, but not of tokens that come in two calls.
-class LosesPairsBetweenCalls final : public TextDraft {
+class LosesPairsBetweenCalls final : public FaultyTextDraft {
  public:
-  using TextDraft::TextDraft;
+  using FaultyTextDraft::FaultyTextDraft;
   void observe(std::span<const Token> committed, std::span<const float> features) override {
-    TextDraft::observe(committed, features);
+    FaultyTextDraft::observe(committed, features);
     for (std::size_t i = 1; i < committed.size(); ++i) {
       pairs_.insert(pairs_.end(), {committed[i - 1], committed[i]});
     }
@@ -344,7 +344,7 @@ class LosesPairsBetweenCalls final : public TextDraft {
   }
   void forget() override {
     pairs_.clear();
-    TextDraft::forget();
+    FaultyTextDraft::forget();
   }
   Fingerprint digest() const override {
     Digest digest;
@@ -358,21 +358,21 @@ class LosesPairsBetweenCalls final : public TextDraft {
 
 /// Keeps the rows of accepted draft tokens, which it made from its own features, in place of rows made from the
 /// target's.
-class KeepsRowsOfDraftTokens final : public TextDraft {
+class KeepsRowsOfDraftTokens final : public FaultyTextDraft {
  public:
-  using TextDraft::TextDraft;
+  using FaultyTextDraft::FaultyTextDraft;
   void observe(std::span<const Token> committed, std::span<const float> features) override {
-    TextDraft::observe(committed, features);
+    FaultyTextDraft::observe(committed, features);
     for (std::size_t i = 0; i < committed.size(); ++i) own_rows_.push_back(proposed_ && i > 0);
     proposed_ = false;
   }
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
-    TextDraft::propose(anchor, limit, builder);
+    FaultyTextDraft::propose(anchor, limit, builder);
     proposed_ = true;
   }
   void forget() override {
     own_rows_.clear();
-    TextDraft::forget();
+    FaultyTextDraft::forget();
   }
   Fingerprint digest() const override {
     Digest digest;
@@ -414,8 +414,7 @@ std::unique_ptr<Draft> tuned_length(Model& m, int capacity, int draft_max) {
   }
   std::vector<std::unique_ptr<Draft>> stages;
   stages.push_back(std::make_unique<ModelDraft>(m, capacity, draft_max));
-  return std::make_unique<ChainDraft>(std::move(stages), Tuner(std::move(costs)),
-                                      ChainDraft::Costs::as_given);
+  return std::make_unique<ChainDraft>(std::move(stages), Tuner(std::move(costs)), ChainDraft::Costs::as_given);
 }
 std::unique_ptr<Draft> proposes_the_best(Model& m, int capacity, int draft_max) {
   return made<ProposesTheBest>(m, capacity, draft_max);
@@ -426,8 +425,8 @@ std::unique_ptr<Draft> hotter_and_narrower(Model& m, int capacity, int draft_max
 std::unique_ptr<Draft> stops_when_unsure(Model& m, int capacity, int draft_max) {
   return made<StopsWhenUnsure>(m, capacity, draft_max);
 }
-std::unique_ptr<Draft> breaks_ties_otherwise(Model& m, int capacity, int draft_max) {
-  return made<BreaksTiesOtherwise>(m, capacity, draft_max);
+std::unique_ptr<Draft> breaks_ties_differently(Model& m, int capacity, int draft_max) {
+  return made<BreaksTiesDifferently>(m, capacity, draft_max);
 }
 std::unique_ptr<Draft> rounds_before_drawing(Model& m, int capacity, int draft_max) {
   return made<RoundsBeforeDrawing>(m, capacity, draft_max);
@@ -439,7 +438,7 @@ std::unique_ptr<Draft> reseeds_its_own_generator(Model& m, int capacity, int dra
   return made<DrawsByItsOwnGenerator<false>>(m, capacity, draft_max);
 }
 std::unique_ptr<Draft> constant(Model& m, int capacity, int draft_max) {
-  return made<Constant>(m, capacity, draft_max);
+  return made<ConstantDraft>(m, capacity, draft_max);
 }
 std::unique_ptr<Draft> proposes_the_neighbor(Model& m, int capacity, int draft_max) {
   return made<ProposesTheNeighbor>(m, capacity, draft_max);

@@ -21,14 +21,24 @@ std::vector<Variation> variations(const Parts& parts) {
     Verification verification = Verification::batched;
     int threads = 1;
   };
-  const std::vector<Row> chains = {
-      {"none", 0}, {"perturbed", 1}, {"perturbed", 3}, {"perturbed", 3, Verification::serial},
-      {"perturbed", 3, Verification::batched, 2}, {"always-reject", 2}, {"perfect", 6}, {"variable-length", 2},
-      {"variable-length", 2, Verification::serial}};
-  const std::vector<Row> trees = {
-      {"none", 0}, {"scripted:+<*", 2}, {"scripted:+&*+&*-", 5}, {"scripted:+&*+&*-", 5, Verification::serial},
-      {"scripted:+&*+&*-", 5, Verification::batched, 2}, {"scripted:*<*<**<*", 5}, {"scripted:~<*<*", 3},
-      {"scripted:~<*<*", 3, Verification::serial}, {"scripted:-<*-<**", 5}};
+  const std::vector<Row> chains = {{"none", 0},
+                                   {"perturbed", 1},
+                                   {"perturbed", 3},
+                                   {"perturbed", 3, Verification::serial},
+                                   {"perturbed", 3, Verification::batched, 2},
+                                   {"always-reject", 2},
+                                   {"perfect", 6},
+                                   {"variable-length", 2},
+                                   {"variable-length", 2, Verification::serial}};
+  const std::vector<Row> trees = {{"none", 0},
+                                  {"scripted:+<*", 2},
+                                  {"scripted:+&*+&*-", 5},
+                                  {"scripted:+&*+&*-", 5, Verification::serial},
+                                  {"scripted:+&*+&*-", 5, Verification::batched, 2},
+                                  {"scripted:*<*<**<*", 5},
+                                  {"scripted:~<*<*", 3},
+                                  {"scripted:~<*<*", 3, Verification::serial},
+                                  {"scripted:-<*-<**", 5}};
   std::vector<Variation> list;
   for (const Rule* rule : {&matching, &rejection}) {
     for (const Row& row : parts.trees ? trees : chains) {
@@ -90,21 +100,19 @@ std::vector<Request> constrained_requests() {
   return list;
 }
 
-struct Question {
+struct ModelRequest {
   HashShape model;
   Request request;
 };
 
 /// Whether the caches can drop positions; states and the caches of replaced models cannot.
-bool can_shift(const Parts& parts) {
-  return parts.target == nullptr && parts.draft == nullptr && !parts.recurrent;
-}
+bool can_shift(const Parts& parts) { return parts.target == nullptr && parts.draft == nullptr && !parts.recurrent; }
 
 /// Returns requests whose context is shifted several times, in the prompt too.
 std::vector<Request> shifted_requests() {
   std::vector<Request> list;
-  for (const Sampling& sampling : {Sampling{.temperature = 1},
-                                   Sampling{.repeat_penalty = 2, .presence_penalty = 0.5F, .repeat_last_n = -1}}) {
+  for (const Sampling& sampling :
+       {Sampling{.temperature = 1}, Sampling{.repeat_penalty = 2, .presence_penalty = 0.5F, .repeat_last_n = -1}}) {
     Request request;
     request.prompt = {1, 2, 3, 1, 4, 5, 1, 0, 2};
     request.sampling = sampling;
@@ -115,8 +123,8 @@ std::vector<Request> shifted_requests() {
   return list;
 }
 
-std::vector<Question> all_questions(const Parts& parts) {
-  std::vector<Question> list;
+std::vector<ModelRequest> all_model_requests(const Parts& parts) {
+  std::vector<ModelRequest> list;
   for (const Request& request : requests()) {
     for (const std::uint64_t seed : {1, 2, 3}) {
       list.push_back({{.vocabulary = model_vocabulary, .levels = 3, .seed = seed}, request});
@@ -157,19 +165,20 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
   if (parts.trees) {
     for (const Rule* rule : {&matching, &rejection}) {
       for (const ExactCase& exact_case : handwritten_cases(*rule)) {
-        if (can_run(parts, exact_case.question.variation, exact_case.vocabulary)) list.push_back(exact_case);
+        if (can_run(parts, exact_case.input.variation, exact_case.vocabulary)) list.push_back(exact_case);
       }
     }
     return list;
   }
   const auto declare = [&](ExactCase exact_case) {
-    const Rule*& rule = exact_case.question.variation.rule;
+    const Rule*& rule = exact_case.input.variation.rule;
     if (same_name(parts.declared, *rule)) rule = parts.declared;
     list.push_back(std::move(exact_case));
   };
-  std::vector<Row> rows = {{rejection, plain}, {rejection, cut, "perturbed", Verification::serial},
-                           {rejection, penalized}, {rejection, plain, "variable-length"}, {matching, plain},
-                           {matching, penalized}, {matching, best}};
+  std::vector<Row> rows = {{rejection, plain},     {rejection, cut, "perturbed", Verification::serial},
+                           {rejection, penalized}, {rejection, plain, "variable-length"},
+                           {matching, plain},      {matching, penalized},
+                           {matching, best}};
   if (can_shift(parts)) {
     const ContextShift shift = {.context = 4, .keep = 1, .discard = 2};
     for (const Rule* const rule : {&rejection, &matching}) {
@@ -187,14 +196,14 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
   }
   for (const Row& row : rows) {
     ExactCase exact_case;
-    Request& request = exact_case.question.request;
+    Request& request = exact_case.input.request;
     request.prompt = {1, 2, 1};
     request.sampling = row.sampling;
     request.stops = {0};
     request.max_new_tokens = row.max_new_tokens;
     request.context_shift = row.context_shift;
     request.constraint = row.constraint;
-    Variation& variation = exact_case.question.variation;
+    Variation& variation = exact_case.input.variation;
     variation.draft = row.draft;
     variation.draft_max = row.draft_max;
     variation.rule = &row.rule;
@@ -207,11 +216,11 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
     for (const int levels : {1, 8}) {
       for (const char* draft : {"scripted:++++", "scripted:+++-", "scripted:-/-/++-", "scripted:++-/"}) {
         ExactCase exact_case{.vocabulary = 8, .levels = levels};
-        exact_case.question.request.prompt = {1, 2, 3, 1, 2, 1};
-        exact_case.question.request.max_new_tokens = 8;
-        exact_case.question.variation.draft = draft;
-        exact_case.question.variation.draft_max = 4;
-        exact_case.question.variation.rule = rule;
+        exact_case.input.request.prompt = {1, 2, 3, 1, 2, 1};
+        exact_case.input.request.max_new_tokens = 8;
+        exact_case.input.variation.draft = draft;
+        exact_case.input.variation.draft_max = 4;
+        exact_case.input.variation.rule = rule;
         declare(exact_case);
       }
     }
@@ -264,9 +273,9 @@ Findings examined(const Parts& parts) {
     weigh(small_cases(parts));
     return worst;
   }
-  for (const Question& question : all_questions(parts)) {
-    ZooSubject subject(question.model, parts);
-    Trial trial(subject, question.request, question.model.seed, variations(parts));
+  for (const ModelRequest& input : all_model_requests(parts)) {
+    ZooSubject subject(input.model, parts);
+    Trial trial(subject, input.request, input.model.seed, variations(parts));
     for (const Check* const check : all_checks()) {
       const bool can_be_asked = !parts.loop || check != &prefix_reuse;  // the small loop decodes one request at a time
       if (can_be_asked) weigh(check->examine(trial));
@@ -274,9 +283,9 @@ Findings examined(const Parts& parts) {
   }
   ExactDistributionCheck cases;
   for (const ExactCase& exact_case : exact_cases(parts)) {
-    const auto& [vocabulary, levels, spread, seed, question] = exact_case;
+    const auto& [vocabulary, levels, spread, seed, input] = exact_case;
     ZooSubject small({.vocabulary = vocabulary, .levels = levels, .spread = spread, .seed = seed}, parts);
-    cases.ask(small, question);
+    cases.ask(small, input);
   }
   for (const Rule* const rule : {&matching, &rejection}) {
     if (parts.trees || (parts.declared != nullptr && same_name(parts.declared, *rule))) continue;
@@ -298,9 +307,9 @@ Shrunken smallest(const Parts& parts, const FailedTrial& failed, int trials_max)
 }
 
 std::optional<FailedTrial> first_failed_trial(const Parts& parts, const std::string& check) {
-  for (const Question& question : all_questions(parts)) {
-    FailedTrial failed{question.model, {check, question.request, question.model.seed, variations(parts)}, {}};
-    ZooSubject subject(question.model, parts);
+  for (const ModelRequest& input : all_model_requests(parts)) {
+    FailedTrial failed{input.model, {check, input.request, input.model.seed, variations(parts)}, {}};
+    ZooSubject subject(input.model, parts);
     failed.finding = draftproof::examined(subject, failed.trial);
     if (failed.finding.failure) return failed;
   }

@@ -102,7 +102,7 @@ int as_large_as_best(std::vector<float> logits, int count) {
 
 /// Applies min-p at temperature 1.
 void drop_unlikely(std::vector<float>& logits, float min_p) {
-  const Distribution p = distribution_of(logits, {.temperature = 1, .min_p = min_p}, {});
+  const Distribution p = compute_distribution(logits, {.temperature = 1, .min_p = min_p}, {});
   for (std::size_t token = 0; token < logits.size(); ++token) {
     if (p.weight(static_cast<Token>(token)) == 0) logits[token] = -std::numeric_limits<float>::infinity();
   }
@@ -115,7 +115,7 @@ void drop_tail_in_eight_bits(std::vector<float>& logits, const Sampling& samplin
     const double fraction = std::frexp(value, &exponent);
     return std::ldexp(std::nearbyint(fraction * 256) / 256, exponent);
   };
-  const Distribution p = distribution_of(logits, {.temperature = sampling.temperature}, {});
+  const Distribution p = compute_distribution(logits, {.temperature = sampling.temperature}, {});
   std::vector<std::size_t> order(logits.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
@@ -159,15 +159,21 @@ void falsify(Proposal& proposal, const std::vector<Distribution>& before, Fault 
   }
 }
 
-class Rows final : public TargetRows {
+class FaultyRows final : public TargetRows {
  public:
   /// `counted`: the text that penalties count. `constrained`: the output that the constraint reads; it masks nothing
   /// when `unconstrained`. `row_before`: the last row of the round before; empty: there is none.
-  Rows(Model& target, Cache& cache, const Request& request, std::span<const Token> counted,
-       std::span<const Token> constrained, bool unconstrained, const std::vector<float>& row_before, Round& round,
-       Fault fault)
-      : target_(target), cache_(cache), request_(request), counted_(counted), constrained_(constrained),
-        unconstrained_(unconstrained), round_(round), fault_(fault) {
+  FaultyRows(Model& target, Cache& cache, const Request& request, std::span<const Token> counted,
+             std::span<const Token> constrained, bool unconstrained, const std::vector<float>& row_before, Round& round,
+             Fault fault)
+      : target_(target),
+        cache_(cache),
+        request_(request),
+        counted_(counted),
+        constrained_(constrained),
+        unconstrained_(unconstrained),
+        round_(round),
+        fault_(fault) {
     tokens_.push_back(round.anchor);
     tokens_.insert(tokens_.end(), round.proposal.tokens.begin(), round.proposal.tokens.end());
     read();
@@ -227,8 +233,8 @@ class Rows final : public TargetRows {
     if (request_.constraint && !unmasked) {
       std::vector<Token> output(constrained_.begin(), constrained_.end());
       const bool ended = row > 0 && is_stop(request_, tokens_[row]);
-      const bool late = row > 0 && (fault_ == Fault::constraint_a_row_late ||
-                                    (fault_ == Fault::stale_mask_behind_the_end && ended));
+      const bool late =
+          row > 0 && (fault_ == Fault::constraint_a_row_late || (fault_ == Fault::stale_mask_behind_the_end && ended));
       const auto path = std::span<const Token>(tokens_).subspan(1, static_cast<std::size_t>(late ? row - 1 : row));
       if (fault_ != Fault::constraint_of_the_anchor) output.insert(output.end(), path.begin(), path.end());
       allowed_ = request_.constraint->reader()->allowed(output);
@@ -241,7 +247,7 @@ class Rows final : public TargetRows {
       record_.insert(record_.end(), drafted.begin(), drafted.end());
       history = {record_, {}};
     }
-    distribution_ = distribution_of(logits, sampling, history, masked ? &allowed_ : nullptr);
+    distribution_ = compute_distribution(logits, sampling, history, masked ? &allowed_ : nullptr);
     if (fault_ == Fault::ranks_for_tokens && sampling.top_k > 0) distribution_ = ranked(distribution_);
     round_.targets.push_back(distribution_.fingerprint());
     return distribution_;
@@ -288,13 +294,22 @@ void count(const Round& round, const Execution& execution, Fault fault, Statisti
   ++(execution.verification == Verification::serial ? s.serial : s.batched);
 }
 
-class Loop {
+class FaultyLoop {
  public:
-  Loop(Model& target, Draft& draft, const Rule& rule, RandomSource& random, const Request& request,
-       const Execution& execution, Fault fault)
-      : target_(target), draft_(draft), rule_(rule), random_(random), request_(request), execution_(execution),
-        fault_(fault), text_(request.prompt), penalized_text_(text_), cached_text_(text_),
-        anchor_of_drafted_(text_.back()), left_(request.max_new_tokens) {
+  FaultyLoop(Model& target, Draft& draft, const Rule& rule, RandomSource& random, const Request& request,
+             const Execution& execution, Fault fault)
+      : target_(target),
+        draft_(draft),
+        rule_(rule),
+        random_(random),
+        request_(request),
+        execution_(execution),
+        fault_(fault),
+        text_(request.prompt),
+        penalized_text_(text_),
+        cached_text_(text_),
+        anchor_of_drafted_(text_.back()),
+        left_(request.max_new_tokens) {
     const auto begun = request.constrained(text_);
     constrained_.assign(begun.begin(), begun.end());
     trace_.request = request;
@@ -336,8 +351,8 @@ class Loop {
       const int overlap = fault_ == Fault::chunks_overlap && at > 0 ? 1 : 0;
       taken = std::min({chunk, total - at, room()});
       const int rows = overlap + taken;
-      const auto tokens = std::span<const Token>(text_).subspan(static_cast<std::size_t>(at - overlap),
-                                                                static_cast<std::size_t>(rows));
+      const auto tokens =
+          std::span<const Token>(text_).subspan(static_cast<std::size_t>(at - overlap), static_cast<std::size_t>(rows));
       Transaction transaction = cache_->begin(rows);
       Outputs outputs;
       forward_alone(target_, {.cache = cache_.get(), .tokens = tokens, .logits_from = rows}, outputs);
@@ -385,14 +400,14 @@ class Loop {
     round.positions_before = cache_->length();
     round.draft_positions = draft_.positions();
     Transaction transaction = cache_->begin(1 + round.proposal.size());
-    const std::vector<Token>& counted = counts_own_record() ? penalized_text_
+    const std::vector<Token>& counted = counts_own_record()                        ? penalized_text_
                                         : fault_ == Fault::penalties_see_the_cache ? cached_text_
                                                                                    : text_;
     const auto& drafted = round.proposal.tokens;
     const bool ended = std::ranges::any_of(drafted, [&](Token token) { return is_stop(request_, token); });
     if (fault_ == Fault::constraint_ended_by_draft && ended) constraint_ended_ = true;
     const bool unconstrained = constraint_ended_ && !ended;  // in the rounds after it
-    Rows rows(target_, *cache_, request_, counted, constrained_, unconstrained, last_row_, round, fault_);
+    FaultyRows rows(target_, *cache_, request_, counted, constrained_, unconstrained, last_row_, round, fault_);
     round.verdict = rule_.judge(round.proposal, rows, request_.sequence, key_position, random_);
     const bool stops = emit(round, limit);
     if (request_.logprobs) set_logprobs(round, rows);
@@ -470,7 +485,7 @@ class Loop {
     return list;
   }
 
-  void set_logprobs(Round& round, const Rows& rows) {
+  void set_logprobs(Round& round, const FaultyRows& rows) {
     for (std::size_t i = 0; i < round.emitted.size(); ++i) {
       std::vector<float> row = rows.logits(std::min(i, static_cast<std::size_t>(rows.rows_read()) - 1));
       const std::vector<float> own = row;
@@ -496,8 +511,8 @@ class Loop {
     round.emitted.push_back(round.verdict.next);
     const bool fills_budget = static_cast<int>(round.emitted.size()) >= left_;
     const bool budget_first = fault_ == Fault::budget_before_stop && fills_budget;
-    const bool any_stop = std::any_of(round.emitted.begin(), round.emitted.end(),
-                                      [&](Token token) { return is_stop(request_, token); });
+    const bool any_stop =
+        std::any_of(round.emitted.begin(), round.emitted.end(), [&](Token token) { return is_stop(request_, token); });
     const bool searched = fault_ != Fault::stop_only_at_round_end && fault_ != Fault::tokens_kept_after_stop &&
                           !(fault_ == Fault::stop_in_last_two_tokens && !stop_in_last_two(round.emitted));
     if (!budget_first && searched) cut_after_end(round.emitted);
@@ -505,12 +520,11 @@ class Loop {
     round.accepted = std::min(round.verdict.accepted, static_cast<int>(round.emitted.size()));
     if (fault_ == Fault::cut_counted_as_accepted) round.accepted = round.verdict.accepted;
     if (fault_ == Fault::bonus_counted_as_accepted) round.accepted = static_cast<int>(round.emitted.size());
-    left_ -= fault_ == Fault::proposal_charged_whole ? 1 + round.proposal.size()
-                                                     : static_cast<int>(round.emitted.size());
-    const bool kept_after_stop =
-        fault_ == Fault::tokens_kept_after_stop || fault_ == Fault::forced_behind_the_end;
-    return !budget_first && (is_stop(request_, round.emitted.back()) || is_complete(round.emitted) ||
-                             (any_stop && kept_after_stop));
+    left_ -=
+        fault_ == Fault::proposal_charged_whole ? 1 + round.proposal.size() : static_cast<int>(round.emitted.size());
+    const bool kept_after_stop = fault_ == Fault::tokens_kept_after_stop || fault_ == Fault::forced_behind_the_end;
+    return !budget_first &&
+           (is_stop(request_, round.emitted.back()) || is_complete(round.emitted) || (any_stop && kept_after_stop));
   }
 
   /// Appends to a round that ends with a stop token the only token that could follow without it, if there is one.
@@ -545,7 +559,7 @@ class Loop {
     }
   }
 
-  int rows_to_commit(const Round& round, const Rows& rows) {
+  int rows_to_commit(const Round& round, const FaultyRows& rows) {
     int committed = static_cast<int>(round.emitted.size());
     if (fault_ == Fault::stale_commit) {
       committed = std::min(std::exchange(committed_before_, committed), rows.rows_read());
@@ -567,8 +581,8 @@ class Loop {
   /// `committed`: rows of the last round that were; 0: nothing was rejected.
   void commit_rejected(int committed) {
     if (committed == 0) return;
-    const auto rejected = std::span<const Token>(trace_.rounds.back().proposal.tokens)
-                              .subspan(static_cast<std::size_t>(committed) - 1);
+    const auto rejected =
+        std::span<const Token>(trace_.rounds.back().proposal.tokens).subspan(static_cast<std::size_t>(committed) - 1);
     const int rows = static_cast<int>(rejected.size());
     Transaction transaction = cache_->begin(rows);
     Outputs outputs;
@@ -589,8 +603,8 @@ class Loop {
   std::vector<Token> cached_text_;     // the text without what context shifts dropped
   std::vector<Token> constrained_;     // the output that the constraint has read
   bool constraint_ended_ = false;
-  int dropped_ = 0;                    // positions
-  int positions_rewound_ = 0;          // of the keys of random draws
+  int dropped_ = 0;            // positions
+  int positions_rewound_ = 0;  // of the keys of random draws
   std::unique_ptr<Cache> cache_;
   std::vector<Distribution> drawn_from_before_;
   Token anchor_of_drafted_;  // the anchor of the last round with draft tokens
@@ -598,14 +612,14 @@ class Loop {
   int committed_before_ = 1;
   std::vector<float> row_before_;
   std::vector<float> last_row_;  // from which the token before was drawn
-  int left_;  // of the budget
+  int left_;                     // of the budget
 };
 
 }  // namespace
 
 Trace run_loop(Model& target, Draft& draft, const Rule& rule, RandomSource& random, const Request& request,
                const Execution& execution, const OnRound& on_round, Fault fault) {
-  return Loop(target, draft, rule, random, request, execution, fault).run(on_round);
+  return FaultyLoop(target, draft, rule, random, request, execution, fault).run(on_round);
 }
 
 }  // namespace draftproof::zoo

@@ -70,15 +70,15 @@ Matrix matrix_of(std::span<const Row> rows) {
   return matrix;
 }
 
-Finding finding_of(const Row& row) {
+Finding make_finding(const Row& row) {
   const auto& [mutant, findings] = row;
   const bool control = mutant->harm == Harm::none;
   const std::string decoder = std::string(mutant->id) + " " + mutant->name;
-  Finding finding{.check = decoder,
-                  .outcome = as_expected(*mutant, findings) ? Outcome::pass : Outcome::fail,
-                  .examined = static_cast<long>(findings.size()),
-                  .message = decoder + (control ? " passes every check"
-                                                : " is caught by all checks that must catch it")};
+  Finding finding{
+      .check = decoder,
+      .outcome = as_expected(*mutant, findings) ? Outcome::pass : Outcome::fail,
+      .examined = static_cast<long>(findings.size()),
+      .message = decoder + (control ? " passes every check" : " is caught by all checks that must catch it")};
   if (finding.outcome == Outcome::pass) return finding;
   finding.message = decoder + (control ? " is right and was flagged"
                                        : " escapes a check that must catch it, or is called lossy and is not");
@@ -90,7 +90,7 @@ Finding finding_of(const Row& row) {
     const bool called_lossy = mutant->harm == Harm::speed && found.outcome == Outcome::fail;
     const bool matters = control || called_lossy ||
                          std::any_of(mutant->expected_failures.begin(), mutant->expected_failures.end(),
-                                                [&](const Check* expected) { return expected->name == check; });
+                                     [&](const Check* expected) { return expected->name == check; });
     if (!matters || found.outcome == wanted) continue;
     failure.observed += (failure.observed.empty() ? "" : ", ") + check + ": " + draftproof::name_of(found.outcome);
     failure.facts.push_back(check + ": " + found.message);

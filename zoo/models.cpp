@@ -194,10 +194,10 @@ class LastCacheOnly final : public Wrapper {
 
 /// What one transaction wrote, once it is known how much of it was committed.
 struct Written {
-  std::size_t rejected;  // as many of the last tokens held
+  std::size_t rejected;   // as many of the last tokens held
   std::size_t committed;  // as many before them
-  bool prefill;          // its rows were not requested
-  int in_a_row;          // consecutive transactions with a rejection before this one
+  bool prefill;           // its rows were not requested
+  int in_a_row;           // consecutive transactions with a rejection before this one
 };
 using Text = std::vector<Token>;
 using Settle = void (*)(Text& held, const Written& written);
@@ -637,9 +637,8 @@ std::unique_ptr<Model> no_rollback_when_all_rejected(Model& sound, int) {
   });
 }
 std::unique_ptr<Model> second_rollback_one_short(Model& sound, int) {
-  return std::make_unique<Rereading>(sound, [](Text& held, const Written& w) {
-    drop(held, w.rejected - (w.rejected > 0 && w.in_a_row > 0));
-  });
+  return std::make_unique<Rereading>(
+      sound, [](Text& held, const Written& w) { drop(held, w.rejected - (w.rejected > 0 && w.in_a_row > 0)); });
 }
 std::unique_ptr<Model> keeps_three(Model& sound, int) {
   return std::make_unique<Rereading>(sound, [](Text& held, const Written& w) {
@@ -682,7 +681,8 @@ std::unique_ptr<Model> placeholder_in_the_neighbor(Model& sound, int) {
   return std::make_unique<PlaceholderInTheNeighbor>(sound);
 }
 std::unique_ptr<Model> publishes_rejected_rows(Model& sound, int) {
-  return std::make_unique<Publishing>(sound, [](Text& text, Token last) { text.back() = last; }, as_it_is);
+  return std::make_unique<Publishing>(
+      sound, [](Text& text, Token last) { text.back() = last; }, as_it_is);
 }
 std::unique_ptr<Model> drops_the_reused_prefix(Model& sound, int) {
   return std::make_unique<Publishing>(sound, as_it_is, [](Text& text, Token) { std::ranges::fill(text, 0); });
@@ -699,8 +699,9 @@ std::unique_ptr<Model> swaps_pages(Model& sound, int) {
   });
 }
 std::unique_ptr<Model> keeps_prefixes_packed(Model& sound, int) {
-  return std::make_unique<Publishing>(sound, [](Text& text, Token) { std::ranges::reverse(text); },
-                                      [](Text& text, Token) { std::ranges::reverse(text); });
+  return std::make_unique<Publishing>(
+      sound, [](Text& text, Token) { std::ranges::reverse(text); },
+      [](Text& text, Token) { std::ranges::reverse(text); });
 }
 std::unique_ptr<Model> sees_other_branches(Model& sound, int) { return std::make_unique<SeesOtherBranches>(sound); }
 std::unique_ptr<Model> keeps_the_first_branch(Model& sound, int) {

@@ -54,7 +54,7 @@ extern const Rule row_of_the_first_sibling;
 extern const Rule block;
 extern const Rule sample_match;  // sound: matching, with a draft that has its own noise
 
-// Readers of rows, in place of distribution_of.
+// Readers of rows, in place of compute_distribution.
 Distribution nan_is_zero(std::span<const float> logits, const Sampling& sampling, const History& history);
 Distribution nan_row_is_a_token(std::span<const float> logits, const Sampling& sampling, const History& history);
 Distribution infinity_is_lowest(std::span<const float> logits, const Sampling& sampling,
@@ -138,7 +138,7 @@ std::unique_ptr<Draft> tuned_length(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> proposes_the_best(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> hotter_and_narrower(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> stops_when_unsure(Model& model, int capacity, int draft_max);
-std::unique_ptr<Draft> breaks_ties_otherwise(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> breaks_ties_differently(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> rounds_before_drawing(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> draws_by_its_own_generator(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> reseeds_its_own_generator(Model& model, int capacity, int draft_max);

@@ -10,9 +10,9 @@ namespace draftproof::zoo {
 Finding check_production_distribution(const Rule& rule) {
   ExactDistributionCheck cases;
   const auto ask = [&](const ExactCase& exact_case) {
-    const auto& [vocabulary, levels, spread, seed, question] = exact_case;
+    const auto& [vocabulary, levels, spread, seed, input] = exact_case;
     ZooSubject subject({.vocabulary = vocabulary, .levels = levels, .spread = spread, .seed = seed});
-    cases.ask(subject, question);
+    cases.ask(subject, input);
   };
   for (const ExactCase& exact_case : handwritten_cases(rule)) ask(exact_case);
   for (const ExactCase& exact_case : constrained_cases(rule)) ask(exact_case);

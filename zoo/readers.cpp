@@ -16,13 +16,13 @@ constexpr float lowest = std::numeric_limits<float>::lowest();
 Distribution nan_is_zero(std::span<const float> logits, const Sampling& sampling, const History& history) {
   std::vector<float> finite(logits.begin(), logits.end());
   for (float& logit : finite) logit = std::isnan(logit) ? 0 : std::clamp(logit, lowest, -lowest);
-  return distribution_of(finite, sampling, history);
+  return compute_distribution(finite, sampling, history);
 }
 
 /// A row in which nothing can be compared has its first token as the best.
 Distribution nan_row_is_a_token(std::span<const float> logits, const Sampling& sampling, const History& history) {
   const bool any = std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); });
-  return any ? Distribution::point(0) : distribution_of(logits, sampling, history);
+  return any ? Distribution::point(0) : compute_distribution(logits, sampling, history);
 }
 
 /// Masks with the lowest number in place of -infinity.
@@ -31,7 +31,7 @@ Distribution infinity_is_lowest(std::span<const float> logits, const Sampling& s
   if (std::ranges::any_of(masked, [](float logit) { return logit > lowest; })) {
     std::ranges::replace(masked, -std::numeric_limits<float>::infinity(), lowest);
   }
-  return distribution_of(masked, sampling, history);
+  return compute_distribution(masked, sampling, history);
 }
 
 }  // namespace draftproof::zoo

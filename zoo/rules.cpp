@@ -58,7 +58,7 @@ Verdict skip_first(const Proposal& proposal, TargetRows& rows, int sequence, int
 }
 
 Verdict subtract_rejected_only(const Proposal& proposal, TargetRows& rows, int sequence, int position,
-                              RandomSource& random) {
+                               RandomSource& random) {
   const Judging j{proposal, rows, sequence, position, random};
   for (int i = 0; i < j.size(); ++i) {
     const Distribution& p = rows.row(i);
@@ -310,39 +310,40 @@ Verdict replace_by_unnormalized(const Proposal& proposal, TargetRows& rows, int 
                                 RandomSource& random) {
   return judge_with_residual({proposal, rows, sequence, position, random}, rows,
                              [](const Distribution& p, const Distribution& q) {
-    std::vector<std::uint64_t> left;
-    std::uint64_t beyond = Distribution::total;
-    for (const Token token : p.tokens()) {
-      left.push_back(p.weight(token) - std::min(p.weight(token), q.weight(token)));
-      beyond -= left.back();
-    }
-    left.back() += beyond;
-    return left;
-  });
+                               std::vector<std::uint64_t> left;
+                               std::uint64_t beyond = Distribution::total;
+                               for (const Token token : p.tokens()) {
+                                 left.push_back(p.weight(token) - std::min(p.weight(token), q.weight(token)));
+                                 beyond -= left.back();
+                               }
+                               left.back() += beyond;
+                               return left;
+                             });
 }
 
 Verdict replace_by_distance(const Proposal& proposal, TargetRows& rows, int sequence, int position,
                             RandomSource& random) {
-  return judge_with_residual({proposal, rows, sequence, position, random}, rows,
-                             [](const Distribution& p, const Distribution& q) {
-    std::vector<std::uint64_t> left;
-    for (const Token token : p.tokens()) {
-      left.push_back(std::max(p.weight(token), q.weight(token)) - std::min(p.weight(token), q.weight(token)));
-    }
-    return left;
-  });
+  return judge_with_residual(
+      {proposal, rows, sequence, position, random}, rows, [](const Distribution& p, const Distribution& q) {
+        std::vector<std::uint64_t> left;
+        for (const Token token : p.tokens()) {
+          left.push_back(std::max(p.weight(token), q.weight(token)) - std::min(p.weight(token), q.weight(token)));
+        }
+        return left;
+      });
 }
 
 Verdict replace_with_floor(const Proposal& proposal, TargetRows& rows, int sequence, int position,
                            RandomSource& random) {
-  return judge_with_residual({proposal, rows, sequence, position, random}, rows,
-                             [](const Distribution& p, const Distribution& q) {
-    std::vector<std::uint64_t> left;
-    for (const Token token : p.tokens()) {
-      left.push_back(std::max(p.weight(token) - std::min(p.weight(token), q.weight(token)), Distribution::total >> 20));
-    }
-    return left;
-  });
+  return judge_with_residual(
+      {proposal, rows, sequence, position, random}, rows, [](const Distribution& p, const Distribution& q) {
+        std::vector<std::uint64_t> left;
+        for (const Token token : p.tokens()) {
+          left.push_back(
+              std::max(p.weight(token) - std::min(p.weight(token), q.weight(token)), Distribution::total >> 20));
+        }
+        return left;
+      });
 }
 
 /// Accepts with probability p, as if q were a point.
@@ -508,9 +509,8 @@ Verdict judge_by_first_row(const Proposal& proposal, TargetRows& rows, int seque
   const auto substitute = [&](const Distribution&, const Verdict& verdict, int) {
     return proposal.child(verdict.last, verdict.next);
   };
-  return judge_tree(proposal, rows, sequence, position, random, substitute, [&](int last) {
-    return last < 0 ? last : proposal.first_child(proposal.parent(last));
-  });
+  return judge_tree(proposal, rows, sequence, position, random, substitute,
+                    [&](int last) { return last < 0 ? last : proposal.first_child(proposal.parent(last)); });
 }
 
 constexpr Rule claiming(const Rule& rule, Verdict (*judge)(const Proposal&, TargetRows&, int, int, RandomSource&)) {

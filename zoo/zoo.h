@@ -54,8 +54,8 @@ struct Parts {
   std::optional<Fault> loop = {};  // the small loop with this fault in place of the production loop
   bool first_asked = false;        // sampling and stop tokens of the first request are used for all
   JointFault joint = JointFault::none;
-  bool trees = false;              // drafts propose token trees; the other parts of the zoo support chains only
-  bool recurrent = false;          // the models keep a state, not the text
+  bool trees = false;      // drafts propose token trees; the other parts of the zoo support chains only
+  bool recurrent = false;  // the models keep a state, not the text
 };
 
 /// What is wrong with the result. A mutant of `speed` leaves every text right: only the state of its draft is wrong,
@@ -115,6 +115,6 @@ struct Row {
 /// Returns the matrix of mutants and checks, with what each mutant is.
 Matrix matrix_of(std::span<const Row> rows);
 /// Returns a finding about the checks, not about the decoder: it fails when as_expected() is false.
-Finding finding_of(const Row& row);
+Finding make_finding(const Row& row);
 
 }  // namespace draftproof::zoo

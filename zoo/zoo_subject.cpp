@@ -24,8 +24,7 @@ bool can_run(const Parts& parts, const Variation& variation, int vocabulary) {
   return std::find(std::begin(draft_names), std::end(draft_names), name) != std::end(draft_names);
 }
 
-ZooSubject::ZooSubject(const HashShape& shape, const Parts& parts, bool rows)
-    : parts_(parts), rows_(rows) {
+ZooSubject::ZooSubject(const HashShape& shape, const Parts& parts, bool rows) : parts_(parts), rows_(rows) {
   HashShape own = shape;
   own.recurrent = parts.recurrent;
   sound_ = make_hash_model(own);
@@ -90,7 +89,7 @@ std::optional<JointRun> ZooSubject::run_together(std::span<const Companion> comp
         parts_.joint == JointFault::q_of_neighbor && same_name(&q_of_another_sequence, *variation.rule);
     if (shares_q) randoms.back() = std::make_unique<SharedQ>(*one.random, q);
     const bool drafts_jointly = variation.draft == "perturbed" && parts_.draft == nullptr && variation.draft_max > 0;
-    const Rule& rule = shares_q                                 ? q_of_another_sequence
+    const Rule& rule = shares_q                                  ? q_of_another_sequence
                        : same_name(parts_.rule, *variation.rule) ? *parts_.rule
                                                                  : *variation.rule;
     const bool keeps_nothing = variation.draft == "none" || parts_.joint == JointFault::draft_not_restored;

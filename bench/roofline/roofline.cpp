@@ -13,11 +13,11 @@ namespace {
 
 constexpr std::size_t piece = std::size_t{1} << 16;
 constexpr double plenty = 1e12;  // never too little to share
-constexpr int loops = 200'000;  // half a millisecond
+constexpr int loops = 200'000;   // half a millisecond
 
 const Probes& best_probes() {
-  for (const Probes* table : {amx_probes(), avx512_bf16_probes(), avx512_vnni_probes(), avx512_probes(),
-                              avx2_vnni_probes(), avx2_probes()}) {
+  for (const Probes* table :
+       {amx_probes(), avx512_bf16_probes(), avx512_vnni_probes(), avx512_probes(), avx2_vnni_probes(), avx2_probes()}) {
     const bool slow = table == avx512_bf16_probes() && !cpu_is_fast_at_avx512_bf16();
     if (table != nullptr && table->supported() && !slow) return *table;
   }

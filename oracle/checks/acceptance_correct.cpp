@@ -47,12 +47,12 @@ std::vector<int> children_of(const Proposal& proposal, int last) {
 }
 
 /// The path through the tree of a round that follows from its rows and the keys.
-struct Path {
-  std::vector<int> nodes;           // the accepted draft tokens
-  long judged = 0;                  // positions with draft tokens
+struct ExpectedPath {
+  std::vector<int> nodes;            // the accepted draft tokens
+  long judged = 0;                   // positions with draft tokens
   int rejected = Proposal::no_node;  // the first draft token of the position where none is accepted
-  std::optional<Token> next;        // the target's token there; none when the first draft token has no weight in q, or
-                                    // where it is free
+  std::optional<Token> next;         // the target's token there; none when the first draft token has no weight in q, or
+                                     // where it is free
 
   int last() const { return nodes.empty() ? -1 : nodes.back(); }
 };
@@ -109,8 +109,8 @@ struct Replay {
   /// Extends `prefix`, the text, with the accepted draft tokens. `row(depth)` is p after `prefix` at that depth, and
   /// `is_free(depth)` whether that row, and what is drawn from it, may be anything.
   template <class Row, class IsFree>
-  Path path(const Proposal& proposal, std::vector<Token>& prefix, const Row& row, const IsFree& is_free) const {
-    Path path;
+  ExpectedPath path(const Proposal& proposal, std::vector<Token>& prefix, const Row& row, const IsFree& is_free) const {
+    ExpectedPath path;
     for (;;) {
       const int position = static_cast<int>(prefix.size());
       const std::vector<int> children = children_of(proposal, path.last());
@@ -126,9 +126,8 @@ struct Replay {
       if (q.weight(proposal.tokens[first]) == 0) return path;
       Token token = proposal.tokens[first];
       if (!accepted(p, q, token, position)) token = after_rejection(p, q, position);
-      const auto node = std::find_if(children.begin(), children.end(), [&](int child) {
-        return proposal.tokens[child] == token;
-      });
+      const auto node =
+          std::find_if(children.begin(), children.end(), [&](int child) { return proposal.tokens[child] == token; });
       if (node == children.end()) {
         path.rejected = children[0];
         path.next = token;
@@ -144,8 +143,12 @@ struct Replay {
 class RunReplay {
  public:
   RunReplay(Trial& trial, const Run& run, Examination& examination)
-      : trial_(trial), run_(run), examination_(examination), random_(trial.seed),
-        replay_{random_, run.variation.promises_tokens(), trial.request.sequence}, text_(trial.request.prompt) {}
+      : trial_(trial),
+        run_(run),
+        examination_(examination),
+        random_(trial.seed),
+        replay_{random_, run.variation.promises_tokens(), trial.request.sequence},
+        text_(trial.request.prompt) {}
 
   void replay() {
     for (const Round& round : run_.trace.rounds) {
@@ -166,8 +169,8 @@ class RunReplay {
   bool expect(bool condition, std::size_t position, const Describe& contradiction) {
     return examination_.expect(condition, [&] {
       const Contradiction found = contradiction();
-      return failure_of(run_.variation, rounds_ - 1, static_cast<std::int64_t>(position), found.expected,
-                        found.observed, found.facts);
+      return make_failure(run_.variation, rounds_ - 1, static_cast<std::int64_t>(position), found.expected,
+                          found.observed, found.facts);
     });
   }
 
@@ -177,10 +180,10 @@ class RunReplay {
 
   void expect_continuation(const Round& round) {
     expect(round.position == static_cast<int>(text_.size()) && round.anchor == text_.back(), text_.size(), [&] {
-      return Contradiction{"the text ends in " + std::to_string(text_.back()) + ", which the round continues",
-                           "it continues token " + std::to_string(round.anchor) + " at position " +
-                               std::to_string(round.position),
-                           {"the text is the prompt and what the rounds before emitted"}};
+      return Contradiction{
+          "the text ends in " + std::to_string(text_.back()) + ", which the round continues",
+          "it continues token " + std::to_string(round.anchor) + " at position " + std::to_string(round.position),
+          {"the text is the prompt and what the rounds before emitted"}};
     });
   }
 
@@ -199,8 +202,8 @@ class RunReplay {
       const Distribution& q = round.proposal.drawn_from[i];
       const int depth = round.proposal.depth(static_cast<int>(i));
       const std::size_t position = text_.size() + static_cast<std::size_t>(depth);
-      const Key key = draft_key(replay_.sequence, static_cast<int>(text_.size()), depth,
-                                run_.variation.rule->draft_noise);
+      const Key key =
+          draft_key(replay_.sequence, static_cast<int>(text_.size()), depth, run_.variation.rule->draft_noise);
       const bool possible = q.weight(draft_tokens[i]) > 0;
       const Token own = possible ? drawn(random_, key, q.tokens(), q.weights()) : draft_tokens[i];
       expect(possible && own == draft_tokens[i], position, [&] {
@@ -228,7 +231,7 @@ class RunReplay {
       });
       return p;
     };
-    const Path path = replay_.path(round.proposal, prefix, row_at, is_free);
+    const ExpectedPath path = replay_.path(round.proposal, prefix, row_at, is_free);
     judged_ += path.judged;
     const std::vector<Token> accepted(prefix.begin() + static_cast<std::ptrdiff_t>(text_.size()), prefix.end());
     expect_verdict(round, path, accepted);
@@ -239,9 +242,10 @@ class RunReplay {
   }
 
   /// The numbers behind the first decision in which the verdict and the path differ.
-  std::vector<std::string> facts_of_verdict(const Round& round, const Path& path, const std::vector<Token>& accepted) {
-    const auto same = static_cast<std::size_t>(
-        std::max(0, std::min(round.verdict.accepted, static_cast<int>(accepted.size()))));
+  std::vector<std::string> facts_of_verdict(const Round& round, const ExpectedPath& path,
+                                            const std::vector<Token>& accepted) {
+    const auto same =
+        static_cast<std::size_t>(std::max(0, std::min(round.verdict.accepted, static_cast<int>(accepted.size()))));
     const std::vector<int> children = children_of(round.proposal, same == 0 ? -1 : path.nodes[same - 1]);
     if (children.empty()) {
       return {"the round has " + std::to_string(round.proposal.tokens.size()) + " draft tokens"};
@@ -253,16 +257,16 @@ class RunReplay {
                            static_cast<int>(before.size()));
   }
 
-  void expect_verdict(const Round& round, const Path& path, const std::vector<Token>& accepted) {
+  void expect_verdict(const Round& round, const ExpectedPath& path, const std::vector<Token>& accepted) {
     const int count = static_cast<int>(accepted.size());
     expect(round.verdict.accepted == count && round.verdict.last == path.last(), text_.size() + accepted.size(), [&] {
       const auto until = [&](int node) {  // named where only the branch differs
         return round.verdict.accepted == count ? ", up to draft token " + std::to_string(node) : std::string();
       };
-      return Contradiction{"p, q and the keys accept " + std::to_string(count) + " draft tokens" + until(path.last()),
-                           std::to_string(round.verdict.accepted) + " draft tokens were accepted" +
-                               until(round.verdict.last),
-                           facts_of_verdict(round, path, accepted)};
+      return Contradiction{
+          "p, q and the keys accept " + std::to_string(count) + " draft tokens" + until(path.last()),
+          std::to_string(round.verdict.accepted) + " draft tokens were accepted" + until(round.verdict.last),
+          facts_of_verdict(round, path, accepted)};
     });
   }
 
@@ -280,7 +284,7 @@ class RunReplay {
   }
 
   /// `prefix`: the text and the accepted draft tokens.
-  void expect_next(const Round& round, const Path& path, const std::vector<Token>& prefix) {
+  void expect_next(const Round& round, const ExpectedPath& path, const std::vector<Token>& prefix) {
     const auto& emitted = round.emitted;
     const std::size_t accepted = path.nodes.size();
     const Token next = *path.next;
@@ -295,11 +299,11 @@ class RunReplay {
         const Distribution& q = round.proposal.drawn_from[path.rejected];
         facts.insert(facts.begin() + 2, shown("q", q, next));
       }
-      return Contradiction{"p and the keys give token " + std::to_string(next) + " after the " +
-                               std::to_string(accepted) + " accepted draft tokens",
-                           "token " + std::to_string(found) +
-                               (right || emitted.back() != next ? "" : ", after one token too many"),
-                           facts};
+      return Contradiction{
+          "p and the keys give token " + std::to_string(next) + " after the " + std::to_string(accepted) +
+              " accepted draft tokens",
+          "token " + std::to_string(found) + (right || emitted.back() != next ? "" : ", after one token too many"),
+          facts};
     });
   }
 
@@ -340,8 +344,9 @@ Finding examine_acceptance_correct(Trial& trial) {
     rounds += replay.rounds();
     judged += replay.judged();
   }
-  return std::move(examination).finding(std::to_string(rounds) + " rounds replayed",
-                                        judged > 0 ? "" : "nothing was drafted, so nothing could be accepted");
+  return std::move(examination)
+      .finding(std::to_string(rounds) + " rounds replayed",
+               judged > 0 ? "" : "nothing was drafted, so nothing could be accepted");
 }
 
 }  // namespace

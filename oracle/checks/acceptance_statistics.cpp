@@ -67,8 +67,8 @@ std::vector<Judged> judged_by_depth(Trial& trial, const Run& run) {
   }
   std::vector<Judged> list;
   for (const Exact& exact : depths) {
-    list.push_back({exact.judged, exact.accepted,
-                    static_cast<double>(exact.weight) / static_cast<double>(Distribution::total)});
+    list.push_back(
+        {exact.judged, exact.accepted, static_cast<double>(exact.weight) / static_cast<double>(Distribution::total)});
   }
   return list;
 }

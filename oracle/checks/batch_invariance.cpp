@@ -56,16 +56,16 @@ Finding examine_batch_invariance(Trial& trial) {
       ++readings;
       const int chunk = reading.chunk == 0 ? whole : std::min(reading.chunk, whole);
       const int draft_tokens = reading.draft_tokens;
-      const auto rows = read(trial.subject.target(run.variation), text, trial.request.context_shift, first, chunk,
-                             draft_tokens);
+      const auto rows =
+          read(trial.subject.target(run.variation), text, trial.request.context_shift, first, chunk, draft_tokens);
       for (std::size_t i = 0; i < expected.rows.size(); ++i) {
         examination.expect(rows[i] == expected.rows[i].logits, [&] {
-          return failure_of(run.variation, -1, static_cast<std::int64_t>(i) + first + 1,
-                            "the row that decides this token has logits " + expected.rows[i].logits.hex(),
-                            "read " + std::to_string(chunk) + " tokens per pass, followed by " +
-                                std::to_string(draft_tokens) + " wrong draft tokens, the row has other bits: " +
-                                rows[i].hex(),
-                            {"the text before the position is the same in both", "only the target was run"});
+          return make_failure(run.variation, -1, static_cast<std::int64_t>(i) + first + 1,
+                              "the row that decides this token has logits " + expected.rows[i].logits.hex(),
+                              "read " + std::to_string(chunk) + " tokens per pass, followed by " +
+                                  std::to_string(draft_tokens) +
+                                  " wrong draft tokens, the row has other bits: " + rows[i].hex(),
+                              {"the text before the position is the same in both", "only the target was run"});
         });
       }
     }

@@ -19,20 +19,20 @@ Finding examine_cache_rollback(Trial& trial) {
       // The anchor is about to be read: a full context has been shifted.
       const int before = trial.positions_after(static_cast<int>(length) + 1) - 1;
       examination.expect(round.positions_before == before, [&] {
-        return failure_of(run.variation, at, round.position,
-                          "before the round the cache holds " + std::to_string(before) + " positions",
-                          "it holds " + std::to_string(round.positions_before) + " positions",
-                          {"the text before the anchor has " + std::to_string(length) + " tokens"});
+        return make_failure(run.variation, at, round.position,
+                            "before the round the cache holds " + std::to_string(before) + " positions",
+                            "it holds " + std::to_string(round.positions_before) + " positions",
+                            {"the text before the anchor has " + std::to_string(length) + " tokens"});
       });
       length += round.emitted.size();
       ++caches;
       any_rejected = any_rejected || static_cast<int>(round.emitted.size()) <= round.proposal.size();
       const auto fail = [&](const std::string& wanted, const std::string& found) {
-        return failure_of(run.variation, at, round.position, wanted, found,
-                          {"the text so far has " + std::to_string(length + 1) +
-                               " tokens, the last of which is not read yet",
-                           std::to_string(round.proposal.size()) + " draft tokens were read in the round, " +
-                               std::to_string(round.accepted) + " were accepted"});
+        return make_failure(
+            run.variation, at, round.position, wanted, found,
+            {"the text so far has " + std::to_string(length + 1) + " tokens, the last of which is not read yet",
+             std::to_string(round.proposal.size()) + " draft tokens were read in the round, " +
+                 std::to_string(round.accepted) + " were accepted"});
       };
       const int positions = trial.positions_after(static_cast<int>(length));
       examination.expect(round.cache_length == positions, [&] {
@@ -51,15 +51,16 @@ Finding examine_cache_rollback(Trial& trial) {
     const int tokens_read = final_length + read - trial.positions_after(read);  // and what was dropped
     const bool known = tokens_read >= 0 && tokens_read < static_cast<int>(expected.size());
     examination.expect(known && run.trace.final_cache == expected[tokens_read], [&] {
-      return failure_of(run.variation, -1, -1,
-                        "the final cache equals that of a run that read only the text" +
-                            (known ? ", " + expected[tokens_read].hex() : ""),
-                        "the cache differs: " + run.trace.final_cache.hex(),
-                        {"the run ends with " + std::to_string(final_length) + " positions in the cache"});
+      return make_failure(run.variation, -1, -1,
+                          "the final cache equals that of a run that read only the text" +
+                              (known ? ", " + expected[tokens_read].hex() : ""),
+                          "the cache differs: " + run.trace.final_cache.hex(),
+                          {"the run ends with " + std::to_string(final_length) + " positions in the cache"});
     });
   }
-  return std::move(examination).finding(std::to_string(caches) + " caches equal fresh ones",
-                                        any_rejected ? "" : "no draft token was rejected, so nothing was rolled back");
+  return std::move(examination)
+      .finding(std::to_string(caches) + " caches equal fresh ones",
+               any_rejected ? "" : "no draft token was rejected, so nothing was rolled back");
 }
 
 }  // namespace

@@ -98,8 +98,8 @@ std::vector<const Run*> Trial::one_per_draft() const {
   return list;
 }
 
-Failure failure_of(const Variation& variation, std::int64_t round, std::int64_t position, std::string expected,
-                   std::string observed, std::vector<std::string> facts) {
+Failure make_failure(const Variation& variation, std::int64_t round, std::int64_t position, std::string expected,
+                     std::string observed, std::vector<std::string> facts) {
   return {.run = variation.describe(),
           .round = round,
           .position = position,

@@ -34,9 +34,9 @@ struct Failure {
   std::string expected = {};   // by plain decoding
   std::string observed = {};
   std::vector<std::string> facts = {};  // the fewest from which it follows that both cannot be right
-  std::string blames = {};     // parts that can be at fault
-  std::string clears = {};     // parts that cannot
-  std::string reproduce = {};  // a command line that shows it again; empty when none was requested
+  std::string blames = {};              // parts that can be at fault
+  std::string clears = {};              // parts that cannot
+  std::string reproduce = {};           // a command line that shows it again; empty when none was requested
 };
 
 /// A request, its runs in several variations, and what plain decoding returns for it. Plain rows are computed when
@@ -92,8 +92,8 @@ enum class Outcome { pass, fail, vacuous, perf_regression };
 const char* name_of(Outcome outcome) noexcept;
 
 /// Returns a failure of a run of that variation; Examination adds blames and clears.
-Failure failure_of(const Variation& variation, std::int64_t round, std::int64_t position, std::string expected,
-                   std::string observed, std::vector<std::string> facts);
+Failure make_failure(const Variation& variation, std::int64_t round, std::int64_t position, std::string expected,
+                     std::string observed, std::vector<std::string> facts);
 /// Returns the round that emitted output[at]; -1 when none did.
 std::int64_t round_that_emitted(const Trace& trace, std::size_t at);
 
@@ -104,8 +104,8 @@ std::string message_of(const Failure& failure);
 struct Finding {
   std::string check;
   Outcome outcome = Outcome::pass;
-  long examined = 0;    // comparisons made; a pass that compared nothing is vacuous
-  std::string message;  // in one line, whatever the outcome
+  long examined = 0;                    // comparisons made; a pass that compared nothing is vacuous
+  std::string message;                  // in one line, whatever the outcome
   std::optional<Failure> failure = {};  // present when the outcome is fail or perf_regression
 };
 

@@ -42,8 +42,8 @@ std::string fact_about(int text) {
 std::optional<Failure> wrong_end(const Trial& trial, const Run& run, std::size_t cut, const Trace& begun, int text) {
   const int length = trial.positions_after(text - 1);
   if (begun.rounds.size() == cut && begun.finish == Finish::cancelled && begun.final_length == length) return {};
-  return failure_of(run.variation, -1, -1, ending(cut, Finish::cancelled, length),
-                    ending(begun.rounds.size(), begun.finish, begun.final_length), {fact_about(text)});
+  return make_failure(run.variation, -1, -1, ending(cut, Finish::cancelled, length),
+                      ending(begun.rounds.size(), begun.finish, begun.final_length), {fact_about(text)});
 }
 
 /// Returns how the cache that a cancelled run leaves is wrong.
@@ -52,8 +52,8 @@ std::optional<Failure> wrong_cache(Trial& trial, const Run& run, const Trace& be
   tokens.insert(tokens.end(), begun.output.begin(), begun.output.end());
   const Fingerprint& cache = trial.cache_along(run.variation, tokens).at(static_cast<std::size_t>(text - 1));
   if (begun.final_cache == cache) return {};
-  return failure_of(run.variation, -1, -1, "the cancelled run leaves the cache of its text, " + cache.hex(),
-                    "it left another cache: " + begun.final_cache.hex(), {fact_about(text)});
+  return make_failure(run.variation, -1, -1, "the cancelled run leaves the cache of its text, " + cache.hex(),
+                      "it left another cache: " + begun.final_cache.hex(), {fact_about(text)});
 }
 
 /// Cancels the run after `cut` rounds and continues its text in a new run.
@@ -67,8 +67,8 @@ void cancel_and_resume(Trial& trial, const Run& run, std::size_t cut, Examinatio
   };
   PhiloxSource random(trial.seed);
   std::size_t done = 0;
-  const Trace begun = trial.subject.run_with_callback(trial.request, run.variation, random,
-                                                      [&](const Trace&) { return ++done < cut; });
+  const Trace begun =
+      trial.subject.run_with_callback(trial.request, run.variation, random, [&](const Trace&) { return ++done < cut; });
   if (!expect_none(difference(run.trace, 0, begun, false, promised), "")) return;
   const int text = static_cast<int>(trial.request.prompt.size() + begun.output.size());
   if (!expect_none(wrong_end(trial, run, cut, begun, text), "")) return;

@@ -14,7 +14,7 @@ std::size_t OneSequence::sample_index(const Key& key, std::span<const std::uint6
   return source_.sample_index(key, weights);
 }
 
-std::vector<Companion> companions_of(Trial& trial, int count) {
+std::vector<Companion> make_companions(Trial& trial, int count) {
   std::vector<Variation> variations;
   for (const Run* const run : trial.one_per_draft()) {
     Variation variation = run->variation;
@@ -59,8 +59,7 @@ std::vector<Trace> alone(Trial& trial, std::span<const Companion> companions) {
 }
 
 void expect_as_alone(std::span<const Companion> companions, std::span<const Trace> expected, const JointRun& run,
-                     std::span<const OneSequence> randoms, const std::string& how,
-                     Examination& examination) {
+                     std::span<const OneSequence> randoms, const std::string& how, Examination& examination) {
   const auto name_of_run = [&](std::size_t i) {
     return companions[i].variation.describe() + ", sequence " + std::to_string(i) + " of " +
            std::to_string(companions.size()) + " " + how;
@@ -72,18 +71,18 @@ void expect_as_alone(std::span<const Companion> companions, std::span<const Trac
     std::optional<Failure> what = difference(expected[i], 0, run.traces[i], whole, promised);
     examination.expect(!what && !randoms[i].foreign(), [&] {
       if (!what) {
-        what = failure_of(one.variation, -1, -1, "random draws under keys of its own sequence only",
-                          "it drew under the key of another sequence",
-                          {"a key contains the sequence of the request"});
+        what =
+            make_failure(one.variation, -1, -1, "random draws under keys of its own sequence only",
+                         "it drew under the key of another sequence", {"a key contains the sequence of the request"});
       }
       what->run = name_of_run(i);
       return *what;
     });
     if (!whole || what || run.traces[i].output != expected[i].output) continue;
     examination.expect_of_draft(run.traces[i].final_draft == expected[i].final_draft, [&] {
-      Failure failure = failure_of(one.variation, -1, -1, "the draft has observed the same text",
-                                   "the draft has another state at the end",
-                                   {"the text is the same in both", "a draft's state depends on the text only"});
+      Failure failure = make_failure(one.variation, -1, -1, "the draft has observed the same text",
+                                     "the draft has another state at the end",
+                                     {"the text is the same in both", "a draft's state depends on the text only"});
       failure.run = name_of_run(i);
       return failure;
     });

@@ -27,7 +27,7 @@ class OneSequence final : public RandomSource {
 /// Returns `count` requests that differ in prompt, sampling, stop tokens and length, the trial's own first. Their
 /// variations are those of the trial's drafts, with one kernel table, number of threads and verification. Empty when
 /// the trial has no run.
-std::vector<Companion> companions_of(Trial& trial, int count);
+std::vector<Companion> make_companions(Trial& trial, int count);
 
 /// Returns what each companion gives when it is decoded alone.
 std::vector<Trace> alone(Trial& trial, std::span<const Companion> companions);
@@ -35,7 +35,6 @@ std::vector<Trace> alone(Trial& trial, std::span<const Companion> companions);
 /// Compares companions that were run together with what they give alone: a cancelled one and one with an error as far
 /// as they came. `randoms` are theirs. The drafts of whole texts must have observed the same.
 void expect_as_alone(std::span<const Companion> companions, std::span<const Trace> expected, const JointRun& run,
-                     std::span<const OneSequence> randoms, const std::string& how,
-                     Examination& examination);
+                     std::span<const OneSequence> randoms, const std::string& how, Examination& examination);
 
 }  // namespace draftproof

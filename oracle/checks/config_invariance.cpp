@@ -21,9 +21,9 @@ std::string differing(const Trace& a, const Trace& b, std::size_t round) {
   return mine.logits != other.logits ? " in its rows" : " in its verdict";
 }
 
-class Comparison {
+class ConfigComparison {
  public:
-  Comparison(Trial& trial, Examination& examination) : trial_(trial), examination_(examination) {}
+  ConfigComparison(Trial& trial, Examination& examination) : trial_(trial), examination_(examination) {}
 
   void add(const Run& run) {
     const Variation& variation = run.variation;
@@ -49,11 +49,11 @@ class Comparison {
                                            : "token " + std::to_string(*token);
       };
       const std::int64_t place = mine - run.trace.output.begin();
-      return failure_of(run.variation, round_that_emitted(run.trace, static_cast<std::size_t>(place)),
-                        static_cast<std::int64_t>(trial_.request.prompt.size()) + place,
-                        "as in the run " + like.variation.describe() + ": " + emitted(like.trace, other),
-                        "the two texts differ: " + emitted(run.trace, mine),
-                        {"request and seed are the same in both", "the text before is the same in both"});
+      return make_failure(run.variation, round_that_emitted(run.trace, static_cast<std::size_t>(place)),
+                          static_cast<std::int64_t>(trial_.request.prompt.size()) + place,
+                          "as in the run " + like.variation.describe() + ": " + emitted(like.trace, other),
+                          "the two texts differ: " + emitted(run.trace, mine),
+                          {"request and seed are the same in both", "the text before is the same in both"});
     });
   }
 
@@ -65,12 +65,12 @@ class Comparison {
       examination_.expect(both && rounds[i].verdict == others[i].verdict && same_draft_tokens(rounds[i], others[i]) &&
                               rounds[i].logits == others[i].logits,
                           [&] {
-                            return failure_of(run.variation, static_cast<std::int64_t>(i),
-                                              i < rounds.size() ? rounds[i].position : -1,
-                                              "the round of the run " + twin.variation.describe(),
-                                              "the round differs" + differing(run.trace, twin.trace, i),
-                                              {"the runs differ only in kernel table, threads or verification, which "
-                                               "decide nothing"});
+                            return make_failure(run.variation, static_cast<std::int64_t>(i),
+                                                i < rounds.size() ? rounds[i].position : -1,
+                                                "the round of the run " + twin.variation.describe(),
+                                                "the round differs" + differing(run.trace, twin.trace, i),
+                                                {"the runs differ only in kernel table, threads or verification, which "
+                                                 "decide nothing"});
                           });
     }
   }
@@ -84,7 +84,7 @@ class Comparison {
 
 Finding examine_config_invariance(Trial& trial) {
   Examination examination(config_invariance);
-  Comparison comparison(trial, examination);
+  ConfigComparison comparison(trial, examination);
   for (const Run& run : trial.runs) comparison.add(run);
   return std::move(examination).finding(std::to_string(comparison.pairs()) + " pairs of runs agree");
 }

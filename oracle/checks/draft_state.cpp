@@ -38,9 +38,9 @@ class DraftStates {
         if (round.position > run.trace.draft_reach && draft.held == 0) continue;  // its context is shorter
         const int in_all = draft.held + draft.unread;
         const auto fail = [&](const std::string& expected, const std::string& observed) {
-          return failure_of(run.variation, at, round.position, expected, observed,
-                            {"the text before the anchor has " + std::to_string(text) + " tokens",
-                             "the positions are those of the draft's own state when it had proposed"});
+          return make_failure(run.variation, at, round.position, expected, observed,
+                              {"the text before the anchor has " + std::to_string(text) + " tokens",
+                               "the positions are those of the draft's own state when it had proposed"});
         };
         examination_.expect_of_draft(in_all == text || in_all == shifted, [&] {
           return fail("the draft holds " + std::to_string(shifted) + " positions, as the target's cache does",
@@ -67,10 +67,10 @@ class DraftStates {
       if (fresh || round.draft == Fingerprint{}) continue;  // a draft without state has nothing to compare
       ++states_compared_;
       examination_.expect_of_draft(place->second == round.draft, [&] {
-        return failure_of(run.variation, at, static_cast<std::int64_t>(text.size()),
-                          "the draft has the state it has in another run of the same text, " + place->second.hex(),
-                          "the draft has another state: " + round.draft.hex(),
-                          {"the text before the position is the same in both"});
+        return make_failure(run.variation, at, static_cast<std::int64_t>(text.size()),
+                            "the draft has the state it has in another run of the same text, " + place->second.hex(),
+                            "the draft has another state: " + round.draft.hex(),
+                            {"the text before the position is the same in both"});
       });
     }
   }
@@ -89,10 +89,10 @@ class DraftStates {
     if (state == Fingerprint{}) return;
     ++states_compared_;
     examination_.expect_of_draft(state == run.trace.final_draft, [&] {
-      return failure_of(run.variation, -1, -1,
-                        "the final state of the draft is that of one that was only given the text, " + state.hex(),
-                        "the draft has another state: " + run.trace.final_draft.hex(),
-                        {"the text is the same in both"});
+      return make_failure(run.variation, -1, -1,
+                          "the final state of the draft is that of one that was only given the text, " + state.hex(),
+                          "the draft has another state: " + run.trace.final_draft.hex(),
+                          {"the text is the same in both"});
     });
   }
 
@@ -107,8 +107,9 @@ Finding examine_draft_state(Trial& trial) {
   Examination examination(draft_state);
   DraftStates drafts(trial, examination);
   for (const Run& run : trial.runs) drafts.add(run);
-  return std::move(examination).finding(std::to_string(drafts.states()) + " states of drafts follow from the text",
-                                        drafts.states() == 0 ? "no draft keeps anything of the text" : "");
+  return std::move(examination)
+      .finding(std::to_string(drafts.states()) + " states of drafts follow from the text",
+               drafts.states() == 0 ? "no draft keeps anything of the text" : "");
 }
 
 }  // namespace

@@ -19,17 +19,17 @@ struct Effort {
   Tables tables;
   int ways_elsewhere;  // combinations of threads and verification, on kernel tables other than the first
   Lengths lengths;
-  int controls;        // control drafts, which nobody asked for
-  bool all_serially;   // draft lengths and controls are also verified serially
+  int controls;       // control drafts, which nobody asked for
+  bool all_serially;  // draft lengths and controls are also verified serially
   // What the checks run beyond these.
-  int drafts_again;    // drafts whose request is run again, in the order of the runs
-  int prompt_pieces;   // entries of prompt_piece_sizes
-  int cuts;            // places where a run is cancelled
-  int readings;        // entries of other_readings
-  int fresh_rows;      // plain rows of a text that are recomputed from the whole text; the others use a KV cache
+  int drafts_again;   // drafts whose request is run again, in the order of the runs
+  int prompt_pieces;  // entries of prompt_piece_sizes
+  int cuts;           // places where a run is cancelled
+  int readings;       // entries of other_readings
+  int fresh_rows;     // plain rows of a text that are recomputed from the whole text; the others use a KV cache
   int timed_repeats;
-  int sequences;       // decoded together, at least two
-  int batches;         // entries of ways_to_join
+  int sequences;  // decoded together, at least two
+  int batches;    // entries of ways_to_join
 };
 
 /// Ordered from the least effort to full_effort().
@@ -50,8 +50,8 @@ struct Reading {
 inline constexpr Reading other_readings[] = {{0, 0}, {16, 16}, {7, 15}, {3, 1}, {2, 7}, {1, 0}, {1, 3}};
 
 template <class T, std::size_t size>
-std::span<const T> first_of(const T (&list)[size], int most) {
-  return std::span<const T>(list).first(std::min(size, static_cast<std::size_t>(most)));
+std::span<const T> first_of(const T (&list)[size], int max) {
+  return std::span<const T>(list).first(std::min(size, static_cast<std::size_t>(max)));
 }
 
 }  // namespace draftproof

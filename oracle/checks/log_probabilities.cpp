@@ -23,7 +23,7 @@ std::string text_of(std::span<const TokenLogprob> list) {
 
 /// Returns one variation without a draft for each kernel table and number of threads, and one for each draft under a
 /// rule that promises tokens.
-std::vector<Variation> variations_of(Trial& trial) {
+std::vector<Variation> plan_variations(Trial& trial) {
   std::vector<Variation> list;
   std::set<std::pair<std::string, int>> seen;
   for (const Run& run : trial.runs) {
@@ -58,18 +58,18 @@ long examine_run(Trial& trial, const Variation& variation, Examination& examinat
   long compared = 0;
   for (std::size_t i = 0; i < expected.output.size(); ++i) {
     const auto failure = [&](std::string should, std::string is, std::vector<std::string> facts) {
-      return failure_of(variation, round_that_emitted(trace, i), static_cast<std::int64_t>(request.prompt.size() + i),
-                        std::move(should), std::move(is), std::move(facts));
+      return make_failure(variation, round_that_emitted(trace, i), static_cast<std::int64_t>(request.prompt.size() + i),
+                          std::move(should), std::move(is), std::move(facts));
     };
     const std::string token = "token " + std::to_string(expected.output[i]);
     const bool emitted = i < trace.output.size() && trace.output[i] == expected.output[i];
     const bool equal = examination.expect(emitted && i < logprobs.size(), [&] {
-      return failure("plain decoding emits " + token,
-                     !emitted ? "with logprobs requested, output " + std::to_string(i) + " is " +
-                                    (i < trace.output.size() ? "token " + std::to_string(trace.output[i])
-                                                             : std::string("the end"))
-                              : "the round reports no logprob for it",
-                     {"the text before the position is the same in both"});
+      return failure(
+          "plain decoding emits " + token,
+          !emitted ? "with logprobs requested, output " + std::to_string(i) + " is " +
+                         (i < trace.output.size() ? "token " + std::to_string(trace.output[i]) : std::string("the end"))
+                   : "the round reports no logprob for it",
+          {"the text before the position is the same in both"});
     });
     if (!equal) break;
     ++compared;
@@ -94,7 +94,7 @@ long examine_run(Trial& trial, const Variation& variation, Examination& examinat
 Finding examine_log_probabilities(Trial& trial) {
   Examination examination(log_probabilities);
   long compared = 0;
-  for (const Variation& variation : variations_of(trial)) compared += examine_run(trial, variation, examination);
+  for (const Variation& variation : plan_variations(trial)) compared += examine_run(trial, variation, examination);
   return std::move(examination).finding(std::to_string(compared) + " tokens have the logprobs of the target's rows");
 }
 

@@ -16,11 +16,11 @@ Finding examine_logits_equal(Trial& trial) {
         const PlainRow& expected = trial.row_after(run.variation, text);
         ++rows;
         examination.expect(j < round.logits.size() && round.logits[j] == expected.logits, [&] {
-          return failure_of(run.variation, at, static_cast<std::int64_t>(text.size()),
-                            "the row that decides this token has logits " + expected.logits.hex(),
-                            "row " + std::to_string(j) + " of the verification has " +
-                                (j < round.logits.size() ? "other bits: " + round.logits[j].hex() : "no digest"),
-                            {"the text before the position is the same in both"});
+          return make_failure(run.variation, at, static_cast<std::int64_t>(text.size()),
+                              "the row that decides this token has logits " + expected.logits.hex(),
+                              "row " + std::to_string(j) + " of the verification has " +
+                                  (j < round.logits.size() ? "other bits: " + round.logits[j].hex() : "no digest"),
+                              {"the text before the position is the same in both"});
         });
         text.push_back(round.emitted[j]);
       }

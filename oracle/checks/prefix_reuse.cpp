@@ -13,7 +13,7 @@ namespace {
 constexpr int one_after_the_other = 1 << 20;  // passes: each begins when those before it have ended
 
 /// Returns the trial's request, and others that continue the text of its run in different ways.
-std::vector<Companion> conversation_of(const Trial& trial, const Run& run, int vocabulary) {
+std::vector<Companion> make_conversation(const Trial& trial, const Run& run, int vocabulary) {
   std::vector<Companion> companions(4, {.request = trial.request, .variation = run.variation});
   std::vector<Token> text = trial.request.prompt;
   text.insert(text.end(), run.trace.output.begin(), run.trace.output.end());
@@ -25,8 +25,8 @@ std::vector<Companion> conversation_of(const Trial& trial, const Run& run, int v
   for (std::size_t i = 0; i < companions.size(); ++i) {
     Request& request = companions[i].request;
     request.sequence += static_cast<int>(i);
-    const auto most = static_cast<int>(text.size() - std::min(text.size(), request.prompt.size()));
-    if (i > 0) request.max_new_tokens = std::clamp(request.max_new_tokens / 2, std::min(1, most), most);
+    const auto max = static_cast<int>(text.size() - std::min(text.size(), request.prompt.size()));
+    if (i > 0) request.max_new_tokens = std::clamp(request.max_new_tokens / 2, std::min(1, max), max);
     companions[i].timetable.joins_after = static_cast<int>(i) * one_after_the_other;
   }
   return companions;
@@ -39,7 +39,7 @@ Finding examine_prefix_reuse(Trial& trial) {
   for (const Run* const run : trial.one_per_draft()) {
     if (run->trace.output.empty()) continue;
     const int vocabulary = trial.subject.target(run->variation).vocabulary();
-    std::vector<Companion> companions = conversation_of(trial, *run, vocabulary);
+    std::vector<Companion> companions = make_conversation(trial, *run, vocabulary);
     std::vector<OneSequence> randoms;
     for (const Companion& one : companions) randoms.emplace_back(trial.seed, one.request.sequence);
     for (std::size_t i = 0; i < companions.size(); ++i) companions[i].random = &randoms[i];

@@ -51,8 +51,8 @@ class ExpectedDraws {
     while (branch < proposal.size() - proposal.forced && proposal.depth(branch) == branch) ++branch;
     const bool stopped = branch > 0 && trial_.request.stops_at(proposal.tokens[branch - 1]);
     if (!stopped && proposal.cut == 0) return;
-    const int most = std::max(run_.variation.draft_max, run_.trace.execution.draft_max);
-    for (int i = branch; i < most; ++i) add_draft_draw(i, false);
+    const int max = std::max(run_.variation.draft_max, run_.trace.execution.draft_max);
+    for (int i = branch; i < max; ++i) add_draft_draw(i, false);
   }
 
   /// The accepted draft tokens.
@@ -138,7 +138,7 @@ std::vector<RecordedDraw> decisions(const std::vector<RecordedDraw>& draws) {
 class DrawComparison {
  public:
   DrawComparison(const Run& run, std::vector<RecordedDraw> found, std::vector<ExpectedDraw> expected,
-                   Examination& examination)
+                 Examination& examination)
       : run_(run), found_(std::move(found)), expected_(std::move(expected)), examination_(examination) {}
 
   /// Returns false when a needed draw is missing: nothing after it can be matched.
@@ -173,20 +173,20 @@ class DrawComparison {
     before_ = key;
     if (found) ++at_;
     return examination_.expect(found || shared, [&] {
-      return failure_of(run_.variation, -1, key.position, "the rounds need a draw for " + name_of(key),
-                        at_ < found_.size() ? "the next draw is for " + name_of(found_[at_].key)
-                                            : std::string("there is no further draw"),
-                        {"each of the " + std::to_string(at_) + " draws before serves one decision of the rounds"});
+      return make_failure(run_.variation, -1, key.position, "the rounds need a draw for " + name_of(key),
+                          at_ < found_.size() ? "the next draw is for " + name_of(found_[at_].key)
+                                              : std::string("there is no further draw"),
+                          {"each of the " + std::to_string(at_) + " draws before serves one decision of the rounds"});
     });
   }
 
   void expect_end() {
     examination_.expect(at_ == found_.size(), [&] {
-      return failure_of(run_.variation, -1, found_[at_].key.position,
-                        "the " + std::to_string(at_) + " draws that the decisions of the rounds need",
-                        "there is a draw for " + name_of(found_[at_].key) +
-                            (found_[at_].counter > 0 ? " once more" : ""),
-                        {"no decision of the rounds used it"});
+      return make_failure(
+          run_.variation, -1, found_[at_].key.position,
+          "the " + std::to_string(at_) + " draws that the decisions of the rounds need",
+          "there is a draw for " + name_of(found_[at_].key) + (found_[at_].counter > 0 ? " once more" : ""),
+          {"no decision of the rounds used it"});
     });
   }
 
@@ -209,11 +209,11 @@ Finding examine_rng_accounting(Trial& trial) {
     for (const RecordedDraw& entry : run.draws) {
       ++draws;
       examination.expect(entry.seed == trial.seed && entry.key.sequence == trial.request.sequence, [&] {
-        return failure_of(run.variation, -1, entry.key.position,
-                          "draws of seed " + std::to_string(trial.seed) + ", sequence " +
-                              std::to_string(trial.request.sequence),
-                          "the draw for " + name_of(entry.key) + " has seed " + std::to_string(entry.seed),
-                          {"that is another random stream than the requested one"});
+        return make_failure(
+            run.variation, -1, entry.key.position,
+            "draws of seed " + std::to_string(trial.seed) + ", sequence " + std::to_string(trial.request.sequence),
+            "the draw for " + name_of(entry.key) + " has seed " + std::to_string(entry.seed),
+            {"that is another random stream than the requested one"});
       });
     }
     DrawComparison comparison(run, decisions(run.draws), ExpectedDraws(trial, run).expected(), examination);

@@ -23,9 +23,9 @@ std::optional<Failure> difference(const Round& expected, const Round& found) {
     return failure;
   };
   if (found.position != expected.position || found.anchor != expected.anchor) {
-    return differs("the round begins after token", std::to_string(expected.anchor),
-                   "it begins after token " + std::to_string(found.anchor) + ", at position " +
-                       std::to_string(found.position));
+    return differs(
+        "the round begins after token", std::to_string(expected.anchor),
+        "it begins after token " + std::to_string(found.anchor) + ", at position " + std::to_string(found.position));
   }
   failure.facts = {"the text before the position and the draft tokens of the round are the same in both"};
   const auto first = [](const auto& prints, const auto& others) {

@@ -17,9 +17,9 @@ constexpr int visits = 2;  // rounds between which the other request runs
 /// How the sequences of a batch come and go.
 struct WayToJoin {
   const char* name;
-  int gap;            // passes between one and the next
-  bool reversed;      // the last one comes first
-  bool trouble;       // the second is preempted, the third cancelled; the random numbers of the fourth fail
+  int gap;        // passes between one and the next
+  bool reversed;  // the last one comes first
+  bool trouble;   // the second is preempted, the third cancelled; the random numbers of the fourth fail
   int rows_per_pass;
 };
 /// Those that find most for their time first.
@@ -34,9 +34,9 @@ void examine_pair(Trial& trial, const Run& run, Trial& alone, const Run& other, 
   const auto expect = [&](const char* which, std::optional<Failure> what, bool foreign_draw) {
     examination.expect(!what && !foreign_draw, [&] {
       if (!what) {
-        what = failure_of(variation, -1, -1, "random draws under keys of its own sequence only",
-                          "it drew under the key of another sequence",
-                          {"a key contains the sequence of the request"});
+        what =
+            make_failure(variation, -1, -1, "random draws under keys of its own sequence only",
+                         "it drew under the key of another sequence", {"a key contains the sequence of the request"});
       }
       what->run = variation.describe() + ", " + which;
       return *what;
@@ -71,7 +71,7 @@ struct Passes {
 /// Runs batches of sequences and compares each with what it gives alone.
 Passes examine_batches(Trial& trial, Examination& examination) {
   Passes passes;
-  std::vector<Companion> companions = companions_of(trial, trial.effort.sequences);
+  std::vector<Companion> companions = make_companions(trial, trial.effort.sequences);
   if (companions.empty()) return passes;
   std::vector<Trace> expected;
   const int count = static_cast<int>(companions.size());
@@ -120,11 +120,11 @@ Finding examine_sequence_isolation(Trial& trial) {
     examine_pair(trial, *firsts[i], alone, alone.runs[i], examination);
   }
   const Passes passes = examine_batches(trial, examination);
-  const std::string batches =
-      passes.possible ? "; " + std::to_string(passes.batches) + " batches of " +
-                            std::to_string(trial.effort.sequences) + " sequences, which shared " +
-                            std::to_string(passes.shared) + " of " + std::to_string(passes.all) + " passes"
-                      : "";
+  const std::string batches = passes.possible
+                                  ? "; " + std::to_string(passes.batches) + " batches of " +
+                                        std::to_string(trial.effort.sequences) + " sequences, which shared " +
+                                        std::to_string(passes.shared) + " of " + std::to_string(passes.all) + " passes"
+                                  : "";
   std::string missing;
   if (!others_differ) {
     missing = "both requests give the same text, so a mix-up of the two could not be seen";

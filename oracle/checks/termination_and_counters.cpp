@@ -8,11 +8,10 @@ namespace draftproof {
 namespace {
 
 std::string counts_of(const Statistics& s) {
-  const std::pair<const char*, int> counts[] = {{"rounds", s.rounds},         {"iterations", s.iterations},
-                                                {"drafted", s.drafted},       {"accepted", s.accepted},
-                                                {"mismatches", s.mismatches}, {"all accepted", s.all_accepted},
-                                                {"batched", s.batched},       {"serial", s.serial},
-                                                {"redecoded", s.redecoded}};
+  const std::pair<const char*, int> counts[] = {
+      {"rounds", s.rounds},     {"iterations", s.iterations}, {"drafted", s.drafted},
+      {"accepted", s.accepted}, {"mismatches", s.mismatches}, {"all accepted", s.all_accepted},
+      {"batched", s.batched},   {"serial", s.serial},         {"redecoded", s.redecoded}};
   std::string text;
   for (const auto& [name, count] : counts) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
   return text;
@@ -32,7 +31,7 @@ class RunCheck {
 
  private:
   void expect(bool condition, const std::string& expected, const std::string& observed, const std::string& fact) {
-    examination_.expect(condition, [&] { return failure_of(variation_, round_, -1, expected, observed, {fact}); });
+    examination_.expect(condition, [&] { return make_failure(variation_, round_, -1, expected, observed, {fact}); });
   }
 
   /// A run that was not executed as requested would make comparisons between variations compare a run with itself.
@@ -46,8 +45,8 @@ class RunCheck {
     expect(execution.verification == variation_.verification,
            std::string(name_of(variation_.verification)) + " verification",
            std::string(name_of(execution.verification)) + " verification", record);
-    expect(variation_.kernels.empty() || trace_.kernels == variation_.kernels,
-           "the kernel table " + variation_.kernels, "the kernel table " + trace_.kernels, record);
+    expect(variation_.kernels.empty() || trace_.kernels == variation_.kernels, "the kernel table " + variation_.kernels,
+           "the kernel table " + trace_.kernels, record);
     expect(trace_.threads == 0 || trace_.threads == variation_.threads, std::to_string(variation_.threads) + " threads",
            std::to_string(trace_.threads) + " threads", record);
   }
@@ -61,15 +60,14 @@ class RunCheck {
     std::size_t end = 0;  // of the text: so many tokens of the output
     while (end < output.size() && (end == 0 || !ends_at_last(asked_, text))) text.push_back(output[end++]);
     const bool stopped = end > 0 && ends_at_last(asked_, text);
-    const std::string fact = stopped ? "output " + std::to_string(end - 1) + ", token " + std::to_string(text.back()) +
-                                           (asked_.stops_at(text.back()) ? ", is a stop token"
-                                                                         : ", completes what the constraint allows")
-                                     : "nothing that was emitted ends the text";
+    const std::string fact =
+        stopped ? "output " + std::to_string(end - 1) + ", token " + std::to_string(text.back()) +
+                      (asked_.stops_at(text.back()) ? ", is a stop token" : ", completes what the constraint allows")
+                : "nothing that was emitted ends the text";
     expect(!stopped || end == output.size(), "the text ends there", "it continues", fact);
     const Finish finish = stopped ? Finish::stop : Finish::length;
     expect(trace_.finish == finish, std::string("finished by ") + name_of(finish),
-           std::string("finished by ") + name_of(trace_.finish) + (stopped ? " at its end" : " before its end"),
-           fact);
+           std::string("finished by ") + name_of(trace_.finish) + (stopped ? " at its end" : " before its end"), fact);
     expect(stopped || size() == asked_.max_new_tokens, budget + " tokens",
            "the text ends early, after " + std::to_string(size()), fact);
     const int read = static_cast<int>(asked_.prompt.size()) + size() - 1;
@@ -90,8 +88,7 @@ class RunCheck {
       for (const Token token : round.emitted) {
         expect(emitted < size() && output[emitted] == token,
                "output " + std::to_string(emitted) + " is token " + std::to_string(token) + ", as the round emitted",
-               emitted < size() ? "output and rounds disagree: it is token " +
-                                      std::to_string(output[emitted])
+               emitted < size() ? "output and rounds disagree: it is token " + std::to_string(output[emitted])
                                 : std::string("output and rounds disagree: the output has ended"),
                fact);
         ++emitted;

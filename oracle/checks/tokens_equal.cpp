@@ -35,18 +35,16 @@ Finding examine_tokens_equal(Trial& trial) {
       const auto token = [&](const std::vector<Token>& tokens) {
         return at < tokens.size() ? "token " + std::to_string(tokens[at]) : std::string("the end");
       };
-      return failure_of(run.variation, round_that_emitted(run.trace, at),
-                        static_cast<std::int64_t>(trial.request.prompt.size() + at),
-                        "plain decoding emits " + token(expected.output),
-                        "output " + std::to_string(at) + " is " + token(found),
-                        {"the text before the position is the same in both", promise});
+      return make_failure(
+          run.variation, round_that_emitted(run.trace, at), static_cast<std::int64_t>(trial.request.prompt.size() + at),
+          "plain decoding emits " + token(expected.output), "output " + std::to_string(at) + " is " + token(found),
+          {"the text before the position is the same in both", promise});
     });
     if (equal) {
       examination.expect(run.trace.finish == expected.finish, [&] {
-        return failure_of(run.variation, -1, -1,
-                          std::string("plain decoding is finished by ") + name_of(expected.finish),
-                          std::string("finished by ") + name_of(run.trace.finish),
-                          {"the whole text is the same in both"});
+        return make_failure(
+            run.variation, -1, -1, std::string("plain decoding is finished by ") + name_of(expected.finish),
+            std::string("finished by ") + name_of(run.trace.finish), {"the whole text is the same in both"});
       });
     }
   }

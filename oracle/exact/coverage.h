@@ -15,40 +15,49 @@
 
 namespace draftproof {
 
-enum class Event : std::uint8_t {
-  first_accepted, second_accepted, third_accepted, fourth_accepted,  // draft tokens, by depth
-  first_rejected, second_rejected, third_rejected, fourth_rejected,
-  rejected_twice,            // in two consecutive rounds
-  all_accepted,              // and the target emitted a token after them
-  nothing_drafted,           // where the budget leaves room for draft tokens
+enum class CoverageEvent : std::uint8_t {
+  first_accepted,
+  second_accepted,
+  third_accepted,
+  fourth_accepted,  // draft tokens, by depth
+  first_rejected,
+  second_rejected,
+  third_rejected,
+  fourth_rejected,
+  rejected_twice,             // in two consecutive rounds
+  all_accepted,               // and the target emitted a token after them
+  nothing_drafted,            // where the budget leaves room for draft tokens
   nothing_drafted_after_all,  // ... after a round that accepted all of its draft tokens
-  other_length,              // another number of draft tokens than the round before, not for want of room
-  cut_by_budget,             // fewer draft tokens than a round before, because the budget leaves no room
-  budget_filled,             // by draft tokens, all accepted, and the target's token after them
-  p_is_zero,                 // of the draft token
+  other_length,               // another number of draft tokens than the round before, not for want of room
+  cut_by_budget,              // fewer draft tokens than a round before, because the budget leaves no room
+  budget_filled,              // by draft tokens, all accepted, and the target's token after them
+  p_is_zero,                  // of the draft token
   q_is_point,
   q_is_p,
   q_is_other,
-  stop_accepted,             // the draft token is a stop token
+  stop_accepted,  // the draft token is a stop token
   stop_rejected,
-  stop_after_rejection,      // the target's token in place of the draft token is a stop token
+  stop_after_rejection,  // the target's token in place of the draft token is a stop token
   stop_after_all,
-  penalized_by_draft,        // a row has another distribution because of the draft tokens before it
-  stopped, cut,              // how the text ended
+  penalized_by_draft,  // a row has another distribution because of the draft tokens before it
+  stopped,
+  cut,  // how the text ended
   // under `rejection` only
-  accepted_by_coin, rejected_by_coin,  // 0 < p < q
-  one_residual_token, several_residual_tokens,  // tokens with p > q, after a rejection
+  accepted_by_coin,
+  rejected_by_coin,  // 0 < p < q
+  one_residual_token,
+  several_residual_tokens,  // tokens with p > q, after a rejection
   // with trees only
-  sibling_accepted,          // instead of the first draft token at its position
-  sibling_accepted_below,    // ... below another accepted sibling
-  accepted_below_sibling,    // a first draft token, below an accepted sibling
+  sibling_accepted,        // instead of the first draft token at its position
+  sibling_accepted_below,  // ... below another accepted sibling
+  accepted_below_sibling,  // a first draft token, below an accepted sibling
   no_sibling_accepted,
   // with constraints only
-  optional_end_accepted,     // a drafted stop token where the constraint lets the text end or go on
+  optional_end_accepted,  // a drafted stop token where the constraint lets the text end or go on
   optional_end_rejected,
   count
 };
-const char* name_of(Event event) noexcept;
+const char* name_of(CoverageEvent event) noexcept;
 
 /// Which events are possible beyond those of every rule, of chains, and of texts without a constraint.
 struct Possible {
@@ -60,17 +69,17 @@ struct Possible {
 /// How often each event was met.
 class Coverage {
  public:
-  void add(Event event, long times = 1) { counts_[static_cast<std::size_t>(event)] += times; }
+  void add(CoverageEvent event, long times = 1) { counts_[static_cast<std::size_t>(event)] += times; }
   void add(const Coverage& other);
-  long operator[](Event event) const { return counts_[static_cast<std::size_t>(event)]; }
+  long operator[](CoverageEvent event) const { return counts_[static_cast<std::size_t>(event)]; }
 
   /// Returns the possible events that were never met.
-  std::vector<Event> missing(Possible possible) const;
+  std::vector<CoverageEvent> missing(Possible possible) const;
   /// Returns the possible event that was met least often.
-  Event rarest(Possible possible) const;
+  CoverageEvent rarest(Possible possible) const;
 
  private:
-  std::array<long, static_cast<std::size_t>(Event::count)> counts_{};
+  std::array<long, static_cast<std::size_t>(CoverageEvent::count)> counts_{};
 };
 
 /// Counts the events in runs of one request in one variation.

@@ -18,7 +18,7 @@ struct ExactCase {
   int levels = 3;
   int spread = 1;
   std::uint64_t seed = 5;
-  ExactQuestion question = {};
+  ExactInput input = {};
 };
 
 /// Returns cases with every script, draft and way of sampling: short texts over few tokens, and longer ones over eight.
@@ -38,7 +38,7 @@ std::vector<ExactPairCase> pairs_of_sequences(const Rule& rule);
 enum class DraftShape : std::uint8_t { chains, trees };
 
 /// Returns case number `number`: a vocabulary of at most 8, texts of at most 6 tokens, at most 4 draft tokens a round.
-/// Where it would take more than about `paths_most` paths, the text is made shorter.
-ExactCase generated_case(const Rule& rule, int number, double paths_most, DraftShape drafted = DraftShape::chains);
+/// Where it would take more than about `paths_max` paths, the text is made shorter.
+ExactCase generated_case(const Rule& rule, int number, double paths_max, DraftShape drafted = DraftShape::chains);
 
 }  // namespace draftproof

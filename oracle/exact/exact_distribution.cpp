@@ -14,12 +14,13 @@ std::string decimal(const Rational& value) { return std::to_string(value.convert
 
 long judged(const Coverage& met) {
   long draft_tokens = 0;
-  for (const Event event : {Event::q_is_point, Event::q_is_p, Event::q_is_other}) draft_tokens += met[event];
+  for (const CoverageEvent event : {CoverageEvent::q_is_point, CoverageEvent::q_is_p, CoverageEvent::q_is_other})
+    draft_tokens += met[event];
   return draft_tokens;
 }
 
 /// Sets distance and worst. `difference`: the probability of each text under the subject, less that of plain decoding.
-void measure(const TextDistribution& differences, ExactAnswer& answer) {
+void measure(const TextDistribution& differences, ExactResult& answer) {
   Rational largest = 0;
   for (const auto& [text, difference] : differences) {
     const Rational size = abs(difference);
@@ -41,15 +42,15 @@ std::vector<Token> joined(const std::vector<Token>& first, const std::vector<Tok
 
 }  // namespace
 
-ExactAnswer compare_distributions(Subject& subject, const ExactQuestion& question) {
-  ExactAnswer answer;
+ExactResult compare_distributions(Subject& subject, const ExactInput& input) {
+  ExactResult answer;
   TextDistribution distribution;
-  Model& target = subject.target(question.variation);
-  CoverageCounter coverage(target, question.request, question.variation);
+  Model& target = subject.target(input.variation);
+  CoverageCounter coverage(target, input.request, input.variation);
   EnumeratedSource random;
   do {
     random.begin_path();
-    const Trace trace = subject.run(question.request, question.variation, random);
+    const Trace trace = subject.run(input.request, input.variation, random);
     distribution[trace.output] += random.probability();
     ++answer.paths;
     for (const Round& round : trace.rounds) answer.trees = answer.trees || !round.proposal.is_chain();
@@ -61,7 +62,7 @@ ExactAnswer compare_distributions(Subject& subject, const ExactQuestion& questio
   EnumeratedSource plain_random;
   do {
     plain_random.begin_path();
-    const PlainRun run = plain(target, question.request, plain_random);
+    const PlainRun run = plain(target, input.request, plain_random);
     distribution[run.output] -= plain_random.probability();
   } while (plain_random.next_path());
 
@@ -69,8 +70,8 @@ ExactAnswer compare_distributions(Subject& subject, const ExactQuestion& questio
   return answer;
 }
 
-std::optional<ExactAnswer> compare_distributions(Subject& subject, const ExactPair& pair, long& shared) {
-  ExactAnswer answer;
+std::optional<ExactResult> compare_distributions(Subject& subject, const ExactPair& pair, long& shared) {
+  ExactResult answer;
   TextDistribution distribution;
   EnumeratedSource random;
   do {
@@ -101,7 +102,7 @@ std::optional<ExactAnswer> compare_distributions(Subject& subject, const ExactPa
 void ExactDistributionCheck::ask(Subject& subject, const ExactPair& pair) {
   if (largest_ != 0) return;
   long shared = 0;
-  const std::optional<ExactAnswer> answer = compare_distributions(subject, pair, shared);
+  const std::optional<ExactResult> answer = compare_distributions(subject, pair, shared);
   if (!answer) return;
   ++pairs_;
   unshared_ += shared == 0;
@@ -110,18 +111,18 @@ void ExactDistributionCheck::ask(Subject& subject, const ExactPair& pair) {
   expect_equal(pair.first.variation, *answer);
 }
 
-void ExactDistributionCheck::expect_equal(const Variation& variation, const ExactAnswer& answer) {
+void ExactDistributionCheck::expect_equal(const Variation& variation, const ExactResult& answer) {
   examination_.expect(answer.distance == 0, [&] {
-    return failure_of(variation, -1, -1, "the text has the same distribution as in plain decoding",
-                      "it differs by " + decimal(answer.distance) + " in total variation",
-                      {"all " + std::to_string(answer.paths) + " paths of random draws were enumerated",
-                       "the text whose probability differs most is " + list_of(answer.worst)});
+    return make_failure(variation, -1, -1, "the text has the same distribution as in plain decoding",
+                        "it differs by " + decimal(answer.distance) + " in total variation",
+                        {"all " + std::to_string(answer.paths) + " paths of random draws were enumerated",
+                         "the text whose probability differs most is " + list_of(answer.worst)});
   });
 }
 
-void ExactDistributionCheck::add(const ExactQuestion& question, const ExactAnswer& answer) {
-  const Variation& variation = question.variation;
-  ++questions_;
+void ExactDistributionCheck::add(const ExactInput& input, const ExactResult& answer) {
+  const Variation& variation = input.variation;
+  ++inputs_;
   paths_ += answer.paths;
   largest_ = std::max(largest_, answer.distance);
   met_.add(answer.met);
@@ -129,7 +130,7 @@ void ExactDistributionCheck::add(const ExactQuestion& question, const ExactAnswe
   const bool asks_for_trees =
       variation.draft.starts_with("scripted:") && variation.draft.find_first_of("<&") != std::string::npos;
   possible_.trees = possible_.trees || asks_for_trees || answer.trees;
-  possible_.constraints = possible_.constraints || (question.request.constraint && !question.request.stops.empty());
+  possible_.constraints = possible_.constraints || (input.request.constraint && !input.request.stops.empty());
   judged_[variation.draft.substr(0, variation.draft.find(':')) + ", " + name_of(variation.verification)] +=
       judged(answer.met);
   expect_equal(variation, answer);
@@ -140,13 +141,13 @@ Finding ExactDistributionCheck::finding() && {
   for (const auto& [way, draft_tokens] : judged_) {
     if (draft_tokens == 0) missing = "no draft token of " + way + " was ever verified";
   }
-  for (const Event event : met_.missing(possible_)) {
+  for (const CoverageEvent event : met_.missing(possible_)) {
     missing += (missing.empty() ? "the questions never met the event: " : ", ") + std::string(name_of(event));
   }
   if (unshared_ > 0) missing += (missing.empty() ? "" : "; ") + std::string("two sequences never shared a pass");
-  const Event rarest = met_.rarest(possible_);
+  const CoverageEvent rarest = met_.rarest(possible_);
   return std::move(examination_)
-      .finding(std::to_string(questions_) + " joint distributions" +
+      .finding(std::to_string(inputs_) + " joint distributions" +
                    (pairs_ == 0 ? "" : ", and " + std::to_string(pairs_) + " of two sequences in one batch,") +
                    " over " + std::to_string(paths_) +
                    " paths of small models equal plain decoding's; largest deviation " +
@@ -161,6 +162,7 @@ const Check distribution_exact = {
     "the rule, the decode loop, keys of random draws, the stated q, sampling parameters on verification rows",
     "the target at hand, its kernels and KV caches, because small models are enumerated; the random generator, whose "
     "draws are enumerated; the conversion of logits to a distribution, which plain decoding shares",
-    nullptr, nullptr};
+    nullptr,
+    nullptr};
 
 }  // namespace draftproof

@@ -22,32 +22,32 @@ namespace draftproof {
 /// The exact probability of each text.
 using TextDistribution = std::map<std::vector<Token>, Rational>;
 
-struct ExactQuestion {
+struct ExactInput {
   Request request;
   Variation variation;
 };
 
-struct ExactAnswer {
+struct ExactResult {
   Rational distance;         // total variation between the subject's distribution and plain decoding's
   std::vector<Token> worst;  // the text whose probabilities differ most
   long paths = 0;            // of the subject
   long texts = 0;
-  Coverage met;              // over all paths
-  bool trees = false;        // some proposals were trees
+  Coverage met;        // over all paths
+  bool trees = false;  // some proposals were trees
 };
 
-ExactAnswer compare_distributions(Subject& subject, const ExactQuestion& question);
+ExactResult compare_distributions(Subject& subject, const ExactInput& input);
 
 /// Two requests that are decoded together; the second joins after some passes.
 struct ExactPair {
-  ExactQuestion first;
-  ExactQuestion second;
+  ExactInput first;
+  ExactInput second;
   int joins_after = 0;
 };
 
 /// Compares the joint distribution of both texts with that of decoding one after the other plainly. Nothing when the
 /// subject decodes one request at a time. No events are counted; `shared`: passes with rows of both, over all paths.
-std::optional<ExactAnswer> compare_distributions(Subject& subject, const ExactPair& pair, long& shared);
+std::optional<ExactResult> compare_distributions(Subject& subject, const ExactPair& pair, long& shared);
 
 /// The check distribution_exact over any number of questions, each to any subject. Fails on any distance above zero.
 /// Vacuous unless every coverage event that is possible under the rules was met, and every kind of draft (the part of
@@ -55,19 +55,19 @@ std::optional<ExactAnswer> compare_distributions(Subject& subject, const ExactPa
 class ExactDistributionCheck {
  public:
   /// Does nothing after a failure, because a wrong decoder may take any number of paths.
-  void ask(Subject& subject, const ExactQuestion& question) {
-    if (largest_ == 0) add(question, compare_distributions(subject, question));
+  void ask(Subject& subject, const ExactInput& input) {
+    if (largest_ == 0) add(input, compare_distributions(subject, input));
   }
   void ask(Subject& subject, const ExactPair& pair);
-  void add(const ExactQuestion& question, const ExactAnswer& answer);
+  void add(const ExactInput& input, const ExactResult& answer);
 
   Finding finding() &&;
 
  private:
-  void expect_equal(const Variation& variation, const ExactAnswer& answer);
+  void expect_equal(const Variation& variation, const ExactResult& answer);
 
   Examination examination_{distribution_exact};
-  long questions_ = 0;
+  long inputs_ = 0;
   long paths_ = 0;
   long pairs_ = 0;
   long unshared_ = 0;  // pairs that never had a pass in common

@@ -63,7 +63,11 @@ std::vector<Distribution> small_distributions(int vocabulary, std::uint64_t sum)
 std::vector<Distribution> adversarial_distributions() {
   const float tiny = std::numeric_limits<float>::denorm_min();
   std::vector<std::vector<float>> rows = {
-      {0, -0.0F, 0}, {tiny, -tiny, 0}, {0, -27.7F, -27.8F}, {-infinity, 1, 1}, {1, -infinity, -infinity},
+      {0, -0.0F, 0},
+      {tiny, -tiny, 0},
+      {0, -27.7F, -27.8F},
+      {-infinity, 1, 1},
+      {1, -infinity, -infinity},
       {std::numeric_limits<float>::max(), std::numeric_limits<float>::lowest(), 0},
   };
   rows.push_back(std::vector<float>(130, -infinity));
@@ -72,8 +76,8 @@ std::vector<Distribution> adversarial_distributions() {
   rows.back()[63] = rows.back()[64] = 2;
   std::vector<Distribution> list;
   for (const auto& row : rows) {
-    list.push_back(distribution_of(row, {.temperature = 1}, {}));
-    list.push_back(distribution_of(row, {.temperature = 1, .top_k = 2}, {}));
+    list.push_back(compute_distribution(row, {.temperature = 1}, {}));
+    list.push_back(compute_distribution(row, {.temperature = 1, .top_k = 2}, {}));
   }
   list.push_back(Distribution::exact({}, std::array{total - 1, std::uint64_t{1}}));
   list.push_back(Distribution::exact({}, std::array{std::uint64_t{1}, total - 1}));
@@ -101,7 +105,7 @@ class SmallRows final : public TargetRows {
 /// token must have the distribution p, and after an accepted draft token the second must have the distribution `after`.
 /// With `siblings` the next token, modulo that number, is drafted as a sibling, and the row after the sibling is p.
 std::string wrong_token(const Rule& rule, const Distribution& p, const Distribution& q, const Distribution& after,
-                   int siblings, long& paths) {
+                        int siblings, long& paths) {
   constexpr int position = 3;
   std::map<Token, Rational> first;
   std::map<std::pair<int, Token>, Rational> accepted;  // which draft token
@@ -233,11 +237,10 @@ void try_sample_index(Examination& examination) {
       std::size_t expected = 0;
       while (rest >= weights[expected]) rest -= weights[expected++];
       examination.expect(random.sample_index(key, weights) == expected, [&] {
-        return failure("sample_index selects weight " + std::to_string(expected) + " of " +
-                           std::to_string(weights.size()),
-                       "it selects another weight",
-                       {"the number of its key is " + std::to_string(random.below(key, sum)) + " below " +
-                        std::to_string(sum)});
+        return failure(
+            "sample_index selects weight " + std::to_string(expected) + " of " + std::to_string(weights.size()),
+            "it selects another weight",
+            {"the number of its key is " + std::to_string(random.below(key, sum)) + " below " + std::to_string(sum)});
       });
     }
   }
@@ -326,12 +329,11 @@ void try_rows(const Primitives& code, Examination& examination, Counted& counted
     } catch (const Error&) {
     }
     return examination.expect(found == expected, [&] {
-      return failure("the logits give " + shown(expected),
-                     "they give " + shown(found),
-                     {"the logits are " + listed(logits),
-                      "temperature " + std::to_string(sampling.temperature) + ", top-k " +
-                          std::to_string(sampling.top_k) + ", top-p " + std::to_string(sampling.top_p) + ", min-p " +
-                          std::to_string(sampling.min_p)});
+      return failure(
+          "the logits give " + shown(expected), "they give " + shown(found),
+          {"the logits are " + listed(logits),
+           "temperature " + std::to_string(sampling.temperature) + ", top-k " + std::to_string(sampling.top_k) +
+               ", top-p " + std::to_string(sampling.top_p) + ", min-p " + std::to_string(sampling.min_p)});
     });
   };
   for (const float a : values) {
@@ -391,6 +393,7 @@ const Check exhaustive_small_cases = {
     "the rules, uniform integers, the selection of a token by weights, the conversion of logits to a distribution",
     "models, KV caches, the decode loop and drafts, because none of them runs; the exponential, because both sides "
     "take it from one function",
-    nullptr, nullptr};
+    nullptr,
+    nullptr};
 
 }  // namespace draftproof

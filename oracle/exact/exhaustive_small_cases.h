@@ -24,7 +24,7 @@ using RowReader = Distribution (*)(std::span<const float> logits, const Sampling
 /// The code that is run: production code, unless a test replaces a part with a wrong one.
 struct Primitives {
   std::span<const Rule* const> rules;
-  RowReader read = distribution_of;
+  RowReader read = compute_distribution;
   SmallUniform below = small_uniform;
   bool trees = true;  // the rules verify trees, too
 };

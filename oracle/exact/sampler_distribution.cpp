@@ -88,7 +88,7 @@ std::uint64_t Coins::below(std::uint64_t bound) {
   return random_.sample_index({0, drawn_++, Purpose::target}, sides);
 }
 
-SamplerDistribution distribution_of(const TextSampler& sampler) {
+SamplerDistribution compute_distribution(const TextSampler& sampler) {
   SamplerDistribution result;
   ForeignSource random;
   const auto run_path = [&] {

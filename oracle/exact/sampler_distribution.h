@@ -36,7 +36,7 @@ struct SamplerDistribution {
 
 /// Gives up after a million paths, after a thousand draws on one path, and on a sampler that keeps state between calls:
 /// every path is run twice, and the second run must draw and return what the first did.
-SamplerDistribution distribution_of(const TextSampler& sampler);
+SamplerDistribution compute_distribution(const TextSampler& sampler);
 
 /// Returns the distribution of one token by weights, whatever they sum to.
 TextDistribution distribution_from(const std::vector<std::uint64_t>& weights);

@@ -14,7 +14,7 @@ namespace draftproof {
 
 PlainRow row_of(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text,
                 const TokenSet* allowed) {
-  return {digest_of(logits), distribution_of(logits, sampling, {text, {}}, allowed)};
+  return {digest_of(logits), compute_distribution(logits, sampling, {text, {}}, allowed)};
 }
 
 std::optional<TokenSet> allowed_after(const Request& request, std::span<const Token> text) {
@@ -34,7 +34,7 @@ PlainRow row_of(std::span<const float> logits, const Request& request, std::span
 }
 
 /// Returns the log-probabilities of these tokens.
-std::vector<TokenLogprob> log_probabilities_of(std::span<const float> logits, std::span<const Token> tokens) {
+std::vector<TokenLogprob> compute_log_probabilities(std::span<const float> logits, std::span<const Token> tokens) {
   const double best = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += exp64(logit - best);
@@ -52,17 +52,16 @@ bool ends_at_last(const Request& request, std::span<const Token> text) {
 }
 
 double log_probability(std::span<const float> logits, Token token) {
-  return log_probabilities_of(logits, {&token, 1}).front().logprob;
+  return compute_log_probabilities(logits, {&token, 1}).front().logprob;
 }
 
 std::vector<TokenLogprob> top_log_probabilities(std::span<const float> logits, int count) {
   std::vector<Token> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
   const auto end = tokens.begin() + std::min<std::ptrdiff_t>(count, std::ssize(tokens));
-  std::partial_sort(tokens.begin(), end, tokens.end(), [&](Token a, Token b) {
-    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
-  });
-  return log_probabilities_of(logits, {tokens.begin(), end});
+  std::partial_sort(tokens.begin(), end, tokens.end(),
+                    [&](Token a, Token b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
+  return compute_log_probabilities(logits, {tokens.begin(), end});
 }
 
 std::vector<float> logits_after(Model& target, std::span<const Token> text, const std::optional<ContextShift>& shift) {
@@ -75,8 +74,8 @@ std::vector<float> logits_after(Model& target, std::span<const Token> text, cons
   return last;
 }
 
-bool is_fresh_row(const Request& request, std::size_t tokens, int most) {
-  const int stride = std::max(1, request.max_new_tokens / most + (request.max_new_tokens % most != 0));
+bool is_fresh_row(const Request& request, std::size_t tokens, int max) {
+  const int stride = std::max(1, request.max_new_tokens / max + (request.max_new_tokens % max != 0));
   const auto last = static_cast<std::int64_t>(request.prompt.size()) + request.max_new_tokens - 1;
   return (last - static_cast<std::int64_t>(tokens)) % stride == 0;
 }
@@ -103,9 +102,9 @@ std::vector<PlainRow> plain_rows(Model& target, const Request& request, std::spa
   std::vector<PlainRow> rows;
   for (std::size_t tokens = from; tokens <= text.size(); ++tokens) {
     const auto before = text.first(tokens);
-    rows.push_back(row_of(is_fresh_row(request, tokens, fresh_rows) ? logits_after(target, before, shift)
-                                                                  : growing.logits_after(before),
-                          request, before));
+    rows.push_back(row_of(
+        is_fresh_row(request, tokens, fresh_rows) ? logits_after(target, before, shift) : growing.logits_after(before),
+        request, before));
   }
   return rows;
 }

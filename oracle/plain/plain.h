@@ -73,12 +73,12 @@ std::optional<TokenSet> allowed_after(const Request& request, std::span<const To
 /// Returns whether a text of the request ends with its last token: a stop token, or one after which nothing may follow.
 bool ends_at_last(const Request& request, std::span<const Token> text);
 
-/// As `most` or `fresh_rows` below: every row is recomputed from the whole text.
+/// As `max` or `fresh_rows` below: every row is recomputed from the whole text.
 inline constexpr int every_row = std::numeric_limits<int>::max();
 
-/// Returns whether the row after `tokens` tokens of a text of the request is one of the `most` rows that are recomputed
+/// Returns whether the row after `tokens` tokens of a text of the request is one of the `max` rows that are recomputed
 /// from the whole text. They are spread evenly, and the row of the last token that may be emitted is one of them.
-bool is_fresh_row(const Request& request, std::size_t tokens, int most);
+bool is_fresh_row(const Request& request, std::size_t tokens, int max);
 
 /// Returns the rows after the first `from`, `from` + 1, ... tokens of a text of the request, up to the whole text.
 std::vector<PlainRow> plain_rows(Model& target, const Request& request, std::span<const Token> text, std::size_t from,

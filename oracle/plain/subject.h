@@ -21,7 +21,7 @@ namespace draftproof {
 struct Variation : Execution {
   std::string draft = "none";  // the subject's name for it
   const Rule* rule = &matching;
-  std::string kernels;         // the subject's name for its numerics; "": its default
+  std::string kernels;  // the subject's name for its numerics; "": its default
   int threads = 1;
 
   /// Returns whether the rule promises the same tokens as plain decoding, not only the same distribution.

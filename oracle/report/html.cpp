@@ -18,12 +18,12 @@ namespace {
 
 enum class Tone { good, bad, open };
 
-struct Meaning {
+struct VerdictMeaning {
   Tone tone;
   const char* message;
 };
 
-Meaning meaning_of(const Report& r) {
+VerdictMeaning meaning_of(const Report& r) {
   if (!r.matrix.rows.empty() && r.verdict == ReportVerdict::pass_exact) {
     return {Tone::good, "Every wrong decoder is caught by the checks that must catch it, and no right one is flagged."};
   }
@@ -63,9 +63,10 @@ std::string sign(Tone tone) {
   const char* path = "M7 12.5l3.5 3.5l6.5-8";
   if (tone == Tone::bad) path = "M8 8l8 8M16 8l-8 8";
   if (tone == Tone::open) path = "M7 12h10";
-  return fmt::format("<svg class=\"sign\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><circle cx=\"12\" cy=\"12\" "
-                     "r=\"11\"></circle><path d=\"{}\"></path></svg>",
-                     path);
+  return fmt::format(
+      "<svg class=\"sign\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><circle cx=\"12\" cy=\"12\" "
+      "r=\"11\"></circle><path d=\"{}\"></path></svg>",
+      path);
 }
 
 Tone tone_of(Outcome outcome) {
@@ -116,9 +117,10 @@ std::string number(const std::string& content) { return fmt::format("<td class=\
 std::string table(const std::string& label, const std::vector<std::string>& names, const std::string& rows) {
   std::string head;
   for (const std::string& name : names) head += fmt::format("<th scope=\"col\">{}</th>", name);
-  return fmt::format("<div class=\"scroll\" tabindex=\"0\"><table aria-label=\"{}\">\n<thead><tr>{}</tr></thead>\n"
-                     "<tbody>\n{}</tbody>\n</table></div>\n",
-                     label, head, rows);
+  return fmt::format(
+      "<div class=\"scroll\" tabindex=\"0\"><table aria-label=\"{}\">\n<thead><tr>{}</tr></thead>\n"
+      "<tbody>\n{}</tbody>\n</table></div>\n",
+      label, head, rows);
 }
 
 std::string folded(const std::string& summary, const std::string& content) {
@@ -126,7 +128,7 @@ std::string folded(const std::string& summary, const std::string& content) {
 }
 
 std::string head(const Report& r) {
-  const Meaning meaning = meaning_of(r);
+  const VerdictMeaning meaning = meaning_of(r);
   std::string counts;
   if (!r.findings.empty()) {
     const auto number_of = [&](Outcome outcome) {
@@ -138,12 +140,12 @@ std::string head(const Report& r) {
                          number_of(Outcome::fail), number_of(Outcome::pass), number_of(Outcome::vacuous),
                          slow == 0 ? "" : fmt::format(", {} found a slower draft", slow));
   }
-  return fmt::format("<header>\n<p class=\"command\">draftproof {}</p>\n<p class=\"subject\">{}</p>\n"
-                     "<div class=\"verdict {}\">{}<div>\n<h1>{}</h1>\n<p>{}</p>\n{}{}{}</div></div>\n</header>\n",
-                     escaped(r.command), escaped(r.subject), class_of(meaning.tone), sign(meaning.tone),
-                     name_of(r.verdict), meaning.message,
-                     r.scope.empty() ? "" : fmt::format("<p class=\"reason\">{}</p>\n", escaped(r.scope)),
-                     r.reason.empty() ? "" : fmt::format("<p class=\"reason\">{}</p>\n", escaped(r.reason)), counts);
+  return fmt::format(
+      "<header>\n<p class=\"command\">draftproof {}</p>\n<p class=\"subject\">{}</p>\n"
+      "<div class=\"verdict {}\">{}<div>\n<h1>{}</h1>\n<p>{}</p>\n{}{}{}</div></div>\n</header>\n",
+      escaped(r.command), escaped(r.subject), class_of(meaning.tone), sign(meaning.tone), name_of(r.verdict),
+      meaning.message, r.scope.empty() ? "" : fmt::format("<p class=\"reason\">{}</p>\n", escaped(r.scope)),
+      r.reason.empty() ? "" : fmt::format("<p class=\"reason\">{}</p>\n", escaped(r.reason)), counts);
 }
 
 std::string about(const Report& r) {
@@ -166,8 +168,8 @@ std::string side(const char* title, const char* kind, const std::string& text) {
 }
 
 std::string failure(const Finding& finding) {
-  std::string text = fmt::format("<article class=\"failure\">\n<h3>{}{}</h3>\n", sign(Tone::bad),
-                                 escaped(finding.check));
+  std::string text =
+      fmt::format("<article class=\"failure\">\n<h3>{}{}</h3>\n", sign(Tone::bad), escaped(finding.check));
   if (!finding.failure || finding.message != message_of(*finding.failure)) {  // else its parts follow
     text += fmt::format("<p>{}</p>\n", escaped(finding.message));
   }
@@ -180,8 +182,8 @@ std::string failure(const Finding& finding) {
     if (f.position >= 0) where += item("position", grouped(f.position));
     if (!where.empty()) text += "<dl class=\"where\">\n" + where + "</dl>\n";
     if (!f.expected.empty() || !f.observed.empty()) {
-      text += "<div class=\"sides\">\n" + side("Expected", "must", f.expected) +
-              side("Observed", "is", f.observed) + "</div>\n";
+      text += "<div class=\"sides\">\n" + side("Expected", "must", f.expected) + side("Observed", "is", f.observed) +
+              "</div>\n";
     }
     if (!f.facts.empty()) {
       std::string facts;
@@ -256,16 +258,16 @@ std::string acceptance_by_depth(const DraftReport& draft) {
     const auto total = static_cast<double>(depth.judged);
     const double share = static_cast<double>(depth.accepted) / total;
     const double due = depth.expected / total;
-    const double least = std::max(share - half_interval(depth.judged), 0.0);
-    const double most = std::min(share + half_interval(depth.judged), 1.0);
+    const double min = std::max(share - half_interval(depth.judged), 0.0);
+    const double max = std::min(share + half_interval(depth.judged), 1.0);
     const auto place = static_cast<double>(i + 1);
     expected.insert(expected.end(), {{place - 0.4, due}, {place + 0.4, due}});
-    plot.point(place, share, least, most,
+    plot.point(place, share, min, max,
                fmt::format("draft token {}: {} of {} accepted, {:.1f} expected", i + 1, depth.accepted, depth.judged,
                            depth.expected));
     rows += "<tr>" + fmt::format("<th scope=\"row\">{}</th>", i + 1) + number(grouped(depth.judged)) +
             number(grouped(depth.accepted)) + number(fmt::format("{:.3f}", share)) +
-            number(fmt::format("{:.3f}–{:.3f}", least, most)) + number(fmt::format("{:.3f}", due)) + "</tr>\n";
+            number(fmt::format("{:.3f}–{:.3f}", min, max)) + number(fmt::format("{:.3f}", due)) + "</tr>\n";
   }
   plot.line("expected", expected);
   return "<figure>\n" + plot.text() +
@@ -280,11 +282,11 @@ std::string accepted_lengths(const DraftReport& draft) {
   std::vector<long> rounds = draft.accepted;
   while (!rounds.empty() && rounds.back() <= 0) rounds.pop_back();
   if (rounds.empty()) return "";
-  const long most = *std::max_element(rounds.begin(), rounds.end());
+  const long max = *std::max_element(rounds.begin(), rounds.end());
   svg::Plot plot("Draft tokens accepted in a round: " + draft.name,
                  "The number of rounds by how many of their draft tokens were accepted. The table has the numbers.",
                  svg::places("draft tokens accepted", 0, static_cast<int>(rounds.size()) - 1),
-                 svg::amounts("rounds", static_cast<double>(most)));
+                 svg::amounts("rounds", static_cast<double>(max)));
   std::string rows;
   for (std::size_t n = 0; n < rounds.size(); ++n) {
     const auto at = static_cast<double>(n);
@@ -300,8 +302,7 @@ std::string accepted_lengths(const DraftReport& draft) {
                      draft.statistics.iterations == 0
                          ? 0.0
                          : static_cast<double>(draft.statistics.drafted) / draft.statistics.iterations) +
-         folded("In numbers", table("Rounds by draft tokens accepted", {"accepted", "rounds"}, rows)) +
-         "</figure>\n";
+         folded("In numbers", table("Rounds by draft tokens accepted", {"accepted", "rounds"}, rows)) + "</figure>\n";
 }
 
 std::string plots_of_drafts(const Report& r) {
@@ -324,8 +325,8 @@ std::string plots_of_drafts(const Report& r) {
 
 std::string wealth(const TokenTest& token_test) {
   const double alarm = -svg::log10_of(token_test.alpha);
-  double least = 0;
-  double most = alarm;
+  double min = 0;
+  double max = alarm;
   double last = 1;
   bool infinite = std::isinf(token_test.e_value);
   std::vector<std::pair<double, double>> line = {{0, 0}};
@@ -337,14 +338,13 @@ std::string wealth(const TokenTest& token_test) {
     }
     if (!(value > 0)) continue;
     const double exponent = svg::log10_of(value);
-    least = std::min(least, exponent);
-    most = std::max(most, exponent);
+    min = std::min(min, exponent);
+    max = std::max(max, exponent);
     line.emplace_back(static_cast<double>(tokens), exponent);
   }
   svg::Plot plot("Evidence against the tokens",
                  "The e-value by the number of tokens, and the value at which there is an alarm.",
-                 svg::range("tokens", last),
-                 svg::powers("e-value", least, most + 0.5));
+                 svg::range("tokens", last), svg::powers("e-value", min, max + 0.5));
   plot.level(alarm, "alarm at " + scientific(1 / token_test.alpha));
   if (infinite) {
     line.insert(line.end(), {{last, line.back().second}, {last, std::numeric_limits<double>::infinity()}});
@@ -361,28 +361,30 @@ std::string token_test_section(const TokenTest& token_test) {
   if (std::isinf(token_test.e_value)) {
     text += "One of them has probability 0 in its distribution, which is proof.</p>\n";
   } else if (alarm) {
-    text += fmt::format("The e-value reached {}. With a right decoder it reaches {} with probability {} at "
-                        "most.</p>\n",
-                        scientific(token_test.e_value), scientific(1 / token_test.alpha), scientific(token_test.alpha));
+    text += fmt::format(
+        "The e-value reached {}. With a right decoder it reaches {} with probability {} at "
+        "most.</p>\n",
+        scientific(token_test.e_value), scientific(1 / token_test.alpha), scientific(token_test.alpha));
   } else {
-    text += fmt::format("The e-value reached {}. The alarm is at {}, which a right decoder reaches with probability {} "
-                        "at most.</p>\n",
-                        scientific(token_test.e_value), scientific(1 / token_test.alpha), scientific(token_test.alpha));
+    text += fmt::format(
+        "The e-value reached {}. The alarm is at {}, which a right decoder reaches with probability {} "
+        "at most.</p>\n",
+        scientific(token_test.e_value), scientific(1 / token_test.alpha), scientific(token_test.alpha));
   }
   text += token_test.smallest_deviation < 1
-              ? fmt::format("<p>Each known fault with total variation <strong>{:.3g}</strong> or more would have been "
-                            "found with probability 0.99; of smaller ones nothing is known.</p>\n",
-                            token_test.smallest_deviation)
+              ? fmt::format(
+                    "<p>Each known fault with total variation <strong>{:.3g}</strong> or more would have been "
+                    "found with probability 0.99; of smaller ones nothing is known.</p>\n",
+                    token_test.smallest_deviation)
               : std::string("<p>So few tokens show nothing: no deviation would have been found for certain.</p>\n");
   std::string list = item("tokens", grouped(token_test.tokens)) + item("e-value", scientific(token_test.e_value)) +
                      item("alarm at", scientific(1 / token_test.alpha)) +
                      item("false alarm probability", scientific(token_test.alpha));
   if (token_test.slack > 0) list += item("slack for foreign numerics", scientific(token_test.slack));
   if (!token_test.suspect.empty()) list += item(alarm ? "looks like" : "best bet", escaped(token_test.suspect));
-  return section("Sequential test of the tokens", "<div class=\"test\">\n<div>\n" + text + "<dl class=\"where\">\n" +
-                                                      list + "</dl>\n</div>\n" +
-                                                      (token_test.curve.empty() ? "" : wealth(token_test)) +
-                                                      "</div>\n");
+  return section("Sequential test of the tokens",
+                 "<div class=\"test\">\n<div>\n" + text + "<dl class=\"where\">\n" + list + "</dl>\n</div>\n" +
+                     (token_test.curve.empty() ? "" : wealth(token_test)) + "</div>\n");
 }
 
 /// Returns the outcome of a check on a decoder, and whether it is the expected one.
@@ -448,8 +450,8 @@ std::string matrix(const Matrix& m) {
   for (std::size_t i = 0; i < m.checks.size(); ++i) {
     head += fmt::format("<th scope=\"col\"><span>{}</span></th>", escaped(m.checks[i]));
     totals += fmt::format("<td>{}</td>", std::count_if(m.rows.begin(), m.rows.end(), [&](const Matrix::Row& row) {
-                            return i < row.outcomes.size() && (row.outcomes[i] == Outcome::fail ||
-                                                               row.outcomes[i] == Outcome::perf_regression);
+                            return i < row.outcomes.size() &&
+                                   (row.outcomes[i] == Outcome::fail || row.outcomes[i] == Outcome::perf_regression);
                           }));
   }
   const auto count = [&](bool control, bool well_only) {
@@ -482,27 +484,28 @@ std::string checks(const Report& r) {
   std::string rows;
   for (const Finding& finding : r.findings) {
     const Tone tone = tone_of(finding.outcome);
-    rows += fmt::format("<tr><th scope=\"row\">{}</th><td class=\"outcome {}\">{}{}</td><td class=\"number\">{}</td>"
-                        "<td class=\"message\">{}</td></tr>\n",
-                        escaped(finding.check), class_of(tone), sign(tone), name_of(finding.outcome),
-                        grouped(finding.examined), escaped(finding.message));
+    rows += fmt::format(
+        "<tr><th scope=\"row\">{}</th><td class=\"outcome {}\">{}{}</td><td class=\"number\">{}</td>"
+        "<td class=\"message\">{}</td></tr>\n",
+        escaped(finding.check), class_of(tone), sign(tone), name_of(finding.outcome), grouped(finding.examined),
+        escaped(finding.message));
   }
   if (rows.empty()) return "";
-  return section("Every check", "<table class=\"checks\">\n<thead><tr><th scope=\"col\">check</th>"
-                                "<th scope=\"col\">outcome</th><th scope=\"col\" class=\"number\">examined</th>"
-                                "<th scope=\"col\">message</th></tr></thead>\n<tbody>\n" +
-                                    rows + "</tbody>\n</table>\n");
+  return section("Every check",
+                 "<table class=\"checks\">\n<thead><tr><th scope=\"col\">check</th>"
+                 "<th scope=\"col\">outcome</th><th scope=\"col\" class=\"number\">examined</th>"
+                 "<th scope=\"col\">message</th></tr></thead>\n<tbody>\n" +
+                     rows + "</tbody>\n</table>\n");
 }
 
 std::string drafts(const Report& r) {
   const auto timed = [](const Spread& seconds) { return seconds.median > 0; };
-  const bool any_timed = timed(r.plain) || std::any_of(r.drafts.begin(), r.drafts.end(), [&](const DraftReport& draft) {
-                           return timed(draft.seconds);
-                         });
+  const bool any_timed = timed(r.plain) || std::any_of(r.drafts.begin(), r.drafts.end(),
+                                                       [&](const DraftReport& draft) { return timed(draft.seconds); });
   const auto speed = [&](const Spread& s) {
     if (!any_timed) return std::string();
     if (!timed(s)) return number("") + number("") + number("");
-    return number(fmt::format("{:.1f} ({:.1f}–{:.1f})", 1e3 * s.median, 1e3 * s.least, 1e3 * s.most)) +
+    return number(fmt::format("{:.1f} ({:.1f}–{:.1f})", 1e3 * s.median, 1e3 * s.min, 1e3 * s.max)) +
            number(fmt::format("{:.0f}", static_cast<double>(r.output_tokens) / s.median)) +
            number(timed(r.plain) ? fmt::format("{:.2f}", r.plain.median / s.median) : "");
   };
@@ -542,10 +545,9 @@ std::string runs(const Report& r) {
 std::string bets_section(const std::vector<Bets>& all) {
   std::string list;
   for (const Bets& bets : all) {
-    list += item(escaped(bets.about), fmt::format("{}e-value {}, alarm at {}; {}",
-                                                  bets.alarm ? "<strong>alarm</strong>, " : "",
-                                                  scientific(bets.e_value), scientific(1 / bets.alpha),
-                                                  escaped(bets.message)));
+    list += item(escaped(bets.about),
+                 fmt::format("{}e-value {}, alarm at {}; {}", bets.alarm ? "<strong>alarm</strong>, " : "",
+                             scientific(bets.e_value), scientific(1 / bets.alpha), escaped(bets.message)));
   }
   return list.empty() ? "" : section("Other sequential tests", "<dl class=\"where\">\n" + list + "</dl>\n");
 }

@@ -29,7 +29,7 @@ Json list_of(const auto& elements, const auto& json_of_one) {
 }
 
 Json json_of(const Spread& spread) {
-  return {{"median", number(spread.median)}, {"min", number(spread.least)}, {"max", number(spread.most)}};
+  return {{"median", number(spread.median)}, {"min", number(spread.min)}, {"max", number(spread.max)}};
 }
 
 Json json_of(const Failure& failure) {
@@ -58,23 +58,24 @@ Json json_of(const Finding& finding) {
 
 Json json_of(const DraftReport& draft) {
   const Statistics& s = draft.statistics;
-  return {{"name", draft.name},
-          {"mean_accepted", number(s.average_accepted())},
-          {"acceptance_rate", number(s.acceptance())},
-          {"tokens_per_round", number(draft.tokens_per_round)},
-          {"iterations", s.iterations},
-          {"drafted", s.drafted},
-          {"accepted", s.accepted},
-          {"logits", draft.logits.hex()},
-          {"seconds", json_of(draft.seconds)},
-          {"depths", list_of(draft.depths,
-                             [](const Depth& depth) {
-                               return Json{{"judged", depth.judged},
-                                           {"accepted", depth.accepted},
-                                           {"expected", number(depth.expected)}};
-                             })},
-          {"rounds_by_accepted", draft.accepted},
-          {"untested", draft.untested}};
+  return {
+      {"name", draft.name},
+      {"mean_accepted", number(s.average_accepted())},
+      {"acceptance_rate", number(s.acceptance())},
+      {"tokens_per_round", number(draft.tokens_per_round)},
+      {"iterations", s.iterations},
+      {"drafted", s.drafted},
+      {"accepted", s.accepted},
+      {"logits", draft.logits.hex()},
+      {"seconds", json_of(draft.seconds)},
+      {"depths",
+       list_of(
+           draft.depths,
+           [](const Depth& depth) {
+             return Json{{"judged", depth.judged}, {"accepted", depth.accepted}, {"expected", number(depth.expected)}};
+           })},
+      {"rounds_by_accepted", draft.accepted},
+      {"untested", draft.untested}};
 }
 
 Json json_of(const TokenTest& token_test) {
@@ -84,22 +85,24 @@ Json json_of(const TokenTest& token_test) {
           {"e_value", number(token_test.e_value)},
           {"smallest_deviation", number(token_test.smallest_deviation)},
           {"suspect", token_test.suspect},
-          {"curve", list_of(token_test.curve,
-                            [](const auto& point) { return Json{point.first, number(point.second)}; })}};
+          {"curve", list_of(token_test.curve, [](const auto& point) {
+             return Json{point.first, number(point.second)};
+           })}};
 }
 
 Json json_of(const Bets& bets) {
-  return {{"about", bets.about},
-          {"observed", bets.observed},
-          {"alpha", number(bets.alpha)},
-          {"e_value", number(bets.e_value)},
-          {"alarm", bets.alarm},
-          {"message", bets.message}};
+  return {{"about", bets.about},         {"observed", bets.observed},
+          {"alpha", number(bets.alpha)}, {"e_value", number(bets.e_value)},
+          {"alarm", bets.alarm},         {"message", bets.message}};
 }
 
 Json json_of(const Divergence& divergence) {
-  return {{"run", divergence.run},         {"round", divergence.round},       {"position", divergence.position},
-          {"before", divergence.before},   {"plain", divergence.plain},       {"observed", divergence.observed},
+  return {{"run", divergence.run},
+          {"round", divergence.round},
+          {"position", divergence.position},
+          {"before", divergence.before},
+          {"plain", divergence.plain},
+          {"observed", divergence.observed},
           {"draft_tokens", divergence.draft_tokens}};
 }
 

@@ -85,8 +85,8 @@ class Suite {
       case ReportVerdict::perf_regression:
         if (failures_ == 0) {
           ++failures_;
-          add_case("verdict", fmt::format("<failure message=\"{}\">{}</failure>", name_of(report_.verdict),
-                                          escaped(reason)));
+          add_case("verdict",
+                   fmt::format("<failure message=\"{}\">{}</failure>", name_of(report_.verdict), escaped(reason)));
         }
         break;
       case ReportVerdict::undecided:

@@ -18,22 +18,22 @@ struct Range {
 
 /// Code points without a shape of their own, or that change the shape of their neighbors, or that are no characters.
 constexpr std::array<Range, 16> shapeless = {{
-    {0x7F, 0xA0},          // delete, the second controls, the space that does not break
-    {0xAD, 0xAD},          // a hyphen that is there only at the end of a line
-    {0x61C, 0x61C},        // reverses what follows
-    {0x180E, 0x180E},      // a vowel separator of no width
-    {0x2000, 0x200F},      // spaces of other widths and of none, joiners, marks of direction
-    {0x2028, 0x202F},      // ends of lines and paragraphs, embeddings and overrides of direction
-    {0x205F, 0x206F},      // more spaces, invisible operators, isolates
-    {0x3000, 0x3000},      // a wide space
-    {0x3164, 0x3164},      // a filler
-    {0xE000, 0xF8FF},      // whatever a font makes of it
-    {0xFDD0, 0xFDEF},      // never characters
-    {0xFE00, 0xFE0F},      // variants of the character before
-    {0xFEFF, 0xFEFF},      // byte order mark
-    {0xFFF0, 0xFFFB},      // annotations
-    {0xFFFE, 0xFFFF},      // never characters
-    {0xE0000, 0x10FFFF},   // tags, variants, private use
+    {0x7F, 0xA0},         // delete, the second controls, the space that does not break
+    {0xAD, 0xAD},         // a hyphen that is there only at the end of a line
+    {0x61C, 0x61C},       // reverses what follows
+    {0x180E, 0x180E},     // a vowel separator of no width
+    {0x2000, 0x200F},     // spaces of other widths and of none, joiners, marks of direction
+    {0x2028, 0x202F},     // ends of lines and paragraphs, embeddings and overrides of direction
+    {0x205F, 0x206F},     // more spaces, invisible operators, isolates
+    {0x3000, 0x3000},     // a wide space
+    {0x3164, 0x3164},     // a filler
+    {0xE000, 0xF8FF},     // whatever a font makes of it
+    {0xFDD0, 0xFDEF},     // never characters
+    {0xFE00, 0xFE0F},     // variants of the character before
+    {0xFEFF, 0xFEFF},     // byte order mark
+    {0xFFF0, 0xFFFB},     // annotations
+    {0xFFFE, 0xFFFF},     // never characters
+    {0xE0000, 0x10FFFF},  // tags, variants, private use
 }};
 
 bool has_shape(char32_t c) {
@@ -47,7 +47,7 @@ bool has_shape(char32_t c) {
 template <class Plain, class Odd>
 void walk(std::string_view text, const Plain& plain, const Odd& odd) {
   for (std::size_t offset = 0; offset < text.size();) {
-    const utf8::Step step = utf8::step(text, offset);
+    const utf8::Character step = utf8::step(text, offset);
     const std::string_view bytes = text.substr(offset, step.length);
     if (step.status != utf8::Status::character) {
       for (const char byte : bytes) odd(fmt::format("\\x{:02x}", static_cast<unsigned char>(byte)));

@@ -14,14 +14,14 @@
 namespace draftproof {
 
 enum class ReportVerdict : std::uint8_t {
-  pass_exact,     // everything examined is exactly right
-  pass_stat,      // not everything could be replayed; sequential tests of the rest found no deviation
-  bug_proven,     // two facts cannot both be right
-  bug_stat,       // a right decoder emits such tokens with probability alpha at most
+  pass_exact,       // everything examined is exactly right
+  pass_stat,        // not everything could be replayed; sequential tests of the rest found no deviation
+  bug_proven,       // two facts cannot both be right
+  bug_stat,         // a right decoder emits such tokens with probability alpha at most
   perf_regression,  // no fault of the text was found, but the draft is worse than it could be
-  undecided,      // something is missing from the trace, so it was not examined
-  vacuous,        // nothing was tested
-  invalid_trace,  // the file is not a trace
+  undecided,        // something is missing from the trace, so it was not examined
+  vacuous,          // nothing was tested
+  invalid_trace,    // the file is not a trace
 };
 const char* name_of(ReportVerdict verdict) noexcept;  // "PASS_EXACT", ...
 /// Returns bug_proven for any failure; else perf_regression for any of these; else vacuous for anything vacuous, or
@@ -32,8 +32,8 @@ int exit_status(ReportVerdict verdict) noexcept;
 
 struct Spread {  // seconds of several interleaved repeats
   double median = 0;
-  double least = 0;
-  double most = 0;
+  double min = 0;
+  double max = 0;
 };
 Spread spread_of(std::vector<double> seconds);
 
@@ -46,11 +46,11 @@ struct DraftReport {
   std::string name;
   Statistics statistics;
   double tokens_per_round = 0;
-  Fingerprint logits;            // of all rows that the rule used
-  Spread seconds;                // decoding only, without the prefill
-  std::vector<Depth> depths;     // [0]: the first draft token of a round; only draft tokens whose p and q are known
-  std::vector<long> accepted;    // [n]: rounds with draft tokens of which n were accepted
-  std::string untested;          // why passing proves nothing of this draft; empty when it was put to the test
+  Fingerprint logits;          // of all rows that the rule used
+  Spread seconds;              // decoding only, without the prefill
+  std::vector<Depth> depths;   // [0]: the first draft token of a round; only draft tokens whose p and q are known
+  std::vector<long> accepted;  // [n]: rounds with draft tokens of which n were accepted
+  std::string untested;        // why passing proves nothing of this draft; empty when it was put to the test
 };
 
 /// A sequential test of the tokens against their distribution (oracle/sequential/e_process.h).
@@ -67,9 +67,9 @@ struct TokenTest {
 /// Another sequential test of a trace: of its coins, its draft tokens, its acceptance.
 struct Bets {
   std::string about;
-  long observed = 0;      // coins, tokens, ...
+  long observed = 0;  // coins, tokens, ...
   double alpha = 0;
-  double e_value = 1;     // the largest wealth
+  double e_value = 1;  // the largest wealth
   bool alarm = false;
   std::string message;
 };
@@ -79,10 +79,10 @@ struct Divergence {
   std::string run;
   std::int64_t round = -1;
   std::int64_t position = -1;
-  std::string before;    // the end of the common text
-  std::string plain;     // the token and what follows it, in plain decoding
+  std::string before;  // the end of the common text
+  std::string plain;   // the token and what follows it, in plain decoding
   std::string observed;
-  std::string draft_tokens;   // of that round
+  std::string draft_tokens;  // of that round
 };
 
 /// Wrong and right decoders, and the outcome of each check on them.
@@ -93,11 +93,11 @@ struct Matrix {
     std::string harm;
     std::string cause;
     bool as_expected = false;
-    std::vector<Outcome> outcomes;  // by check
-    std::string stage = {};         // of the decode loop, that it breaks
-    std::string issue = {};         // upstream, where it was found; empty for our own
+    std::vector<Outcome> outcomes;                    // by check
+    std::string stage = {};                           // of the decode loop, that it breaks
+    std::string issue = {};                           // upstream, where it was found; empty for our own
     std::vector<std::string> expected_failures = {};  // checks that must flag it
-    std::vector<std::string> messages = {};  // by check
+    std::vector<std::string> messages = {};           // by check
     bool is_control() const { return harm == "right"; }
   };
   std::vector<std::string> checks;
@@ -109,8 +109,8 @@ struct Report {
   std::string version;
   std::string subject;  // what was examined: the target, the trace file, ...
   ReportVerdict verdict = ReportVerdict::vacuous;
-  std::string reason;   // for the verdict, where it does not follow from the findings
-  std::string scope;    // which part of all variations was run; of verify
+  std::string reason;  // for the verdict, where it does not follow from the findings
+  std::string scope;   // which part of all variations was run; of verify
   std::vector<std::pair<std::string, std::string>> about;  // how it was run: name and value, for readers
   std::vector<std::pair<std::string, double>> examined;    // what was examined, and how much of it
   /// verify: one for each check; a trace: one for each contradiction, then one for each check that passed; zoo: one for
@@ -121,10 +121,10 @@ struct Report {
   Spread plain;                       // seconds of decoding without a draft, without the prefill
   std::size_t output_tokens = 0;
   std::vector<DraftReport> drafts;
-  std::vector<TokenTest> token_tests;    // none or one
-  std::vector<Bets> bets;             // of a trace
+  std::vector<TokenTest> token_tests;   // none or one
+  std::vector<Bets> bets;               // of a trace
   std::vector<Divergence> divergences;  // none or the first
-  Matrix matrix;                      // of the zoo; empty otherwise
+  Matrix matrix;                        // of the zoo; empty otherwise
 };
 
 std::string report_text(const Report& report);

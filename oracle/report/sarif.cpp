@@ -45,9 +45,8 @@ Json rule_of(const Finding& finding) {
           {"shortDescription", {{"text", finding.check}}},
           {"fullDescription", {{"text", "Can be at fault: " + finding.failure->blames}}},
           {"help",
-           {{"text",
-             "Can be at fault: " + finding.failure->blames + ". Cannot be at fault: " + finding.failure->clears +
-                 "."}}},
+           {{"text", "Can be at fault: " + finding.failure->blames +
+                         ". Cannot be at fault: " + finding.failure->clears + "."}}},
           {"defaultConfiguration", {{"level", "error"}}}};
 }
 
@@ -108,9 +107,8 @@ std::string report_sarif(const Report& r) {
                     {"invocations", Json::array({invocation})},
                     {"columnKind", "utf16CodeUnits"},
                     {"results", results}};
-  const Json json = {{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
-                     {"version", "2.1.0"},
-                     {"runs", Json::array({run})}};
+  const Json json = {
+      {"$schema", "https://json.schemastore.org/sarif-2.1.0.json"}, {"version", "2.1.0"}, {"runs", Json::array({run})}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

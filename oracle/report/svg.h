@@ -8,9 +8,9 @@
 
 namespace draftproof::svg {
 
-/// Returns the multiples in [from, to], ascending, of the smallest step that gives `most` of them at most. The step is
-/// 1, 2 or 5 times a power of ten and at least `least_step`. Returns none where `from` > `to` or either is not finite.
-std::vector<double> round_numbers(double from, double to, int most, double least_step = 0);
+/// Returns the multiples in [from, to], ascending, of the smallest step that gives `max` of them at most. The step is
+/// 1, 2 or 5 times a power of ten and at least `step_min`. Returns none where `from` > `to` or either is not finite.
+std::vector<double> round_numbers(double from, double to, int max, double step_min = 0);
 
 /// "0.4", "250", "1.5k", "20k", "3M".
 std::string short_number(double value);
@@ -35,14 +35,14 @@ struct Axis {
   double share(double value) const;
 };
 
-/// An axis of counts from 0 to a round number of at least `most`.
-Axis amounts(std::string name, double most);
+/// An axis of counts from 0 to a round number of at least `max`.
+Axis amounts(std::string name, double max);
 /// An axis from 0 to `to`, which must be above 0.
 Axis range(std::string name, double to);
 /// An axis of integers with half a place to each side of the first and the last, for points and bars.
 Axis places(std::string name, int first, int last);
 /// An axis of powers of ten, by exponent.
-Axis powers(std::string name, double least_exponent, double most_exponent);
+Axis powers(std::string name, double exponent_min, double exponent_max);
 
 /// A plot with two axes. Positions are values of the axes; `label` is shown as a tooltip and read by screen readers.
 class Plot {

@@ -41,9 +41,9 @@ std::string drafts_text(const Report& r) {
     const Statistics& s = draft.statistics;
     if (!draft.untested.empty()) text += fmt::format("  {}: VACUOUS: {}\n", shown(draft.name), shown(draft.untested));
     if (s.iterations == 0) continue;
-    text += fmt::format("  {}: mean accepted {:.2f} of {:.2f} draft tokens, {:.2f} tokens per round\n",
-                        shown(draft.name), s.average_accepted(), static_cast<double>(s.drafted) / s.iterations,
-                        draft.tokens_per_round);
+    text +=
+        fmt::format("  {}: mean accepted {:.2f} of {:.2f} draft tokens, {:.2f} tokens per round\n", shown(draft.name),
+                    s.average_accepted(), static_cast<double>(s.drafted) / s.iterations, draft.tokens_per_round);
     long judged = 0;
     long accepted = 0;
     double expected = 0;
@@ -60,14 +60,15 @@ std::string drafts_text(const Report& r) {
 }
 
 std::string token_test_text(const TokenTest& token_test) {
-  return fmt::format("\n  sequential test of the tokens: e-value {:.4g} after {} tokens, alarm at {:.4g}; best bet: {}"
-                     "\n  {}\n",
-                     token_test.e_value, token_test.tokens, 1 / token_test.alpha, shown(token_test.suspect),
-                     token_test.smallest_deviation < 1
-                         ? fmt::format("a known fault with total variation {:.4g} would have been found with "
-                                       "probability 0.99",
-                                       token_test.smallest_deviation)
-                         : "so few tokens show nothing: no deviation would have been found for certain");
+  return fmt::format(
+      "\n  sequential test of the tokens: e-value {:.4g} after {} tokens, alarm at {:.4g}; best bet: {}"
+      "\n  {}\n",
+      token_test.e_value, token_test.tokens, 1 / token_test.alpha, shown(token_test.suspect),
+      token_test.smallest_deviation < 1
+          ? fmt::format("a known fault with total variation {:.4g} would have been found with "
+                        "probability 0.99",
+                        token_test.smallest_deviation)
+          : "so few tokens show nothing: no deviation would have been found for certain");
 }
 
 std::string bets_text(const std::vector<Bets>& all) {

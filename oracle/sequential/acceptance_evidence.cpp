@@ -13,7 +13,7 @@ namespace draftproof {
 namespace {
 
 constexpr double lowered = 1 - 0x1p-30;
-constexpr double grid = 0x1p-20;    // of coins
+constexpr double grid = 0x1p-20;  // of coins
 
 }  // namespace
 
@@ -31,16 +31,16 @@ void AcceptanceEvidence::observe(double probability, bool accepted, double round
   expected_ += probability;
   const double highest = probability * (1 + rounding) + grid;
   const double lowest = std::max(probability * (1 - rounding) - grid, 0.0);
-  if (probability == 0 || highest >= 1 || most_ >= wealth_enough) return;
+  if (probability == 0 || highest >= 1 || max_ >= wealth_enough) return;
 
   for (std::size_t i = 0; i < odds.size(); ++i) {
     const double expectation = 1 + (odds[i] > 1 ? highest : lowest) * (odds[i] - 1);
     wealth_[i] *= lowered * (accepted ? odds[i] : 1) / expectation;
   }
   const double wealth = std::accumulate(wealth_.begin(), wealth_.end(), kept_);
-  most_ = std::max(most_, wealth);
-  least_ = std::min(least_, wealth);
-  at_lowest_ = wealth == least_;
+  max_ = std::max(max_, wealth);
+  min_ = std::min(min_, wealth);
+  at_lowest_ = wealth == min_;
   if (judged_ % spread_interval != 0) return;
   const auto bets = std::ranges::count_if(wealth_, [](double of_bet) { return of_bet > 0; });
   const double spread = spread_share * wealth / static_cast<double>(bets + 1);
@@ -58,15 +58,15 @@ void AcceptanceEvidence::forfeit(std::optional<bool> accepted) {
 }
 
 std::string AcceptanceEvidence::suspect() const {
-  const auto most = std::max_element(wealth_.begin(), wealth_.end());
-  if (*most <= kept_) return "none";
-  return odds[most - wealth_.begin()] > 1 ? "draft tokens are accepted too often"
-                                                                    : "draft tokens are accepted too rarely";
+  const auto max = std::max_element(wealth_.begin(), wealth_.end());
+  if (*max <= kept_) return "none";
+  return odds[max - wealth_.begin()] > 1 ? "draft tokens are accepted too often"
+                                         : "draft tokens are accepted too rarely";
 }
 
 std::string AcceptanceEvidence::describe() const {
-  return fmt::format("e-value {:.3g}, alarm at {:.0e}: {} draft tokens verified, {} accepted (expected {:.3g})",
-                     most_, 1 / alpha_, judged_, accepted_, expected_);
+  return fmt::format("e-value {:.3g}, alarm at {:.0e}: {} draft tokens verified, {} accepted (expected {:.3g})", max_,
+                     1 / alpha_, judged_, accepted_, expected_);
 }
 
 }  // namespace draftproof

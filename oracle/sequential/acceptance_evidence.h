@@ -42,8 +42,8 @@ class AcceptanceEvidence {
   long accepted() const noexcept { return accepted_; }
   double expected() const noexcept { return expected_; }  // number accepted
   /// Returns the largest wealth so far.
-  double e_value() const noexcept { return most_; }
-  bool alarm() const noexcept { return most_ * alpha_ >= 1; }
+  double e_value() const noexcept { return max_; }
+  bool alarm() const noexcept { return max_ * alpha_ >= 1; }
   /// Returns whether no wealth so far was below that of now: what comes next may be where a fault begins.
   bool at_lowest() const noexcept { return at_lowest_; }
   /// Returns what the fault looks like: the bet that has most of the wealth now.
@@ -51,14 +51,13 @@ class AcceptanceEvidence {
   std::string describe() const;
 
  private:
-  static constexpr std::array<double, 10> odds = {1.0 / 64, 1.0 / 16, 1.0 / 4, 1.0 / 2, 4.0 / 5,
-                                                  5.0 / 4,  2,        4,       16,      64};
+  static constexpr std::array<double, 10> odds = {1.0 / 64, 1.0 / 16, 1.0 / 4, 1.0 / 2, 4.0 / 5, 5.0 / 4, 2, 4, 16, 64};
 
   double alpha_;
   std::array<double, odds.size()> wealth_;
   double kept_;  // by the bet that pays 1
-  double most_ = 1;
-  double least_ = 1;
+  double max_ = 1;
+  double min_ = 1;
   bool at_lowest_ = true;
   long judged_ = 0;
   long accepted_ = 0;

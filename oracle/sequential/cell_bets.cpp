@@ -29,22 +29,22 @@ void CellBets::observe(const Mass& mass, std::size_t cell, double slack) noexcep
 
 void CellBets::forfeit(double slack) noexcept {
   for (std::size_t c = 0; c < caution.size(); ++c) {
-    wealth_[c] *= rounding * least_[c] / (least_[c] + range_[c]) / (1 + slack * range_[c] / least_[c]);
+    wealth_[c] *= rounding * min_[c] / (min_[c] + range_[c]) / (1 + slack * range_[c] / min_[c]);
   }
 }
 
 void CellBets::learn() noexcept {
   for (std::size_t c = 0; c < caution.size(); ++c) {
-    double least = tilt_max;
-    double most = 0;
+    double min = tilt_max;
+    double max = 0;
     for (std::size_t cell = 0; cell < cells; ++cell) {
       const double tilt = (seen_[cell] + caution[c]) / (expected_[cell] + caution[c]);
       tilt_[cell][c] = std::clamp(tilt, 1 / tilt_max, tilt_max);
-      least = std::min(least, tilt_[cell][c]);
-      most = std::max(most, tilt_[cell][c]);
+      min = std::min(min, tilt_[cell][c]);
+      max = std::max(max, tilt_[cell][c]);
     }
-    range_[c] = most - least;
-    least_[c] = least;
+    range_[c] = max - min;
+    min_[c] = min;
   }
 }
 

@@ -38,7 +38,7 @@ class CellBets {
   std::array<double, 3> wealth_{};
   std::array<std::array<double, 4>, cells> tilt_;  // by caution; the fourth is unused
   std::array<double, 3> range_{};                  // of tilt_, by caution
-  std::array<double, 3> least_{1, 1, 1};           // the same
+  std::array<double, 3> min_{1, 1, 1};             // the same
   Mass expected_{};
   Mass seen_{};
 };

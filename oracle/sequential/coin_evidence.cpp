@@ -16,16 +16,15 @@ namespace draftproof {
 namespace {
 
 constexpr double finest_grid = 0x1p-20;
-constexpr std::size_t seen_most = std::size_t{1} << 17;
-constexpr int bits_unstated = 30;     // the most where the engine states none
-constexpr int bits_of_a_float = 22;   // written as a decimal
+constexpr std::size_t seen_max = std::size_t{1} << 17;
+constexpr int bits_unstated = 30;    // the most where the engine states none
+constexpr int bits_of_a_float = 22;  // written as a decimal
 constexpr double slack_of_grids = 16;
 
 constexpr const char* of_streams[] = {"acceptance", "drafting", "the target's draws"};
-constexpr const char* stories[] = {"coins of {} are not uniform", "a coin of {} follows from the one before",
-                                   "a coin of {} mirrors the one before",
-                                   "a coin of {} follows from the one before of its kind",
-                                   "a coin of {} mirrors the one before of its kind"};
+constexpr const char* stories[] = {
+    "coins of {} are not uniform", "a coin of {} follows from the one before", "a coin of {} mirrors the one before",
+    "a coin of {} follows from the one before of its kind", "a coin of {} mirrors the one before of its kind"};
 
 double modulo_1(double value) { return value - std::floor(value); }
 
@@ -49,7 +48,7 @@ int bits_written(double coin) {
 }  // namespace
 
 CoinEvidence::CoinEvidence(double alpha, int bits_stated)
-    : alpha_(alpha), bits_most_(bits_stated > 0 ? bits_stated : bits_unstated) {
+    : alpha_(alpha), bits_max_(bits_stated > 0 ? bits_stated : bits_unstated) {
   REQUIRE(bits_stated >= 0 && bits_stated <= 64, "coins have between 1 and 64 bits, or 0 for unstated");
   kept_ = 1 / bets;
   for (auto& of_stream : by_cell_) {
@@ -82,7 +81,7 @@ void CoinEvidence::bet_on_cells(std::size_t stream, double coin, double slack) {
     mass.fill(1.0 / CellBets::cells);
     return mass;
   }();
-  if (most_by_cell_ >= wealth_enough) return;
+  if (max_by_cell_ >= wealth_enough) return;
   const auto bet = [&](std::size_t game, double value) {
     by_cell_[stream][game].observe(even, cell_of(modulo_1(value)), slack);
   };
@@ -104,7 +103,7 @@ void CoinEvidence::bet_on_cells(std::size_t stream, double coin, double slack) {
   for (const auto& of_stream : by_cell_) {
     for (const CellBets& learned : of_stream) wealth += learned.wealth()[0] + learned.wealth()[1] + learned.wealth()[2];
   }
-  most_by_cell_ = std::max(most_by_cell_, wealth);
+  max_by_cell_ = std::max(max_by_cell_, wealth);
   if (coins_ % spread_interval != 0) return;
   const double spread = spread_share * wealth / bets;
   for (auto& of_stream : by_cell_) {
@@ -124,26 +123,26 @@ void CoinEvidence::look_up(double coin, double grid) {
     repeats_.observe(probability, again);
   }
 
-  if (coin >= 0.5 && coin < 1 && bits_shown_ < bits_most_ && bits_of(coin) > bits_shown_) {
-    bits_shown_ = std::clamp(std::min(bits_of(coin), bits_written(coin)), bits_shown_, bits_most_);
+  if (coin >= 0.5 && coin < 1 && bits_shown_ < bits_max_ && bits_of(coin) > bits_shown_) {
+    bits_shown_ = std::clamp(std::min(bits_of(coin), bits_written(coin)), bits_shown_, bits_max_);
   }
   if (again) return;
   order_.push_back(coin);
-  if (order_.size() <= seen_most) return;
+  if (order_.size() <= seen_max) return;
   seen_.erase(order_.front());
   order_.pop_front();
 }
 
-double CoinEvidence::e_value() const noexcept { return std::max({1.0, most_by_cell_ / 2, repeats_.e_value() / 2}); }
+double CoinEvidence::e_value() const noexcept { return std::max({1.0, max_by_cell_ / 2, repeats_.e_value() / 2}); }
 
 std::string CoinEvidence::suspect() const {
-  if (repeats_.e_value() > most_by_cell_) return "one coin in two decisions";
+  if (repeats_.e_value() > max_by_cell_) return "one coin in two decisions";
   std::string name = "none";
-  double most = kept_;
+  double max = kept_;
   for (std::size_t stream = 0; stream < streams; ++stream) {
     for (std::size_t game = 0; game < games; ++game) {
-      if (by_cell_[stream][game].largest() <= most) continue;
-      most = by_cell_[stream][game].largest();
+      if (by_cell_[stream][game].largest() <= max) continue;
+      max = by_cell_[stream][game].largest();
       name = fmt::format(fmt::runtime(stories[game]), of_streams[stream]);
     }
   }
@@ -151,11 +150,10 @@ std::string CoinEvidence::suspect() const {
 }
 
 std::string CoinEvidence::describe() const {
-  const std::string again =
-      repeats_.happened() == 0
-          ? "no coin was repeated"
-          : fmt::format("{} repeated, {} first (expected {:.2g})", repeats_.happened(), first_repeat_,
-                        repeats_.expected());
+  const std::string again = repeats_.happened() == 0
+                                ? "no coin was repeated"
+                                : fmt::format("{} repeated, {} first (expected {:.2g})", repeats_.happened(),
+                                              first_repeat_, repeats_.expected());
   if (!alarm()) {
     return fmt::format("e-value {:.3g} after {} coins, alarm at {:.0e}; {}", e_value(), coins_, 1 / alpha_, again);
   }

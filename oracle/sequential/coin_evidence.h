@@ -78,12 +78,12 @@ class CoinEvidence {
   double probability_of_one_value(double grid) const;
 
   double alpha_;
-  int bits_most_;
+  int bits_max_;
   long coins_ = 0;
 
   std::array<std::array<CellBets, games>, streams> by_cell_;
   double kept_ = 0;  // by the bet that pays 1
-  double most_by_cell_ = 1;
+  double max_by_cell_ = 1;
   /// The coin before, where there is one; whether it was stated.
   struct Before {
     std::optional<double> coin;

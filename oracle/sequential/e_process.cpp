@@ -15,7 +15,7 @@ namespace draftproof {
 namespace {
 
 constexpr double rounding = CellBets::rounding;
-constexpr double ratio_max = 8;     // of r / p, under slack
+constexpr double ratio_max = 8;  // of r / p, under slack
 
 constexpr const char* names[EProcess::partitions] = {"q / p", "p", "rank", "id", "the text before"};
 constexpr std::size_t by_q = 0;     // the partition that needs q
@@ -24,9 +24,9 @@ constexpr const char* text_names[EProcess::text_models] = {"emits the rejected d
                                                            "repeats recent tokens"};
 
 /// Returns the least that a bet on a model can pay for any token.
-constexpr double least_pay(double w, double slack) { return rounding * (1 - w) / (1 + slack * w * ratio_max); }
+constexpr double pay_min(double w, double slack) { return rounding * (1 - w) / (1 + slack * w * ratio_max); }
 
-PositionDistributions distributions_of(const Distribution& p, const Distribution* q) {
+PositionDistributions make_distributions(const Distribution& p, const Distribution* q) {
   static constexpr std::array<std::uint64_t, token_block_size> none{};
   constexpr double unit = 1.0 / static_cast<double>(Distribution::total);
   const TokenBlocks of_p = p.blocks();
@@ -101,9 +101,10 @@ std::span<const Token> restricted_to(const EProcess::Known& known, std::size_t m
 
 EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const Distribution* q, const Known& known,
                          std::span<const FaultModel> models, std::optional<Token> only)
-    : slack_(std::max(settings.slack, known.slack)), q_unknown_(q == nullptr && known.q_unknown),
+    : slack_(std::max(settings.slack, known.slack)),
+      q_unknown_(q == nullptr && known.q_unknown),
       dropped_unknown_(known.dropped_unknown) {
-  const PositionDistributions position = distributions_of(p, q);
+  const PositionDistributions position = make_distributions(p, q);
   std::vector<std::size_t> possible;  // places in position.tokens of tokens with p > 0
   std::vector<double> weight;
   for (std::size_t i = 0; i < position.tokens.size(); ++i) {
@@ -120,11 +121,11 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
   const auto held = [&](double ratio) { return slack_ > 0 ? std::min(ratio, ratio_max) : ratio; };
   /// Sets what model number `model` pays for each token, where its ratios r / p lie between least and most. A token
   /// with p = 0, for which nothing is paid without slack, pays as the best other.
-  const auto pay = [&](std::size_t model, double least, double most, const auto& ratio_of) {
+  const auto pay = [&](std::size_t model, double min, double max, const auto& ratio_of) {
     for (std::size_t w = 0; w < weights.size(); ++w) {
-      const double lowered = rounding / (1 + slack_ * weights[w] * std::max(most - least, 0.0));
+      const double lowered = rounding / (1 + slack_ * weights[w] * std::max(max - min, 0.0));
       for (std::size_t i = first_; i <= last; ++i) {
-        const double ratio = i < never() ? ratio_of(i) : most;
+        const double ratio = i < never() ? ratio_of(i) : max;
         pays_[(i - first_) * width + model * weights.size() + w] = lowered * ((1 - weights[w]) + weights[w] * ratio);
       }
     }
@@ -134,20 +135,20 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
     if (models[model].of_a_draft_token && q == nullptr) {
       for (std::size_t w = 0; w < weights.size() && q_unknown_; ++w) {
         for (std::size_t i = first_; i <= last; ++i) {
-          pays_[(i - first_) * width + model * weights.size() + w] = least_pay(weights[w], slack_);
+          pays_[(i - first_) * width + model * weights.size() + w] = pay_min(weights[w], slack_);
         }
       }
       continue;
     }
     models[model].distribution(position, r);
     const auto ratio_of = [&](std::size_t i) { return held(r[possible[i]] / weight[i]); };
-    double most = 0;
-    double least = ratio_max;
+    double max = 0;
+    double min = ratio_max;
     for (std::size_t i = 0; i < tokens_.size() && slack_ > 0; ++i) {
-      most = std::max(most, ratio_of(i));
-      least = std::min(least, ratio_of(i));
+      max = std::max(max, ratio_of(i));
+      min = std::min(min, ratio_of(i));
     }
-    pay(model, least, most, ratio_of);
+    pay(model, min, max, ratio_of);
   }
   for (std::size_t model = 0; model < text_models; ++model) {
     std::vector<std::size_t> inside;  // places
@@ -161,16 +162,15 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
     if (model == 0 && dropped_unknown_) {
       for (std::size_t w = 0; w < weights.size(); ++w) {
         for (std::size_t i = first_; i <= last; ++i) {
-          pays_[(i - first_) * width + models.size() * weights.size() + w] = least_pay(weights[w], slack_);
+          pays_[(i - first_) * width + models.size() * weights.size() + w] = pay_min(weights[w], slack_);
         }
       }
       continue;
     }
     if (inside.empty()) continue;
-    const double most = held(1 / sum);
-    pay(models.size() + model, inside.size() == tokens_.size() ? most : 0, most, [&](std::size_t i) {
-      return std::find(inside.begin(), inside.end(), i) == inside.end() ? 0 : most;
-    });
+    const double max = held(1 / sum);
+    pay(models.size() + model, inside.size() == tokens_.size() ? max : 0, max,
+        [&](std::size_t i) { return std::find(inside.begin(), inside.end(), i) == inside.end() ? 0 : max; });
   }
 
   cells_.resize(tokens_.size() + 1);
@@ -197,7 +197,9 @@ std::size_t EProcess::Stakes::place_of(Token token) const noexcept {
 }
 
 EProcess::EProcess(const Settings& settings, std::span<const FaultModel> models)
-    : settings_(settings), models_(models), wealth_((models.size() + text_models) * weights.size()),
+    : settings_(settings),
+      models_(models),
+      wealth_((models.size() + text_models) * weights.size()),
       slack_(settings.slack) {
   kept_ = 1.0 / bets();
   std::fill(wealth_.begin(), wealth_.end(), kept_);
@@ -215,7 +217,7 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
   ++observed_;
   slack_ = std::max(slack_, stakes.slack_);
   if (place == stakes.never() && stakes.slack_ == 0) impossible_ = true;
-  if (impossible_ || most_ >= wealth_enough) return;
+  if (impossible_ || max_ >= wealth_enough) return;
 
   double total[4] = {kept_, 0, 0, 0};
   const double* const pays = stakes.pays_.data() + (place - stakes.first_) * wealth_.size();
@@ -232,7 +234,7 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
     for (std::size_t c = 0; c < CellBets::caution.size(); ++c) total[c] += by_cell_[k].wealth()[c];
   }
   const double wealth = (total[0] + total[1]) + (total[2] + total[3]);
-  most_ = std::max(most_, wealth);
+  max_ = std::max(max_, wealth);
   if (observed_ % spread_interval != 0) return;
 
   // Spreading and learning use earlier tokens only, so they are known before the next token is.
@@ -247,25 +249,25 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
 
 void EProcess::forfeit(double slack) {
   if (forfeited_++ == 0) before_forfeits_ = observed_;
-  if (impossible_ || most_ >= wealth_enough) return;
+  if (impossible_ || max_ >= wealth_enough) return;
   for (std::size_t bet = 0; bet < wealth_.size(); ++bet) {
-    wealth_[bet] *= least_pay(weights[bet % weights.size()], slack);
+    wealth_[bet] *= pay_min(weights[bet % weights.size()], slack);
   }
   for (CellBets& learned : by_cell_) learned.forfeit(slack);
 }
 
 std::string EProcess::suspect() const {
   std::string name = "none";
-  double most = kept_;
+  double max = kept_;
   for (std::size_t bet = 0; bet < wealth_.size(); ++bet) {
-    if (wealth_[bet] <= most) continue;
-    most = wealth_[bet];
+    if (wealth_[bet] <= max) continue;
+    max = wealth_[bet];
     const std::size_t model = bet / weights.size();
     name = model < models_.size() ? models_[model].name : text_names[model - models_.size()];
   }
   for (std::size_t k = 0; k < partitions; ++k) {
-    if (by_cell_[k].largest() <= most) continue;
-    most = by_cell_[k].largest();
+    if (by_cell_[k].largest() <= max) continue;
+    max = by_cell_[k].largest();
     name = std::string("tokens by ") + names[k];
   }
   return name;
@@ -283,7 +285,7 @@ double EProcess::smallest_deviation_of(long tokens, long forfeited) const {
   const double needed =
       log64(bets() / settings_.alpha) + 2 * log64(100) - intervals * log64(1 - spread_share) + n * 0x1p-30;
   const double w = forfeited == 0 ? weights[0] : weights[1];
-  const double lost = forfeited == 0 ? 0 : -static_cast<double>(forfeited) * log64(least_pay(w, slack_));
+  const double lost = forfeited == 0 ? 0 : -static_cast<double>(forfeited) * log64(pay_min(w, slack_));
   const double slack = 2 * slack_;
   return std::min(1.0, (slack + std::sqrt(slack * slack + (needed + lost) / n)) / w);
 }
@@ -307,13 +309,15 @@ std::string EProcess::describe() const {
     return fmt::format("one of {} tokens has probability 0 under the target", observed_);
   }
   if (alarm()) {
-    return fmt::format("e-value {:.3g} after {} tokens: the text does not have the target's distribution; this looks "
-                       "like '{}'",
-                       e_value(), observed_, suspect());
+    return fmt::format(
+        "e-value {:.3g} after {} tokens: the text does not have the target's distribution; this looks "
+        "like '{}'",
+        e_value(), observed_, suspect());
   }
-  return fmt::format("e-value {:.3g} after {} tokens, alarm at {:.0e}; a known fault with total variation {:.2g} would "
-                     "have been found with probability 0.99",
-                     e_value(), observed_, 1 / settings_.alpha, smallest_deviation());
+  return fmt::format(
+      "e-value {:.3g} after {} tokens, alarm at {:.0e}; a known fault with total variation {:.2g} would "
+      "have been found with probability 0.99",
+      e_value(), observed_, 1 / settings_.alpha, smallest_deviation());
 }
 
 }  // namespace draftproof

@@ -127,9 +127,7 @@ class EProcess {
 
   long tokens() const noexcept { return observed_; }
   /// Returns the largest wealth so far; infinite after a token with p = 0. From 2^900 on it is not updated.
-  double e_value() const noexcept {
-    return impossible_ ? std::numeric_limits<double>::infinity() : most_;
-  }
+  double e_value() const noexcept { return impossible_ ? std::numeric_limits<double>::infinity() : max_; }
   bool alarm() const noexcept { return e_value() * settings_.alpha >= 1; }
   /// Returns what the fault looks like: the bet that has most of the wealth now.
   std::string suspect() const;
@@ -158,7 +156,7 @@ class EProcess {
   long observed_ = 0;
   long forfeited_ = 0;
   long before_forfeits_ = 0;  // tokens observed before the first one
-  double most_ = 1;
+  double max_ = 1;
   bool impossible_ = false;
 };
 

@@ -35,13 +35,14 @@ std::string ExpectedAcceptance::text(const std::string& first, const std::string
   for (std::size_t depth = 0; depth < std::min(sums_[0].size(), sums_[1].size()); ++depth) {
     means += fmt::format("{}{:.3f} and {:.3f}", depth == 0 ? "" : ", ", sums_[0][depth].mean(), sums_[1][depth].mean());
   }
-  std::string text = fmt::format(
-      "by p and q, draft tokens of depth 0, 1, ... are accepted with probability, in {} and {}: {}\n", first, second,
-      means);
+  std::string text =
+      fmt::format("by p and q, draft tokens of depth 0, 1, ... are accepted with probability, in {} and {}: {}\n",
+                  first, second, means);
   if (!slower()) return text;
-  return text + fmt::format("PERF_REGRESSION: the draft is worse in {}: in {} of {} sequences that differ its first "
-                            "draft tokens are likelier to be accepted\n  e-value {:.3g}, alarm at {:.0e}\n",
-                            second, evidence_.accepted(), evidence_.judged(), e_value(), 1 / PairedAcceptance::alpha);
+  return text + fmt::format(
+                    "PERF_REGRESSION: the draft is worse in {}: in {} of {} sequences that differ its first "
+                    "draft tokens are likelier to be accepted\n  e-value {:.3g}, alarm at {:.0e}\n",
+                    second, evidence_.accepted(), evidence_.judged(), e_value(), 1 / PairedAcceptance::alpha);
 }
 
 }  // namespace draftproof

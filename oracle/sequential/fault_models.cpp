@@ -91,9 +91,7 @@ void replacement_from_p(const Position& at, Probabilities& r) {
 
 /// Draws the replacement of a rejected x from p without x.
 void rejected_only(const Position& at, Probabilities& r) {
-  const auto rejected = [&](std::size_t x) {
-    return at.q[x] > at.p[x] ? (at.q[x] - at.p[x]) / (1 - at.p[x]) : 0.0;
-  };
+  const auto rejected = [&](std::size_t x) { return at.q[x] > at.p[x] ? (at.q[x] - at.p[x]) / (1 - at.p[x]) : 0.0; };
   double sum = 0;
   for (std::size_t x = 0; x < r.size(); ++x) sum += rejected(x);
   keep_soundly(at, r);

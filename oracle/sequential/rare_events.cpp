@@ -22,7 +22,7 @@ void RareEvents::observe(double probability, bool happened) {
     const double log_wealth = j * log_of_2 * static_cast<double>(happened_) - (factor - 1) * (expected_ + forfeited_);
     sum += exp64(std::min(log_wealth, log_of_enough));
   }
-  most_ = std::max(most_, sum / bets);
+  max_ = std::max(max_, sum / bets);
 }
 
 }  // namespace draftproof

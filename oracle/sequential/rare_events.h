@@ -21,14 +21,14 @@ class RareEvents {
   long observed() const noexcept { return observed_; }
   long happened() const noexcept { return happened_; }
   double expected() const noexcept { return expected_; }  // at most
-  double e_value() const noexcept { return most_; }       // the most it has ever been
+  double e_value() const noexcept { return max_; }        // the most it has ever been
 
  private:
   long observed_ = 0;
   long happened_ = 0;
   double expected_ = 0;   // of the observed
   double forfeited_ = 0;  // of the others
-  double most_ = 1;
+  double max_ = 1;
 };
 
 }  // namespace draftproof

@@ -32,7 +32,7 @@ namespace draftproof {
 
 struct RoundedDistribution {
   Distribution distribution;  // every token of the row has a weight
-  double slack = 0;  // in total variation, at most 1
+  double slack = 0;           // in total variation, at most 1
 };
 
 /// `tokens` must ascend; `weights`, one for each, must be positive and finite. `unit` is that of the sums the engine

@@ -61,17 +61,15 @@ class Shrinker {
       if (named == nullptr || named->describe().size() < variation.describe().size()) named = &variation;
     }
     if (named != nullptr && keep_changed([one = *named](Case& c) { c.variations = {one}; })) return;
-    ddmin(best_.smallest.variations, [&](const std::vector<Variation>& some) {
-      return keep_changed([&](Case& c) { c.variations = some; });
-    }, 1);
+    ddmin(
+        best_.smallest.variations,
+        [&](const std::vector<Variation>& some) { return keep_changed([&](Case& c) { c.variations = some; }); }, 1);
   }
 
   /// Doubles the number of new tokens until the case fails, then lowers it one by one.
   void shorten() {
     const int whole = best_.smallest.request.max_new_tokens;
-    const auto fails_at = [&](int tokens) {
-      return keep_changed([&](Case& c) { c.request.max_new_tokens = tokens; });
-    };
+    const auto fails_at = [&](int tokens) { return keep_changed([&](Case& c) { c.request.max_new_tokens = tokens; }); };
     for (int tokens = 1; tokens < whole && !fails_at(tokens); tokens *= 2) {
     }
     while (best_.smallest.request.max_new_tokens > 1 && fails_at(best_.smallest.request.max_new_tokens - 1)) {
@@ -96,9 +94,8 @@ class Shrinker {
 
   void leave_out_stops() {
     if (best_.smallest.request.constraint) return;  // it may know the stop tokens
-    ddmin(best_.smallest.request.stops, [&](const std::vector<Token>& stops) {
-      return keep_changed([&](Case& c) { c.request.stops = stops; });
-    });
+    ddmin(best_.smallest.request.stops,
+          [&](const std::vector<Token>& stops) { return keep_changed([&](Case& c) { c.request.stops = stops; }); });
   }
 
   void simplify_variations() {
@@ -110,17 +107,17 @@ class Shrinker {
         with([&](Variation& v) { v.*field.member = Execution{}.*field.member; });
       });
       const Variation& now = best_.smallest.variations[i];
-      const int most = now.draft == "none" ? 0 : now.draft_max > 0 ? now.draft_max : draft_lengths_tried;
-      for (int draft_tokens = 1; draft_tokens < most; ++draft_tokens) {
+      const int max = now.draft == "none" ? 0 : now.draft_max > 0 ? now.draft_max : draft_lengths_tried;
+      for (int draft_tokens = 1; draft_tokens < max; ++draft_tokens) {
         if (with([&](Variation& v) { v.draft_max = draft_tokens; })) break;
       }
     }
   }
 
   void shorten_prompt() {
-    ddmin(best_.smallest.request.prompt, [&](const std::vector<Token>& prompt) {
-      return keep_changed([&](Case& c) { c.request.prompt = prompt; });
-    }, 1);
+    ddmin(
+        best_.smallest.request.prompt,
+        [&](const std::vector<Token>& prompt) { return keep_changed([&](Case& c) { c.request.prompt = prompt; }); }, 1);
   }
 
   static bool same(const Case& a, const Case& b) {

@@ -27,14 +27,14 @@ struct Uncompared {
 };
 
 /// A sequence of both traces, or so far of one. Only one trace at a time has waiting rounds: the one that is ahead.
-struct Pair {
+struct SequencePair {
   std::array<bool, 2> opened{};
   std::array<bool, 2> ended{};
   std::vector<Token> prompt;  // until the other trace has opened it, too
   std::deque<Uncompared> waiting;
   int ahead = 0;  // the trace that the waiting rounds belong to
   long equal = 0;
-  bool parted = false;  // no more of its tokens are compared
+  bool parted = false;              // no more of its tokens are compared
   std::array<bool, 2> rejection{};  // its rule in each trace
   std::array<ExpectedAcceptance::ByDepth, 2> expected;
 };
@@ -44,7 +44,7 @@ class Comparer {
   Comparer(const std::string& file_a, const std::string& file_b)
       : files_{printable(file_a), printable(file_b)}, readers_{Reader(file_a), Reader(file_b)} {}
 
-  Comparison compared() {
+  TraceComparison compared() {
     for (int side = 0; more_[0] || more_[1]; side = more_[1 - side] ? 1 - side : side) {
       const auto event = readers_[side].next();
       if (!event) {
@@ -61,14 +61,14 @@ class Comparer {
   }
 
  private:
-  using Pairs = std::map<std::int64_t, Pair>;
+  using Pairs = std::map<std::int64_t, SequencePair>;
 
   std::string where(int side, long line) const { return fmt::format("{}:{}", files_[side], line); }
 
   void take(int side, long line, const SequenceEvent& declared) {
     pass_by(side, declared.sequence);
     const auto at = pairs_.try_emplace(declared.sequence).first;
-    Pair& pair = at->second;
+    SequencePair& pair = at->second;
     pair.opened[side] = true;
     pair.rejection[side] = declared.rule.kind == AcceptanceRule::rejection;
     if (!pair.opened[1 - side]) {
@@ -96,7 +96,7 @@ class Comparer {
   }
 
   /// Adds the probabilities with which the verified draft tokens of a round are accepted.
-  void expect_acceptance(int side, Pair& pair, const RoundEvent& round) {
+  void expect_acceptance(int side, SequencePair& pair, const RoundEvent& round) {
     if (!round.p_draft || !round.q_draft) return;
     const bool reals = readers_[side].header().total == 0;
     const auto value = [&](const StatedNumber& stated) {
@@ -117,7 +117,7 @@ class Comparer {
     if (at->second.ended[1 - side]) close(at);
   }
 
-  void compare(int side, std::int64_t sequence, Pair& pair, Uncompared round) {
+  void compare(int side, std::int64_t sequence, SequencePair& pair, Uncompared round) {
     while (!round.tokens.empty() && pair.ahead != side && !pair.waiting.empty()) {
       Uncompared& other = pair.waiting.front();
       if (!take_equal_tokens(pair, round, other, side)) {
@@ -139,14 +139,15 @@ class Comparer {
     ++waiting_;
     if (pair.ended[1 - side] || !more_[1 - side]) return part_at_end(sequence, pair);
     if (waiting_ > waiting_max) {
-      throw Error(fmt::format("{} and {} have their sequences in such different orders that {} rounds wait for a "
-                              "counterpart; write both in one order",
-                              files_[0], files_[1], waiting_));
+      throw Error(
+          fmt::format("{} and {} have their sequences in such different orders that {} rounds wait for a "
+                      "counterpart; write both in one order",
+                      files_[0], files_[1], waiting_));
     }
   }
 
   /// Removes the tokens that both begin with. Returns false when a differing token follows. `side`: of the first.
-  bool take_equal_tokens(Pair& pair, Uncompared& a, Uncompared& b, int side) {
+  bool take_equal_tokens(SequencePair& pair, Uncompared& a, Uncompared& b, int side) {
     const std::size_t count = std::min(a.tokens.size(), b.tokens.size());
     const auto end = a.tokens.begin() + static_cast<std::ptrdiff_t>(count);
     const auto differs_at = std::mismatch(a.tokens.begin(), end, b.tokens.begin()).first;
@@ -180,7 +181,7 @@ class Comparer {
   }
 
   Pairs::iterator leave_alone(Pairs::iterator at) {
-    const Pair& pair = at->second;
+    const SequencePair& pair = at->second;
     waiting_ -= pair.waiting.size();
     differs(fmt::format("sequence {}: only in {}\n", at->first, files_[pair.opened[0] ? 0 : 1]));
     ++result_.alone;
@@ -188,14 +189,14 @@ class Comparer {
   }
 
   void close(Pairs::iterator at) {
-    Pair& pair = at->second;
+    SequencePair& pair = at->second;
     if (!pair.waiting.empty()) part_at_end(at->first, pair);
     if (!pair.parted) ++result_.equal;
     result_.expected.observe(pair.expected[0], pair.expected[1]);
     pairs_.erase(at);
   }
 
-  void part_at_end(std::int64_t sequence, Pair& pair) {
+  void part_at_end(std::int64_t sequence, SequencePair& pair) {
     const Uncompared& longer = pair.waiting.front();
     part(pair, fmt::format("sequence {}, after {} equal tokens: {} goes on with token {} at position {}, {} has ended\n"
                            "  {}\n",
@@ -203,7 +204,7 @@ class Comparer {
                            files_[1 - pair.ahead], longer.where));
   }
 
-  void part(Pair& pair, const std::string& difference) {
+  void part(SequencePair& pair, const std::string& difference) {
     waiting_ -= pair.waiting.size();
     pair.waiting.clear();
     pair.parted = true;
@@ -212,7 +213,7 @@ class Comparer {
   }
 
   void differs(const std::string& difference) {
-    if (result_.differences.size() < Comparison::differences_max) result_.differences.push_back(difference);
+    if (result_.differences.size() < TraceComparison::differences_max) result_.differences.push_back(difference);
   }
 
   static constexpr std::size_t waiting_max = std::size_t{1} << 20;
@@ -222,12 +223,12 @@ class Comparer {
   std::array<std::int64_t, 2> passed_{-1, -1};  // the sequence opened last
   Pairs pairs_;
   std::size_t waiting_ = 0;  // rounds, of all pairs
-  Comparison result_;
+  TraceComparison result_;
 };
 
 }  // namespace
 
-std::string Comparison::text() const {
+std::string TraceComparison::text() const {
   const std::string of_drafts =
       drafts.text("the first file", "the second") + expected.text("the first file", "the second");
   if (same()) {
@@ -240,7 +241,7 @@ std::string Comparison::text() const {
   return (more == 0 ? text : text + fmt::format("and {} more\n", more)) + of_drafts;
 }
 
-Comparison compare(const std::string& file_a, const std::string& file_b) {
+TraceComparison compare(const std::string& file_a, const std::string& file_b) {
   return Comparer(file_a, file_b).compared();
 }
 

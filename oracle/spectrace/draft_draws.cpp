@@ -35,7 +35,7 @@ void expect_weight_of_row(const ReplayedRound& r, std::size_t j) {
       j >= round.q_digests.size() || round.q_digests[j] == digest, "q_row",
       [&] { return "the q of draft token " + number(draft_token) + " has the digest " + digest.hex(); },
       [&] { return round.q_digests[j].hex(); });
-  const Hit hit = Weights(round.q_rows[j]).of(draft_token);
+  const Hit hit = SparseWeights(round.q_rows[j]).of(draft_token);
   r.findings.expect_equal("q_row", "draft token " + number(draft_token) + " has in its row q the weight", hit.weight,
                           (*round.q_draft)[j].integer);
   if (round.q_before && j < round.q_before->size()) {
@@ -91,8 +91,8 @@ void expect_drafted(const ReplayedRound& r, std::size_t j) {
   const bool bet = matters && verified && r.sequence.is_evidence(r.position_of(j));
   if (bet) r.evidence.bet_on_draft(r.rule(), round, j, r.findings.place());
   const bool of_verified = round.q_draft && j >= round.q_draft->size();  // the others decide nothing
-  const bool stated = !of_verified && round.q_draft &&
-                      (r.reals() ? drafted_from_reals(r, j, bet) : drafted_from_integers(r, j));
+  const bool stated =
+      !of_verified && round.q_draft && (r.reals() ? drafted_from_reals(r, j, bet) : drafted_from_integers(r, j));
   if (!stated) {
     r.coins.draws_unknown(Purpose::draft);
     if (matters && !of_verified) r.report.missing.insert(draft_draw_missing(r, j));

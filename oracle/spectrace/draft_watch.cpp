@@ -47,7 +47,7 @@ void DraftWatch::shift_context(const Findings& findings) {
 }
 
 bool DraftWatch::expect_asked_as(bool right, const Findings& findings, const auto& expected, const auto& observed) {
-  findings.expect_of_draft(right, "draft_asked", asked_otherwise_, expected, observed);
+  findings.expect_of_draft(right, "draft_asked", asked_differently_, expected, observed);
   if (!right) tuner_.reset();  // from here on it has not learned what the engine's has
   return right;
 }
@@ -62,10 +62,9 @@ void DraftWatch::expect_asked(const RoundEvent& round, std::int64_t emitted, con
   const std::vector<int>& asked = round.draft_asked ? *round.draft_asked : nobody;
   const std::int64_t drafted =
       static_cast<std::int64_t>(round.draft_tokens.size()) + round.draft_cut - round.draft_forced;
-  const std::int64_t most = asked.empty() ? 0 : asked.back();
+  const std::int64_t max = asked.empty() ? 0 : asked.back();
   const bool enough = expect_asked_as(
-      drafted <= most, findings,
-      [&] { return "at most " + number(most) + " draft tokens, as many as were asked for"; },
+      drafted <= max, findings, [&] { return "at most " + number(max) + " draft tokens, as many as were asked for"; },
       [&] { return number(drafted); });
   if (enough && tuner_) expect_chosen(round, asked, drafted, emitted, findings);
 }

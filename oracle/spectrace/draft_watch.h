@@ -31,15 +31,15 @@ class DraftWatch {
 
  private:
   bool expect_asked_as(bool right, const Findings& findings, const auto& expected, const auto& observed);
-  void expect_chosen(const RoundEvent& round, const std::vector<int>& asked, std::int64_t drafted,
-                     std::int64_t emitted, const Findings& findings);
+  void expect_chosen(const RoundEvent& round, const std::vector<int>& asked, std::int64_t drafted, std::int64_t emitted,
+                     const Findings& findings);
 
   std::optional<Tuner> tuner_;       // learns from the rounds so far
-  std::int64_t max_new_tokens_ = 0;    // both only with a tuner
+  std::int64_t max_new_tokens_ = 0;  // both only with a tuner
   std::int64_t max_draft_tokens_ = 0;
-  bool astray_ = false;           // it has held something else than the target; found once
-  bool anchor_astray_ = false;    // it has placed an anchor elsewhere; found once
-  bool asked_otherwise_ = false;  // it was asked for another number of draft tokens; found once
+  bool astray_ = false;             // it has held something else than the target; found once
+  bool anchor_astray_ = false;      // it has placed an anchor elsewhere; found once
+  bool asked_differently_ = false;  // it was asked for another number of draft tokens; found once
 };
 
 }  // namespace draftproof::spectrace

@@ -6,7 +6,7 @@
 
 namespace draftproof::spectrace {
 
-Weights::Weights(const Distribution& p, const Distribution& q) {
+SparseWeights::SparseWeights(const Distribution& p, const Distribution& q) {
   for (const Token token : p.tokens()) {
     if (p.weight(token) <= q.weight(token)) continue;
     tokens_.push_back(token);
@@ -14,16 +14,16 @@ Weights::Weights(const Distribution& p, const Distribution& q) {
   }
 }
 
-std::uint64_t Weights::sum() const { return std::accumulate(weights_.begin(), weights_.end(), std::uint64_t{0}); }
+std::uint64_t SparseWeights::sum() const { return std::accumulate(weights_.begin(), weights_.end(), std::uint64_t{0}); }
 
-Hit Weights::at(std::uint64_t coin) const {
+Hit SparseWeights::at(std::uint64_t coin) const {
   std::uint64_t before = 0;
   std::size_t i = 0;
   for (; coin - before >= weights_[i]; ++i) before += weights_[i];
   return {tokens_[i], before, weights_[i]};
 }
 
-Hit Weights::of(Token token) const {
+Hit SparseWeights::of(Token token) const {
   std::uint64_t before = 0;
   for (std::size_t i = 0; i < tokens_.size() && tokens_[i] <= token; ++i) {
     if (tokens_[i] == token) return {token, before, weights_[i]};

@@ -18,10 +18,10 @@ struct Hit {
 };
 
 /// Integer weights by token, ascending.
-class Weights {
+class SparseWeights {
  public:
-  explicit Weights(const Distribution& row) : tokens_(row.tokens()), weights_(row.weights()) {}
-  Weights(const Distribution& p, const Distribution& q);  // max(p - q, 0)
+  explicit SparseWeights(const Distribution& row) : tokens_(row.tokens()), weights_(row.weights()) {}
+  SparseWeights(const Distribution& p, const Distribution& q);  // max(p - q, 0)
 
   std::uint64_t sum() const;
   Hit at(std::uint64_t coin) const;  // coin below sum()

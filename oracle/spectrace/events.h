@@ -36,45 +36,45 @@ const char* name_of(NextFrom from) noexcept;
 /// The acceptance rule that a trace declares.
 struct DeclaredRule {
   AcceptanceRule kind = AcceptanceRule::rejection;
-  std::string lossy_name;         // of a lossy rule
-  std::string name() const;       // as the trace states it: "rejection", "lossy:NAME"
+  std::string lossy_name;    // of a lossy rule
+  std::string name() const;  // as the trace states it: "rejection", "lossy:NAME"
 };
 
 struct Header {
   std::string engine;
-  std::string weights;            // as the engine names them; empty when it does not
+  std::string weights;  // as the engine names them; empty when it does not
   int vocabulary = 0;
   std::optional<DeclaredRule> rule;  // of sequences that do not declare one
-  std::uint64_t total = 0;        // of every row's integer weights; 0: weights and random numbers are reals
-  double unit = 0x1p-23;          // rounding unit of the reals
-  std::string generator;          // of random numbers; empty when the trace names none
+  std::uint64_t total = 0;           // of every row's integer weights; 0: weights and random numbers are reals
+  double unit = 0x1p-23;             // rounding unit of the reals
+  std::string generator;             // of random numbers; empty when the trace names none
   std::optional<std::uint64_t> seed;
-  int u_bits = 0;                 // random bits of every number u, as the engine states them; 0: not stated
-  std::string rows_file;          // name of the file beside the trace that holds rows; empty when there is none
+  int u_bits = 0;         // random bits of every number u, as the engine states them; 0: not stated
+  std::string rows_file;  // name of the file beside the trace that holds rows; empty when there is none
 
   /// Returns what an engine may lose of a probability of a stated row, besides rounding in proportion to it: integer
   /// weights of ours end at 2^-40, the smallest float16 is 2^-24.
-  double least_weight() const noexcept { return total > 0 ? 0x1p-38 : unit * 0x1p-14; }
+  double weight_min() const noexcept { return total > 0 ? 0x1p-38 : unit * 0x1p-14; }
   /// Whether every random number follows from the seed and its key, so that the check computes it again.
   bool draws_follow_from_seed() const noexcept { return seed && total > 0 && generator == our_generator; }
 };
 
 /// What a sequence declares before its first round.
 struct SequenceEvent {
-  std::int64_t sequence = 0;      // its number in this file
-  std::int32_t rng_key = 0;       // its number in the keys of random numbers
+  std::int64_t sequence = 0;  // its number in this file
+  std::int32_t rng_key = 0;   // its number in the keys of random numbers
   bool rng_key_stated = false;
   DeclaredRule rule;
   std::vector<Token> prompt;
   Sampling sampling;
-  std::string grammar;                    // that the output follows, in GBNF; empty: none
-  std::int64_t constrained_prompt = 0;    // of the last tokens of the prompt: part of that output
-  std::vector<std::string> adjustments;   // names of what else changes logits or forbids tokens
+  std::string grammar;                   // that the output follows, in GBNF; empty: none
+  std::int64_t constrained_prompt = 0;   // of the last tokens of the prompt: part of that output
+  std::vector<std::string> adjustments;  // names of what else changes logits or forbids tokens
   /// Names of the samplers in the order in which the engine applied them; empty when the trace does not state it.
   std::optional<std::vector<std::string>> sampler_order;
   std::optional<std::vector<Token>> stop_tokens;
-  bool stop_strings = false;              // strings may end the sequence, too
-  bool stop_token_emitted = true;         // else a stop token is not part of the text
+  bool stop_strings = false;       // strings may end the sequence, too
+  bool stop_token_emitted = true;  // else a stop token is not part of the text
   bool hides_stop_tokens() const noexcept { return !stop_token_emitted && stop_tokens; }
   std::optional<std::int64_t> max_new_tokens;
   std::optional<std::int64_t> max_draft_tokens;  // per round
@@ -83,7 +83,7 @@ struct SequenceEvent {
   std::string draft;
   std::string kernels;
   std::string numerics;
-  bool logprobs_after_sampling = false;   // of the distribution that tokens are drawn from, else of the raw logits
+  bool logprobs_after_sampling = false;  // of the distribution that tokens are drawn from, else of the raw logits
 
   /// Whether tokens are drawn by other logits than the model's own, apart from temperature and cuts.
   bool changes_logits() const noexcept {
@@ -107,11 +107,11 @@ struct RealRow {
 /// A draw from integer weights: u, below `bound`, falls into the token's interval [before, before + weight).
 struct Draw {
   Token token = 0;
-  std::optional<std::uint64_t> u;     // empty when none was drawn: one token has all the weight
+  std::optional<std::uint64_t> u;  // empty when none was drawn: one token has all the weight
   std::uint64_t bound = 0;
-  std::uint64_t before = 0;           // weight of smaller tokens
+  std::uint64_t before = 0;  // weight of smaller tokens
   std::uint64_t weight = 0;
-  std::optional<std::uint64_t> p;     // of a residual draw: weight = p - q
+  std::optional<std::uint64_t> p;  // of a residual draw: weight = p - q
   std::optional<std::uint64_t> q;
 };
 
@@ -124,7 +124,7 @@ struct TopTwo {
 };
 
 /// A value that no right engine states, in a line that can be read: a probability of NaN, a token of -1.
-struct Fault {
+struct ImpossibleValue {
   const char* check = "";  // token, number
   std::string field;
   std::string observed;
@@ -142,13 +142,13 @@ struct RngPositions {
 struct RoundEvent {
   std::int64_t sequence = 0;
   std::int64_t round = 0;
-  std::int64_t position = 0;       // of the first token that this round decides
-  std::vector<Token> emitted;      // empty only where the text ends with a stop token that is not part of it
+  std::int64_t position = 0;   // of the first token that this round decides
+  std::vector<Token> emitted;  // empty only where the text ends with a stop token that is not part of it
 
-  bool has_draft_tokens = false;   // the line states the four fields below
+  bool has_draft_tokens = false;  // the line states the four fields below
   std::vector<Token> draft_tokens;
-  int accepted = 0;                // draft tokens
-  std::optional<int> width;        // rows of the verification pass
+  int accepted = 0;          // draft tokens
+  std::optional<int> width;  // rows of the verification pass
   NextFrom next_from = NextFrom::bonus;
 
   std::optional<std::vector<StatedNumber>> q_draft;  // of every draft token
@@ -173,24 +173,24 @@ struct RoundEvent {
   std::optional<RoundSeconds> seconds;          // what a tuner learned the costs of the round from
 
   std::optional<RngPositions> rng_positions;
-  std::vector<TopTwo> top_logits;          // of row 0, 1, ...
-  std::vector<Fingerprint> logits_digests; // of the same rows
+  std::vector<TopTwo> top_logits;           // of row 0, 1, ...
+  std::vector<Fingerprint> logits_digests;  // of the same rows
   std::vector<Fingerprint> p_digests;
-  std::vector<Fingerprint> q_digests;      // of every draft token's q
-  std::vector<double> logprobs;            // of the emitted tokens
-  std::vector<RealRow> top_logprobs;       // of some tokens, for each emitted token: log-probabilities, not weights
-  std::vector<Distribution> p_rows;        // of row 0, 1, ...; of a round of tokens only, of every emitted token
-  std::vector<Distribution> q_rows;        // of every draft token
-  std::vector<RealRow> p_reals;            // p_rows and q_rows when weights are reals
+  std::vector<Fingerprint> q_digests;  // of every draft token's q
+  std::vector<double> logprobs;        // of the emitted tokens
+  std::vector<RealRow> top_logprobs;   // of some tokens, for each emitted token: log-probabilities, not weights
+  std::vector<Distribution> p_rows;    // of row 0, 1, ...; of a round of tokens only, of every emitted token
+  std::vector<Distribution> q_rows;    // of every draft token
+  std::vector<RealRow> p_reals;        // p_rows and q_rows when weights are reals
   std::vector<RealRow> q_reals;
 
-  std::vector<Fault> faults;               // where there are any, the fields they name hold harmless values
+  std::vector<ImpossibleValue> faults;  // where there are any, the fields they name hold harmless values
 };
 
 /// A context shift: before any other token is read, positions [keep, keep + discard) of the cache are dropped.
 struct ShiftEvent {
   std::int64_t sequence = 0;
-  std::int64_t tokens_read = 0;    // of the text, when it happens
+  std::int64_t tokens_read = 0;  // of the text, when it happens
   std::int64_t keep = 0;
   std::int64_t discard = 0;
 };
@@ -203,11 +203,11 @@ struct StatedCounts {
 struct EndEvent {
   std::int64_t sequence = 0;
   Finish reason = Finish::unfinished;
-  std::string other;                       // NAME of the reason "other:NAME"; the reason above is then unfinished
+  std::string other;  // NAME of the reason "other:NAME"; the reason above is then unfinished
   std::optional<std::int64_t> emitted_count;
   std::optional<std::vector<Token>> emitted;
   std::optional<StatedCounts> statistics;
-  std::string digest;                      // sha256 of all lines before; empty when not stated
+  std::string digest;  // sha256 of all lines before; empty when not stated
 };
 
 struct Event {

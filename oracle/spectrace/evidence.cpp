@@ -39,8 +39,11 @@ std::optional<Distribution> without(const Distribution& p, const std::vector<Tok
 
 }  // namespace
 
-Evidence::Evidence(const Header& header, const Target& target, TraceReport& report)
-    : header_(header), target_(target), report_(report), games_(header.vocabulary, target.slack, header.u_bits),
+Evidence::Evidence(const Header& header, const TraceTarget& target, TraceReport& report)
+    : header_(header),
+      target_(target),
+      report_(report),
+      games_(header.vocabulary, target.slack, header.u_bits),
       of_lossy_(header.vocabulary, target.slack, header.u_bits) {}
 
 void Evidence::bet_on_token(OpenSequence& sequence, const RoundEvent& round, std::size_t row, const KnownRow& known,
@@ -68,8 +71,8 @@ void Evidence::bet_on_token(OpenSequence& sequence, const RoundEvent& round, std
   }
   const Token outcome = of_top && distribution.p->weight(token) == 0 ? header_.vocabulary : token;
   if (!of_reference && rule != AcceptanceRule::lossy && findings.none()) {
-    expect_possible(token, stated ? distribution.p->weight(outcome) > 0 : known.near->allows(outcome), stated,
-                    position, findings);
+    expect_possible(token, stated ? distribution.p->weight(outcome) > 0 : known.near->allows(outcome), stated, position,
+                    findings);
   }
   std::optional<Distribution> no_stop;
   if (sequence.declared.hides_stop_tokens() && !distribution.p->is_point()) {
@@ -166,7 +169,7 @@ void Evidence::check_greedy_token(const OpenSequence& sequence, const BestToken&
       });
 }
 
-void Evidence::bet_on_draft(AcceptanceRule rule, const RoundEvent& round, std::size_t j, const Place& place) {
+void Evidence::bet_on_draft(AcceptanceRule rule, const RoundEvent& round, std::size_t j, const TracePlace& place) {
   const bool from_seed = header_.draws_follow_from_seed();
   const bool rejection = rule == AcceptanceRule::rejection;
   const bool point =
@@ -195,7 +198,7 @@ void Evidence::bet_on_draft(AcceptanceRule rule, const RoundEvent& round, std::s
 }
 
 void Evidence::bet_on_acceptance(const OpenSequence& sequence, const RoundEvent& round, std::size_t row,
-                                 const KnownRow& known, const Place& place) {
+                                 const KnownRow& known, const TracePlace& place) {
   if (!sequence.is_evidence(place.position + static_cast<std::int64_t>(row))) return;
   const Token draft_token = round.draft_tokens[row];
   const auto weight = [&](const std::optional<std::vector<StatedNumber>>& stated, const Distribution* of_row) {
@@ -226,14 +229,14 @@ void Evidence::bet_on_acceptance(const OpenSequence& sequence, const RoundEvent&
 double Evidence::unknown_slack() const { return reals() || target_.slack > 0 ? slack_max : 0; }
 
 /// `within_rounding`: the most likely it can be that such a coin lies where rounding decides.
-void Evidence::forfeit_coin(Stream stream, double within_rounding, const Place& place) {
+void Evidence::forfeit_coin(Stream stream, double within_rounding, const TracePlace& place) {
   coins_of(stream).add(false, place.line);
   games_.unknown_coin(stream);
   if (reals()) games_.unknown_within_rounding(stream, within_rounding);
 }
 
 void Evidence::forfeit_unstated_coins(const OpenSequence& sequence, const RoundEvent& round, std::size_t row,
-                                      const KnownRow& known, const Place& place) {
+                                      const KnownRow& known, const TracePlace& place) {
   const bool matching = sequence.rule() == AcceptanceRule::matching;
   if (!matching && sequence.rule() != AcceptanceRule::rejection) return;
   if (header_.draws_follow_from_seed()) return;
@@ -272,7 +275,7 @@ void Evidence::forfeit_unstated_coins(const OpenSequence& sequence, const RoundE
 }
 
 void Evidence::forfeit_all(const OpenSequence& sequence, std::int64_t position, std::int64_t draft_tokens,
-                           const Place& place) {
+                           const TracePlace& place) {
   if (!sequence.is_evidence(position)) return;
   const AcceptanceRule rule = sequence.rule();
   const bool rejection = rule == AcceptanceRule::rejection;
@@ -292,15 +295,15 @@ void Evidence::forfeit_all(const OpenSequence& sequence, std::int64_t position, 
   if (coins && (rejection || rule == AcceptanceRule::matching)) forfeit_coin(Stream::target, 1, place);
 }
 
-void Evidence::forfeit_last_round(OpenSequence& sequence, const EndEvent& end, const Place& place) {
+void Evidence::forfeit_last_round(OpenSequence& sequence, const EndEvent& end, const TracePlace& place) {
   sequence.decided_end = place.position + 1;
   const SequenceEvent& declared = sequence.declared;
   const bool is_known = end.reason == Finish::stop && declared.hides_stop_tokens() && !declared.stop_strings;
   if (is_known && (sequence.stop_hidden || sequence.cut)) return;  // that round is stated
   // Draft tokens behind the first one were not verified, except in a block.
-  constexpr std::int64_t drafted_most = 64;
+  constexpr std::int64_t drafted_max = 64;
   const bool together = sequence.rule() == AcceptanceRule::block;
-  forfeit_all(sequence, place.position, together ? declared.max_draft_tokens.value_or(drafted_most) : 1, place);
+  forfeit_all(sequence, place.position, together ? declared.max_draft_tokens.value_or(drafted_max) : 1, place);
   if (is_known || sequence.greedy() || !sequence.fresh(place.position)) return;
   games_of(sequence.rule()).unknown_token(unknown_slack());
 }
@@ -319,8 +322,9 @@ void Evidence::finish(const Findings& findings) {
         [&] { return number(std::int64_t{examined.in_band}) + " of them"; });
   }
   if (examined.band_mass * 100 > static_cast<double>(examined.reals)) {
-    report_.unproved.insert("rounding leaves more than one decision in a hundred open; "
-                            "weights of a finer dtype leave fewer open");
+    report_.unproved.insert(
+        "rounding leaves more than one decision in a hundred open; "
+        "weights of a finer dtype leave fewer open");
   }
   const GreedyTokens& greedy = report_.greedy;
   if (greedy.open <= 0) return;
@@ -357,7 +361,7 @@ void Evidence::report() {
 }
 
 void Evidence::name_statements() {
-  const auto name = [&](const Statement& statement, const std::string& what) {
+  const auto name = [&](const StatedCount& statement, const std::string& what) {
     if (statement.stated() == 0 || statement.missing() == 0) return;
     report_.unread.insert(what + " not stated on " + statement.lines() +
                           ": whether they are may depend on what was decided, so bets on them count as lost there");
@@ -375,17 +379,20 @@ void Evidence::name_untested_tokens() {
   if (p_stated_.missing() > 0) {
     const std::string where = p_stated_.stated() > 0 ? " (" + p_stated_.lines() + ")" : "";
     report_.unproved.insert("p is not known of " +
-                            count(p_stated_.missing(), "tokens" + where + ", so a bet on them cannot replace what the "
-                                                                          "trace does not state") +
+                            count(p_stated_.missing(), "tokens" + where +
+                                                           ", so a bet on them cannot replace what the "
+                                                           "trace does not state") +
                             (target_.vocabulary == 0 ? "; give --target, or field p_rows of every round" : ""));
     if (target_.vocabulary == 0) report_.advice = "--target MODEL, or field p_rows, lets every token be tested";
   } else if (loose_ * 10 > report_.examined.tokens) {
-    report_.unproved.insert("the slack allows nearly every distribution for more than one token in ten; a smaller "
-                            "slack shows more");
+    report_.unproved.insert(
+        "the slack allows nearly every distribution for more than one token in ten; a smaller "
+        "slack shows more");
   } else if (not_bet_ > 0) {
     report_.unproved.insert(
-        count(not_bet_, "tokens were drawn with the random numbers of an earlier sequence, which has the same key: a "
-                        "bet on them cannot replace what the trace does not state") +
+        count(not_bet_,
+              "tokens were drawn with the random numbers of an earlier sequence, which has the same key: a "
+              "bet on them cannot replace what the trace does not state") +
         (key_stated_ ? ""
                      : ". No sequence states rng_key, so all have the default, 0: one stream for all of them. Where "
                        "each has a stream of its own, number them in rng_key; then a stream that is drawn twice is a "

@@ -23,10 +23,10 @@ struct TooManyFindings {};
 class Findings {
  public:
   /// `report` outlives it.
-  Findings(TraceReport& report, const Place& place)
+  Findings(TraceReport& report, const TracePlace& place)
       : report_(report), place_(place), before_(report.findings.size()) {}
 
-  const Place& place() const noexcept { return place_; }
+  const TracePlace& place() const noexcept { return place_; }
 
   /// Counts one check; adds a finding, with `expected()` and `observed()`, unless `right`. Returns `right`. Throws
   /// TooManyFindings.
@@ -39,8 +39,7 @@ class Findings {
   template <class Value>
   bool expect_equal(const char* check, const std::string& what, Value expected, Value observed) const {
     return expect(
-        expected == observed, check, [&] { return what + " " + number(expected); },
-        [&] { return number(observed); });
+        expected == observed, check, [&] { return what + " " + number(expected); }, [&] { return number(observed); });
   }
   /// The same of what costs speed only, where all later rounds may be wrong for one reason: `found` says whether there
   /// is a finding of this sequence already. It never ends the replay.
@@ -69,7 +68,7 @@ class Findings {
 
  private:
   TraceReport& report_;
-  Place place_;
+  TracePlace place_;
   std::size_t before_;  // findings
 };
 

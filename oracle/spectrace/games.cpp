@@ -7,7 +7,7 @@
 
 namespace draftproof::spectrace {
 
-void Curve::add(long tokens, double e_value) {
+void EvidenceCurve::add(long tokens, double e_value) {
   last_ = {tokens, e_value};
   if (tokens % every_ != 0) return;
   if (points_.size() + 1 == points_max) {
@@ -18,18 +18,20 @@ void Curve::add(long tokens, double e_value) {
   points_.push_back(last_);
 }
 
-std::vector<std::pair<long, double>> Curve::points() const {
+std::vector<std::pair<long, double>> EvidenceCurve::points() const {
   std::vector<std::pair<long, double>> points = points_;
   if (points.empty() || points.back() != last_) points.push_back(last_);
   return points;
 }
 
 Games::Games(int vocabulary, double slack, int u_bits)
-    : tokens_({vocabulary, alpha_of_one, slack}), draft_tokens_({vocabulary, alpha_of_one, 0}),
-      coins_(alpha_of_one, u_bits), acceptance_(alpha_of_one) {}
+    : tokens_({vocabulary, alpha_of_one, slack}),
+      draft_tokens_({vocabulary, alpha_of_one, 0}),
+      coins_(alpha_of_one, u_bits),
+      acceptance_(alpha_of_one) {}
 
 void Games::token(const Distribution& p, double slack, const Distribution* q, bool q_unknown, Token token,
-                     std::span<const Token> text, const std::optional<Token>& rejected, bool rejected_unknown) {
+                  std::span<const Token> text, const std::optional<Token>& rejected, bool rejected_unknown) {
   const std::span<const Token> dropped = rejected ? std::span(&*rejected, 1) : std::span<const Token>();
   tokens_.observe(p, q, token, {text, dropped, slack, q_unknown, rejected_unknown});
   curve_.add(tokens_.tokens(), tokens_.e_value());
@@ -66,9 +68,8 @@ void Games::unknown_within_rounding(Stream stream, double probability) {
 
 bool Games::too_many_within_rounding() const noexcept {
   const double alpha_of_stream = alpha_of_one / static_cast<double>(rounding_.size());
-  return std::ranges::any_of(rounding_, [&](const RareEvents& of_stream) {
-    return of_stream.e_value() * alpha_of_stream >= 1;
-  });
+  return std::ranges::any_of(rounding_,
+                             [&](const RareEvents& of_stream) { return of_stream.e_value() * alpha_of_stream >= 1; });
 }
 
 std::vector<Game> Games::others() const {

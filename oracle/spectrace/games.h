@@ -34,7 +34,7 @@ struct Game {
 };
 
 /// The e-value as a function of the token count, with at most points_max points for any number of tokens.
-class Curve {
+class EvidenceCurve {
  public:
   static constexpr std::size_t points_max = 512;
 
@@ -77,7 +77,7 @@ class Games {
   void unknown_within_rounding(Stream stream, double probability);
 
   const EProcess& tokens() const noexcept { return tokens_; }
-  const Curve& curve() const noexcept { return curve_; }
+  const EvidenceCurve& curve() const noexcept { return curve_; }
   const std::array<RareEvents, 3>& rounding() const noexcept { return rounding_; }  // by stream
   bool too_many_within_rounding() const noexcept;
   /// Returns the games that have seen something, without those on tokens and on rounding.
@@ -90,7 +90,7 @@ class Games {
   AcceptanceEvidence acceptance_;
   RareEvents points_;
   std::array<RareEvents, 3> rounding_;
-  Curve curve_;
+  EvidenceCurve curve_;
 };
 
 }  // namespace draftproof::spectrace

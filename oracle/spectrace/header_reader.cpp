@@ -13,17 +13,17 @@ namespace {
 const Names header_names = {"type", "schema", "engine",       "weights", "vocabulary",
                             "rule", "dtype",  "total_weight", "rng",     "rows_file"};
 const Names sequence_names = [] {
-  Names names = {"type",           "sequence",         "rng_key",      "rule",
-                 "prompt",         "stop_tokens",      "stop_strings", "stop_token_emitted",
-                 "max_new_tokens", "max_draft_tokens", "verification", "draft",
-                 "kernels",        "numerics",         "logprobs_of",  "sampler_order",
-                 "draft_costs",    "logit_bias",       "grammar",      "json_schema",
+  Names names = {"type",           "sequence",          "rng_key",      "rule",
+                 "prompt",         "stop_tokens",       "stop_strings", "stop_token_emitted",
+                 "max_new_tokens", "max_draft_tokens",  "verification", "draft",
+                 "kernels",        "numerics",          "logprobs_of",  "sampler_order",
+                 "draft_costs",    "logit_bias",        "grammar",      "json_schema",
                  "adjustments",    "constrained_prompt"};
   for_each_sampling_field([&](const auto& field) { names.insert(field.name); });
   return names;
 }();
 
-DeclaredRule rule_of(const Json& value) {
+DeclaredRule read_rule(const Json& value) {
   const std::string& name = value.string();
   constexpr std::string_view lossy = "lossy:";
   if (name.starts_with(lossy) && name.size() > lossy.size()) return {AcceptanceRule::lossy, name.substr(lossy.size())};
@@ -34,7 +34,7 @@ DeclaredRule rule_of(const Json& value) {
   value.fail("must be matching, rejection, greedy, block or lossy:NAME, but is " + in_quotes(name));
 }
 
-std::uint64_t seed_of(const Json& value) {
+std::uint64_t read_seed(const Json& value) {
   const std::string& text = value.string();
   std::uint64_t seed = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), seed);
@@ -68,22 +68,23 @@ void expect_schema(const Json& line) {
   const Json schema = line.at("schema");
   if (schema.string() == schema_name) return;
   if (schema.string() == "spectrace/1") {
-    schema.fail("this program does not read spectrace/1: version 2 renamed the keys, and docs/spectrace.md has the "
-                "table from version 1 keys to version 2 keys");
+    schema.fail(
+        "this program does not read spectrace/1: version 2 renamed the keys, and docs/spectrace.md has the "
+        "table from version 1 keys to version 2 keys");
   }
   schema.fail("this program reads " + std::string(schema_name) + ", not " + in_quotes(schema.string()));
 }
 
 /// Reads any numbers, also those that users may not ask for: an engine states what it did.
-Sampling sampling_of(const Json& line) {
+Sampling read_sampling(const Json& line) {
   Sampling sampling;
   line.at("temperature");  // throws when it is missing
   for_each_sampling_field([&]<class T>(const SamplingField<T>& field) {
     const auto stated = line.find(field.name);
     if (!stated) return;
-    constexpr double most = std::numeric_limits<float>::max();
+    constexpr double max = std::numeric_limits<float>::max();
     if constexpr (std::is_same_v<T, float>) {
-      sampling.*field.member = static_cast<float>(real_in(*stated, -most, most));
+      sampling.*field.member = static_cast<float>(real_in(*stated, -max, max));
     } else {
       sampling.*field.member = static_cast<int>(stated->integer(-position_max, position_max));
     }
@@ -101,9 +102,9 @@ std::vector<LogitBias> logit_bias_of(const Header& header, const Json& value) {
     if (failure != std::errc() || end != name.data() + name.size() || token < 0 || token >= header.vocabulary) {
       bias.fail("is not the bias of a token of the vocabulary");
     }
-    constexpr double most = std::numeric_limits<float>::max();
+    constexpr double max = std::numeric_limits<float>::max();
     biases.push_back({token, bias.is_integer() ? static_cast<float>(bias.integer(-exact_max, exact_max))
-                                               : static_cast<float>(real_in(bias, -most, most))});
+                                               : static_cast<float>(real_in(bias, -max, max))});
   }
   return biases;
 }
@@ -120,13 +121,13 @@ void read_adjustments(const Header& header, const Json& line, SequenceEvent& dec
     declared.constrained_prompt = prompt->integer(0, static_cast<std::int64_t>(declared.prompt.size()));
   }
   if (const auto names = line.find("adjustments")) {
-    declared.adjustments = list_of(*names, [](const Json& name) { return name.string(); });
+    declared.adjustments = read_list(*names, [](const Json& name) { return name.string(); });
   }
   // Engines differ in the texts that they allow for one schema.
   if (line.find("json_schema") && declared.grammar.empty()) declared.adjustments.emplace_back("json_schema");
 }
 
-Verification verification_of(const Json& value) {
+Verification read_verification(const Json& value) {
   for (const Verification verification : all_verifications) {
     if (value.string() == name_of(verification)) return verification;
   }
@@ -140,17 +141,17 @@ bool after_sampling(const Json& logprobs_of) {
   return name == "p";
 }
 
-DraftCosts draft_costs_of(const Json& value) {
+DraftCosts read_draft_costs(const Json& value) {
   refuse_unknown(value, {"verify", "draft", "reading"});
-  constexpr double most = 1e9;
+  constexpr double max = 1e9;
   const auto costs_in = [](const Json& list) {
-    return list_of(list, [](const Json& cost) { return real_in(cost, 0, most); });
+    return read_list(list, [](const Json& cost) { return real_in(cost, 0, max); });
   };
   DraftCosts costs;
   costs.verify = costs_in(value.at("verify"));
   expect_size(value, "verify", costs.verify, 2, 1 + tuned_draft_tokens_max);
   if (costs.verify.front() < 1e-9) value.at("verify").fail("must say what a pass without draft tokens costs");
-  costs.draft = list_of(value.at("draft"), costs_in);
+  costs.draft = read_list(value.at("draft"), costs_in);
   expect_size(value, "draft", costs.draft, 1, stages_max);
   for (const std::vector<double>& stage : costs.draft) {
     expect_size(value, "draft", stage, 2, costs.verify.size());
@@ -160,7 +161,7 @@ DraftCosts draft_costs_of(const Json& value) {
   return costs;
 }
 
-StatedCounts counts_of(const Json& value) {
+StatedCounts read_counts(const Json& value) {
   refuse_unknown(value,
                  {"rounds", "iterations", "drafted", "accepted", "mismatches", "all_accepted", "batched", "serial"});
   const auto count = [&](const char* name) -> std::optional<int> {
@@ -184,14 +185,14 @@ Header read_header(const Json& line) {
   header.engine = line.at("engine").string();
   if (const auto weights = line.find("weights")) header.weights = weights->string();
   header.vocabulary = static_cast<int>(line.at("vocabulary").integer(1, position_max));
-  if (const auto rule = line.find("rule")) header.rule = rule_of(*rule);
+  if (const auto rule = line.find("rule")) header.rule = read_rule(*rule);
   if (const auto total = line.find("total_weight")) header.total = integer_in(*total, 1, Distribution::total);
   if (const auto dtype = line.find("dtype")) header.unit = unit_of(*dtype);
   if (const auto rng = line.find("rng")) {
     refuse_unknown(*rng, {"algorithm", "seed", "bits"});
     if (const auto bits = rng->find("bits")) header.u_bits = static_cast<int>(bits->integer(1, 64));
     header.generator = rng->at("algorithm").string();
-    if (const auto seed = rng->find("seed")) header.seed = seed_of(*seed);
+    if (const auto seed = rng->find("seed")) header.seed = read_seed(*seed);
   }
   if (const auto rows = line.find("rows_file")) header.rows_file = name_beside(*rows);
   return header;
@@ -206,7 +207,7 @@ SequenceEvent read_sequence(const Header& header, const Json& line) {
     declared.rng_key = static_cast<std::int32_t>(key->integer(0, position_max));
     declared.rng_key_stated = true;
   }
-  if (const auto rule = line.find("rule")) declared.rule = rule_of(*rule);
+  if (const auto rule = line.find("rule")) declared.rule = read_rule(*rule);
   else if (header.rule) declared.rule = *header.rule;
   else line.at("rule");  // throws: it is missing
   declared.prompt = reader.tokens(line.at("prompt"));
@@ -218,17 +219,17 @@ SequenceEvent read_sequence(const Header& header, const Json& line) {
   }
   if (const auto emitted = line.find("stop_token_emitted")) declared.stop_token_emitted = emitted->boolean();
   if (const auto order = line.find("sampler_order")) {
-    declared.sampler_order = list_of(*order, [](const Json& name) { return name.string(); });
+    declared.sampler_order = read_list(*order, [](const Json& name) { return name.string(); });
   }
   if (const auto of = line.find("logprobs_of")) declared.logprobs_after_sampling = after_sampling(*of);
-  if (const auto most = line.find("max_new_tokens")) declared.max_new_tokens = most->integer(0, position_max);
-  if (const auto most = line.find("max_draft_tokens")) declared.max_draft_tokens = most->integer(0, draft_tokens_max);
-  if (const auto verification = line.find("verification")) declared.verification = verification_of(*verification);
-  if (const auto costs = line.find("draft_costs")) declared.draft_costs = draft_costs_of(*costs);
+  if (const auto max = line.find("max_new_tokens")) declared.max_new_tokens = max->integer(0, position_max);
+  if (const auto max = line.find("max_draft_tokens")) declared.max_draft_tokens = max->integer(0, draft_tokens_max);
+  if (const auto verification = line.find("verification")) declared.verification = read_verification(*verification);
+  if (const auto costs = line.find("draft_costs")) declared.draft_costs = read_draft_costs(*costs);
   if (const auto draft = line.find("draft")) declared.draft = draft->string();
   if (const auto kernels = line.find("kernels")) declared.kernels = kernels->string();
   if (const auto numerics = line.find("numerics")) declared.numerics = numerics->string();
-  declared.sampling = sampling_of(line);
+  declared.sampling = read_sampling(line);
   read_adjustments(header, line, declared);
   return declared;
 }
@@ -258,7 +259,7 @@ EndEvent read_end(const Header& header, const Json& line) {
   }
   if (const auto count = line.find("emitted_count")) end.emitted_count = count->integer(0, position_max);
   if (const auto emitted = line.find("emitted")) end.emitted = LineReader(header).tokens(*emitted);
-  if (const auto counts = line.find("statistics")) end.statistics = counts_of(*counts);
+  if (const auto counts = line.find("statistics")) end.statistics = read_counts(*counts);
   if (const auto digest = line.find("sha256")) end.digest = digest->string();
   return end;
 }

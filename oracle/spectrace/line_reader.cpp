@@ -20,8 +20,9 @@ void refuse_unknown(const Json& line, const Names& known) {
 
 double real_or_not(const Json& value) {
   if (value.is_number()) {
-    value.fail("must be a hexadecimal float in a string, such as \"0x1.8p-1\" (x.hex() in Python, %a in C), because "
-               "decimals are often written with too few digits");
+    value.fail(
+        "must be a hexadecimal float in a string, such as \"0x1.8p-1\" (x.hex() in Python, %a in C), because "
+        "decimals are often written with too few digits");
   }
   const std::string& text = value.string();
   for (const char* name : {"nan", "-nan", "inf", "-inf"}) {
@@ -50,27 +51,26 @@ double real_of(const Json& value) {
   return real;
 }
 
-double real_in(const Json& value, double least, double most) {
+double real_in(const Json& value, double min, double max) {
   const double real = real_of(value);
-  if (!(real >= least && real <= most)) {
-    value.fail(fmt::format("must lie in [{}, {}], but is {}", least, most, real));
+  if (!(real >= min && real <= max)) {
+    value.fail(fmt::format("must lie in [{}, {}], but is {}", min, max, real));
   }
   return real;
 }
 
-std::uint64_t integer_in(const Json& value, std::uint64_t least, std::uint64_t most) {
-  return static_cast<std::uint64_t>(value.integer(static_cast<std::int64_t>(least), static_cast<std::int64_t>(most)));
+std::uint64_t integer_in(const Json& value, std::uint64_t min, std::uint64_t max) {
+  return static_cast<std::uint64_t>(value.integer(static_cast<std::int64_t>(min), static_cast<std::int64_t>(max)));
 }
 
-void expect_size(const Json& line, const char* field, std::size_t size, std::size_t least, std::size_t most) {
-  if (size >= least && size <= most) return;
-  const std::string wanted =
-      least == most ? std::to_string(least) : std::to_string(least) + " to " + std::to_string(most);
+void expect_size(const Json& line, const char* field, std::size_t size, std::size_t min, std::size_t max) {
+  if (size >= min && size <= max) return;
+  const std::string wanted = min == max ? std::to_string(min) : std::to_string(min) + " to " + std::to_string(max);
   line.at(field).fail("has " + std::to_string(size) + " elements, but this round needs " + wanted);
 }
 
 std::vector<Token> LineReader::tokens(const Json& list) const {
-  return list_of(list, [&](const Json& value) { return token(value); });
+  return read_list(list, [&](const Json& value) { return token(value); });
 }
 
 Fingerprint LineReader::digest(const Json& value) const {

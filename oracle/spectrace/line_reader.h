@@ -33,13 +33,13 @@ double real_or_not(const Json& value);
 /// Reads a finite real.
 double real_of(const Json& value);
 /// Reads a real in [least, most].
-double real_in(const Json& value, double least, double most);
+double real_in(const Json& value, double min, double max);
 /// Reads an integer in [least, most].
-std::uint64_t integer_in(const Json& value, std::uint64_t least, std::uint64_t most);
+std::uint64_t integer_in(const Json& value, std::uint64_t min, std::uint64_t max);
 
 /// Applies `read` to every element of a list.
 template <class Read>
-auto list_of(const Json& list, Read read) {
+auto read_list(const Json& list, Read read) {
   std::vector<decltype(read(list))> values;
   const std::size_t count = list.size();
   values.reserve(count);
@@ -48,11 +48,11 @@ auto list_of(const Json& list, Read read) {
 }
 
 /// Throws Error unless `size`, the length of `field`, lies in [least, most].
-void expect_size(const Json& line, const char* field, std::size_t size, std::size_t least, std::size_t most);
+void expect_size(const Json& line, const char* field, std::size_t size, std::size_t min, std::size_t max);
 template <class Value>
-void expect_size(const Json& line, const char* field, const std::vector<Value>& values, std::size_t least,
-                 std::size_t most) {
-  expect_size(line, field, values.size(), least, most);
+void expect_size(const Json& line, const char* field, const std::vector<Value>& values, std::size_t min,
+                 std::size_t max) {
+  expect_size(line, field, values.size(), min, max);
 }
 
 /// Reads values whose range depends on the header. `header` outlives it.

@@ -17,7 +17,7 @@ constexpr double nothing = 0x1p-60;  // lost in the doubles of these checks
 /// What a log-probability is compared with.
 struct Comparand {
   double slack = 0;
-  double least = nothing;  // what a probability may lack, besides rounding in proportion to it
+  double min = nothing;  // what a probability may lack, besides rounding in proportion to it
   const char* to = "";
 };
 
@@ -27,7 +27,7 @@ void expect_logprob(const ReplayedRound& r, Token token, double stated, double o
   const double apart = std::fabs(exp64(stated) - of_own);
   if (with.slack > 0) r.report.furthest_logprob = std::max(r.report.furthest_logprob.value_or(0), apart);
   r.findings.expect(
-      apart <= with.slack + rounding + with.least, "log_probability",
+      apart <= with.slack + rounding + with.min, "log_probability",
       [&] { return fmt::format("token {} has the log-probability {:.6g} {}", token, own, with.to); },
       [&] { return fmt::format("{:.6g}", stated); });
 }
@@ -64,7 +64,7 @@ void hold_logprobs(const ReplayedRound& r, std::size_t row, const KnownRow& know
                              : static_cast<double>(known.p->weight(token)) / static_cast<double>(Distribution::total));
     };
     // Rows of another program, which take the place of a target.
-    hold_all(in_row, {r.target.vocabulary == 0 ? r.target.slack : 0, r.header.least_weight(), "in its row"});
+    hold_all(in_row, {r.target.vocabulary == 0 ? r.target.slack : 0, r.header.weight_min(), "in its row"});
   }
   if (const auto logits = after_sampling ? std::nullopt : r.rows.logits(r.sequence)) {
     const double slack = r.rows.is_foreign(round.sequence) ? r.target.slack : 0;

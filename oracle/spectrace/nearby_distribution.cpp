@@ -16,9 +16,9 @@ namespace draftproof::spectrace {
 namespace {
 
 /// Samplers of llama.cpp and others that a trace has no field for.
-constexpr std::array<std::string_view, 12> other_samplers = {
-    "dry",   "top_n_sigma", "typ_p",      "typical_p",  "xtc",     "mirostat",
-    "tfs_z", "top_a",       "adaptive_p", "logit_bias", "grammar", "infill"};
+constexpr std::array<std::string_view, 12> other_samplers = {"dry",        "top_n_sigma", "typ_p",   "typical_p",
+                                                             "xtc",        "mirostat",    "tfs_z",   "top_a",
+                                                             "adaptive_p", "logit_bias",  "grammar", "infill"};
 
 /// Applies the biases and the penalties of ref/acceptance/sampler.h, in doubles.
 std::vector<double> adjusted(std::span<const float> logits, const Sampling& s, std::span<const Token> text) {
@@ -85,8 +85,8 @@ void cut_top_k(const Ranked& r, std::size_t k, double slack, Kept& kept) {
 
 void cut_top_p(const Ranked& r, double top_p, double slack, Kept& kept) {
   const double own = top_p * r.before[kept.own];
-  const double least = top_p * r.before[kept.sure] - 2 * slack;
-  const double most = top_p * r.before[kept.possible] + 2 * slack;
+  const double min = top_p * r.before[kept.sure] - 2 * slack;
+  const double max = top_p * r.before[kept.possible] + 2 * slack;
   const auto first_that_is_not = [](std::size_t count, const auto& keeps) {
     std::size_t low = 0;
     for (std::size_t high = count; low < high;) {
@@ -99,9 +99,9 @@ void cut_top_p(const Ranked& r, double top_p, double slack, Kept& kept) {
   const std::size_t was_possible = kept.possible;
   kept.own = first_that_is_not(kept.own, [&](std::size_t i) { return r.before[i] < own; });
   kept.possible = first_that_is_not(
-      was_possible, [&](std::size_t i) { return r.before[std::min(i, r.above(r.u[i] + 2 * slack))] < most; });
+      was_possible, [&](std::size_t i) { return r.before[std::min(i, r.above(r.u[i] + 2 * slack))] < max; });
   kept.sure = first_that_is_not(kept.sure, [&](std::size_t i) {
-    return r.before[std::min(was_possible, r.at_least(r.u[i] - 2 * slack))] - r.u[i] < least;
+    return r.before[std::min(was_possible, r.at_least(r.u[i] - 2 * slack))] - r.u[i] < min;
   });
 }
 
@@ -252,9 +252,7 @@ BestToken::BestToken(std::span<const float> logits, const Sampling& sampling, st
   for (const double logit : logits_) sum_ += exp64(logit - best);
 }
 
-double BestToken::gap(Token other) const {
-  return logits_[best_] - logits_[other];
-}
+double BestToken::gap(Token other) const { return logits_[best_] - logits_[other]; }
 
 double BestToken::gap_beyond_numerics() const {
   double sum = 0;
@@ -267,8 +265,6 @@ double BestToken::gap_beyond_numerics() const {
   return std::max(8.0, (logits_[best_] - sum / static_cast<double>(allowed)) / 2);
 }
 
-double BestToken::apart(Token other) const {
-  return std::isinf(gap(other)) ? 1 : (1 - exp64(-gap(other))) / sum_;
-}
+double BestToken::apart(Token other) const { return std::isinf(gap(other)) ? 1 : (1 - exp64(-gap(other))) / sum_; }
 
 }  // namespace draftproof::spectrace

@@ -19,7 +19,7 @@ struct OpenSequence {
       : declared(of), text(of.prompt), draft(of, findings) {}
 
   SequenceEvent declared;
-  std::vector<Token> text;            // prompt and emitted tokens; within a round, those before the row
+  std::vector<Token> text;  // prompt and emitted tokens; within a round, those before the row
   Statistics counts;
   bool all_have_draft_tokens = true;  // every round so far states its draft tokens
   std::int64_t dropped = 0;           // positions, by context shifts
@@ -28,14 +28,14 @@ struct OpenSequence {
   DraftWatch draft;
 
   // What bets know before a token.
-  std::optional<Token> rejected;      // the draft token rejected last
-  bool rejected_unknown = false;      // some round does not state its draft tokens
+  std::optional<Token> rejected;  // the draft token rejected last
+  bool rejected_unknown = false;  // some round does not state its draft tokens
   TopLogprobs top_logprobs;
 
   // Where its random numbers are evidence.
-  std::int64_t fresh_from = 0;        // the first position whose random numbers no earlier sequence drew
+  std::int64_t fresh_from = 0;  // the first position whose random numbers no earlier sequence drew
   bool coins_begun = false;
-  std::int64_t decided_end = 0;       // behind the last position that the rounds so far decided for the text
+  std::int64_t decided_end = 0;  // behind the last position that the rounds so far decided for the text
 
   AcceptanceRule rule() const noexcept { return declared.rule.kind; }
   bool greedy() const { return rule() == AcceptanceRule::greedy || declared.sampling.greedy(); }

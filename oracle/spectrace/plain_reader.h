@@ -21,7 +21,10 @@ class PlainReader {
   /// nothing follow, the `stops` may.
   PlainReader(Model& target, const Sampling& sampling, std::unique_ptr<ConstraintReader> constraint = nullptr,
               std::size_t constrained_from = 0, std::vector<Token> stops = {})
-      : target_(target), sampling_(sampling), constraint_(std::move(constraint)), constrained_from_(constrained_from),
+      : target_(target),
+        sampling_(sampling),
+        constraint_(std::move(constraint)),
+        constrained_from_(constrained_from),
         stops_(std::move(stops)) {}
 
   /// Returns the row after `text`, which has at least one token and, without what was dropped, at most the target's

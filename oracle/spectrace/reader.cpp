@@ -120,8 +120,8 @@ void Reader::follow(const SequenceEvent& declared) {
                          std::to_string(last_opened_) + "; sequences need ascending numbers, each its own");
   }
   if (open_.size() == open_sequences_max) {
-    fail("sequence", "more than " + std::to_string(open_sequences_max) +
-                         " sequences are open at once; each needs its end line");
+    fail("sequence",
+         "more than " + std::to_string(open_sequences_max) + " sequences are open at once; each needs its end line");
   }
   last_opened_ = declared.sequence;
   Progress& progress = open_[declared.sequence];
@@ -136,8 +136,8 @@ void Reader::keep(Progress& progress, std::size_t tokens, const char* field) {
   progress.tokens += tokens;
   open_tokens_ += tokens;
   if (open_tokens_ <= open_tokens_max) return;
-  fail(field, "the open sequences have more than " + std::to_string(open_tokens_max) +
-                  " tokens; each needs its end line");
+  fail(field,
+       "the open sequences have more than " + std::to_string(open_tokens_max) + " tokens; each needs its end line");
 }
 
 Reader::Progress& Reader::progress_of(std::int64_t sequence) {
@@ -166,11 +166,11 @@ void Reader::follow(const RoundEvent& round) {
 void Reader::follow(const ShiftEvent& shift) {
   Progress& progress = progress_of(shift.sequence);
   // A round reads all of the text but its last token; before the first round any part of the prompt may be read.
-  const std::int64_t most = progress.text - 1;
-  const std::int64_t least = progress.rounds > 0 ? most : progress.shifted;
-  if (shift.tokens_read < least || shift.tokens_read > most) {
+  const std::int64_t max = progress.text - 1;
+  const std::int64_t min = progress.rounds > 0 ? max : progress.shifted;
+  if (shift.tokens_read < min || shift.tokens_read > max) {
     fail("tokens_read", "after " + std::to_string(progress.rounds) + " rounds " +
-                            (least < most ? std::to_string(least) + " to " : "") + std::to_string(most) +
+                            (min < max ? std::to_string(min) + " to " : "") + std::to_string(max) +
                             " tokens of the text can have been read, but this is " + std::to_string(shift.tokens_read));
   }
   const std::int64_t positions = shift.tokens_read - progress.dropped;

@@ -7,7 +7,7 @@
 
 namespace draftproof::spectrace {
 
-TraceReport replay(const std::string& file, const Target& target) {
+TraceReport replay(const std::string& file, const TraceTarget& target) {
   TraceReport report;
   report.file = file;
   report.target_given = target.vocabulary > 0;

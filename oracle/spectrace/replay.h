@@ -11,12 +11,12 @@
 
 #include <string>
 
-#include "oracle/spectrace/target.h"
 #include "oracle/spectrace/trace_report.h"
+#include "oracle/spectrace/trace_target.h"
 
 namespace draftproof::spectrace {
 
 /// Replays a trace file. A file that is no trace gives a report with `invalid` set.
-TraceReport replay(const std::string& file, const Target& target = {});
+TraceReport replay(const std::string& file, const TraceTarget& target = {});
 
 }  // namespace draftproof::spectrace

@@ -17,7 +17,7 @@ namespace draftproof::spectrace {
 
 struct ReplayedRound {
   const Header& header;
-  const Target& target;
+  const TraceTarget& target;
   const RoundEvent& round;
   OpenSequence& sequence;
   RowSource& rows;

@@ -22,16 +22,20 @@
 #include "oracle/spectrace/open_sequence.h"
 #include "oracle/spectrace/row_source.h"
 #include "oracle/spectrace/stated_coins.h"
-#include "oracle/spectrace/target.h"
+#include "oracle/spectrace/trace_target.h"
 
 namespace draftproof::spectrace {
 
 class Replayer {
  public:
   /// All outlive it.
-  Replayer(const Header& header, const Target& target, TraceReport& report)
-      : header_(header), target_(target), report_(report), rows_(header, target, report),
-        evidence_(header, target, report), coins_(header, evidence_.games(), report) {}
+  Replayer(const Header& header, const TraceTarget& target, TraceReport& report)
+      : header_(header),
+        target_(target),
+        report_(report),
+        rows_(header, target, report),
+        evidence_(header, target, report),
+        coins_(header, evidence_.games(), report) {}
 
   /// Replays one line. Throws TooManyFindings; then only report_evidence() may follow.
   void take(const Event& event);
@@ -51,14 +55,14 @@ class Replayer {
   Findings here() { return {report_, place_}; }
 
   const Header& header_;
-  const Target& target_;
+  const TraceTarget& target_;
   TraceReport& report_;
   RowSource rows_;
   Evidence evidence_;
   StatedCoins coins_;
   std::map<std::int64_t, OpenSequence> sequences_;  // open ones
-  Place place_;     // of the line that is replayed
-  long ended_ = 0;  // sequences
+  TracePlace place_;                                // of the line that is replayed
+  long ended_ = 0;                                  // sequences
 };
 
 }  // namespace draftproof::spectrace

@@ -9,13 +9,13 @@
 namespace draftproof::spectrace {
 namespace {
 
-const Names round_names = {"type",          "sequence",   "round",       "position",       "width",     "draft_tokens",
-                           "accepted",      "next_from",  "emitted",     "q_draft",        "p_draft",   "accept_u",
-                           "p_before",      "next",       "next_u",      "draft_u",        "q_before",  "rng_positions",
-                           "top_logits",    "logprobs",   "p_digests",   "logits_digests", "q_digests", "p_rows",
-                           "q_rows",        "top_logprobs", "target_held", "draft_held",    "draft_unread",
-                           "draft_anchor",  "draft_asked", "draft_cut", "draft_forced", "draft_seconds",
-                           "verify_seconds"};
+const Names round_names = {"type",         "sequence",       "round",         "position",      "width",
+                           "draft_tokens", "accepted",       "next_from",     "emitted",       "q_draft",
+                           "p_draft",      "accept_u",       "p_before",      "next",          "next_u",
+                           "draft_u",      "q_before",       "rng_positions", "top_logits",    "logprobs",
+                           "p_digests",    "logits_digests", "q_digests",     "p_rows",        "q_rows",
+                           "top_logprobs", "target_held",    "draft_held",    "draft_unread",  "draft_anchor",
+                           "draft_asked",  "draft_cut",      "draft_forced",  "draft_seconds", "verify_seconds"};
 /// Fields of a round that states no draft tokens.
 const Names token_names = {"type",     "sequence",     "round",       "position",   "emitted",     "p_rows",
                            "logprobs", "top_logprobs", "target_held", "draft_held", "draft_unread"};
@@ -29,8 +29,9 @@ RoundEvent RoundReader::read(const Json& line) {
   round_.position = line.at("position").integer(1, position_max);
   round_.emitted = engines_tokens(line.at("emitted"), "emitted");
   if (round_.emitted.empty() && !hides_stop_tokens_) {
-    line.at("emitted").fail("a round emits at least one token, unless stop_token_emitted is false and stop_tokens are "
-                            "listed");
+    line.at("emitted").fail(
+        "a round emits at least one token, unless stop_token_emitted is false and stop_tokens are "
+        "listed");
   }
   round_.has_draft_tokens = line.find("draft_tokens").has_value();
   if (round_.has_draft_tokens) {
@@ -57,16 +58,16 @@ RoundEvent RoundReader::read(const Json& line) {
 void RoundReader::read_positions(const Json& line) {
   const auto position = [](const Json& value) { return value.integer(0, position_max); };
   if (const auto held = line.find("target_held")) round_.target_held = position(*held);
-  if (const auto held = line.find("draft_held")) round_.draft_held = list_of(*held, position);
+  if (const auto held = line.find("draft_held")) round_.draft_held = read_list(*held, position);
   if (const auto unread = line.find("draft_unread")) {
     if (!round_.draft_held) unread->fail("states what the draft does not hold yet, but field draft_held is missing");
-    round_.draft_unread = list_of(*unread, position);
+    round_.draft_unread = read_list(*unread, position);
     expect_size(line, "draft_unread", *round_.draft_unread, round_.draft_held->size(), round_.draft_held->size());
   }
   if (const auto anchor = line.find("draft_anchor")) round_.draft_anchor = position(*anchor);
   const auto draft_tokens = [](const Json& value) { return static_cast<int>(value.integer(0, draft_tokens_max)); };
   if (const auto asked = line.find("draft_asked")) {
-    round_.draft_asked = list_of(*asked, draft_tokens);
+    round_.draft_asked = read_list(*asked, draft_tokens);
     expect_size(line, "draft_asked", *round_.draft_asked, 1, stages_max);
   }
   if (const auto cut = line.find("draft_cut")) {
@@ -89,7 +90,7 @@ void RoundReader::fault(const char* check, const std::string& field, std::size_t
   round_.faults.push_back({check, field + "[" + std::to_string(place) + "]", observed});
 }
 
-/// Reads token ids; one outside the vocabulary is a Fault.
+/// Reads token ids; one outside the vocabulary is an ImpossibleValue.
 std::vector<Token> RoundReader::engines_tokens(const Json& list, const char* name) {
   std::vector<Token> tokens;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -100,7 +101,7 @@ std::vector<Token> RoundReader::engines_tokens(const Json& list, const char* nam
   return tokens;
 }
 
-/// Reads a probability, or with `below_1` a random number; one outside its range is a Fault.
+/// Reads a probability, or with `below_1` a random number; one outside its range is an ImpossibleValue.
 double RoundReader::engines_real(const Json& value, const char* name, std::size_t place, bool below_1) {
   const double real = real_or_not(value);
   if (real >= 0 && (below_1 ? real < 1 : real <= 1)) return real;
@@ -153,13 +154,13 @@ std::vector<StatedNumber> RoundReader::weights(const Json& list, const char* nam
 
 std::vector<std::uint64_t> RoundReader::integer_weights(const Json& list) const {
   if (header_.total == 0) list.fail("needs integer weights, but the header has no total_weight");
-  return list_of(list, [&](const Json& value) { return integer_in(value, 0, header_.total); });
+  return read_list(list, [&](const Json& value) { return integer_in(value, 0, header_.total); });
 }
 
 /// `bound(i)`: what the i-th number must lie below, where they are integers.
 template <class Bound>
 std::vector<std::optional<StatedNumber>> RoundReader::random_numbers(const Json& list, const char* name,
-                                                                    const Bound& bound) {
+                                                                     const Bound& bound) {
   std::vector<std::optional<StatedNumber>> numbers;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Json value = list[i];
@@ -171,7 +172,7 @@ std::vector<std::optional<StatedNumber>> RoundReader::random_numbers(const Json&
 }
 
 /// Returns of how many draft tokens q is needed, where it is stated: those that are verified.
-std::size_t RoundReader::least_of_q() const {
+std::size_t RoundReader::min_of_q() const {
   const std::size_t drafted = round_.draft_tokens.size();
   const bool together = rule_ == AcceptanceRule::block;  // it verifies all of them
   return together ? drafted : std::min(static_cast<std::size_t>(round_.accepted) + 1, drafted);
@@ -185,7 +186,7 @@ void RoundReader::read_weights(const Json& line) {
   const std::size_t verified = one_by_one ? std::min(static_cast<std::size_t>(round_.accepted) + 1, drafted) : 0;
   if (const auto q = line.find("q_draft")) {
     round_.q_draft = weights(*q, "q_draft");
-    expect_size(line, "q_draft", *round_.q_draft, least_of_q(), drafted);
+    expect_size(line, "q_draft", *round_.q_draft, min_of_q(), drafted);
   }
   if (const auto p = line.find("p_draft")) {
     round_.p_draft = weights(*p, "p_draft");
@@ -215,11 +216,11 @@ void RoundReader::read_random_numbers(const Json& line) {
   }
   if (const auto list = line.find("draft_u")) {
     round_.draft_u = random_numbers(*list, "draft_u", [&](std::size_t) { return header_.total; });
-    expect_size(line, "draft_u", *round_.draft_u, least_of_q(), drafted);
+    expect_size(line, "draft_u", *round_.draft_u, min_of_q(), drafted);
   }
   if (const auto before = line.find("q_before")) {
     round_.q_before = integer_weights(*before);
-    expect_size(line, "q_before", *round_.q_before, least_of_q(), drafted);
+    expect_size(line, "q_before", *round_.q_before, min_of_q(), drafted);
   }
 }
 

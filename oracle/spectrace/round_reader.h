@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads a line of type "round". A value that no right engine states is kept as a Fault, with a harmless value in its
-// place, since it is the engine's fault and not the file's.
+// Reads a line of type "round". A value that no right engine states is kept as an ImpossibleValue, with a harmless
+// value in its place, since it is the engine's fault and not the file's.
 #pragma once
 
 #include "oracle/spectrace/line_reader.h"
@@ -20,7 +20,7 @@ class RoundReader : LineReader {
  private:
   // round_reader.cpp: what was drafted, accepted and emitted, and the numbers that decided it.
   void read_acceptance(const Json& line);
-  std::size_t least_of_q() const;
+  std::size_t min_of_q() const;
   void read_weights(const Json& line);
   void read_random_numbers(const Json& line);
   void read_next(const Json& line);
@@ -36,9 +36,9 @@ class RoundReader : LineReader {
 
   // round_reader_rows.cpp: rows, digests, logits, log-probabilities.
   void read_digests(const Json& line);
-  void read_p_rows(const Json& line, std::size_t least, std::size_t most);
+  void read_p_rows(const Json& line, std::size_t min, std::size_t max);
   void read_q_rows(const Json& line);
-  void read_rows(const Json& line, const char* name, std::size_t least, std::size_t most,
+  void read_rows(const Json& line, const char* name, std::size_t min, std::size_t max,
                  std::vector<Distribution>& integers, std::vector<RealRow>& reals);
   Distribution row(const Json& list) const;
   RealRow real_row(const Json& list, const char* name);

@@ -11,46 +11,46 @@ namespace draftproof::spectrace {
 void RoundReader::read_digests(const Json& line) {
   const std::size_t drafted = round_.draft_tokens.size();
   if (const auto positions = line.find("rng_positions")) round_.rng_positions = rng_positions(*positions);
-  const auto rows = [&](const char* name, auto& values, std::size_t least, std::size_t most, auto read) {
+  const auto rows = [&](const char* name, auto& values, std::size_t min, std::size_t max, auto read) {
     const auto list = line.find(name);
     if (!list) return;
-    values = list_of(*list, read);
-    expect_size(line, name, values, least, most);
+    values = read_list(*list, read);
+    expect_size(line, name, values, min, max);
   };
   const auto digest_of = [&](const Json& value) { return digest(value); };
   const std::size_t target_rows = static_cast<std::size_t>(round_.accepted) + 1;
   rows("logits_digests", round_.logits_digests, target_rows, drafted + 1, digest_of);
   rows("p_digests", round_.p_digests, target_rows, drafted + 1, digest_of);
   rows("top_logits", round_.top_logits, target_rows, drafted + 1, [&](const Json& value) { return top_two(value); });
-  rows("q_digests", round_.q_digests, least_of_q(), drafted, digest_of);
+  rows("q_digests", round_.q_digests, min_of_q(), drafted, digest_of);
 }
 
-void RoundReader::read_p_rows(const Json& line, std::size_t least, std::size_t most) {
-  read_rows(line, "p_rows", least, most, round_.p_rows, round_.p_reals);
+void RoundReader::read_p_rows(const Json& line, std::size_t min, std::size_t max) {
+  read_rows(line, "p_rows", min, max, round_.p_rows, round_.p_reals);
 }
 
 void RoundReader::read_q_rows(const Json& line) {
-  read_rows(line, "q_rows", least_of_q(), round_.draft_tokens.size(), round_.q_rows, round_.q_reals);
+  read_rows(line, "q_rows", min_of_q(), round_.draft_tokens.size(), round_.q_rows, round_.q_reals);
 }
 
 /// Reads rows from the line, or from the file beside the trace.
-void RoundReader::read_rows(const Json& line, const char* name, std::size_t least, std::size_t most,
-                           std::vector<Distribution>& integers, std::vector<RealRow>& reals) {
+void RoundReader::read_rows(const Json& line, const char* name, std::size_t min, std::size_t max,
+                            std::vector<Distribution>& integers, std::vector<RealRow>& reals) {
   const auto field = line.find(name);
   if (!field) return;
   if (header_.total > 0 && header_.total != Distribution::total) {
     field->fail("integer rows need a total_weight of 2^52");
   }
   if (!field->is_object()) {
-    if (header_.total > 0) integers = list_of(*field, [&](const Json& value) { return row(value); });
-    else reals = list_of(*field, [&](const Json& value) { return real_row(value, name); });
-    expect_size(line, name, header_.total > 0 ? integers.size() : reals.size(), least, most);
+    if (header_.total > 0) integers = read_list(*field, [&](const Json& value) { return row(value); });
+    else reals = read_list(*field, [&](const Json& value) { return real_row(value, name); });
+    expect_size(line, name, header_.total > 0 ? integers.size() : reals.size(), min, max);
     return;
   }
   refuse_unknown(*field, {"row", "count", "sha256"});
   if (rows_ == nullptr) field->fail("names rows in a file beside the trace, but the header has no field rows_file");
   const RowsPlace place{integer_in(field->at("row"), 0, exact_max),
-                        static_cast<std::size_t>(integer_in(field->at("count"), least, most)),
+                        static_cast<std::size_t>(integer_in(field->at("count"), min, max)),
                         field->at("sha256").string()};
   try {
     if (header_.total > 0) integers = rows_->distributions(place);
@@ -66,7 +66,7 @@ Distribution RoundReader::row(const Json& list) const {
   return Distribution::exact(parts.tokens, parts.weights);
 }
 
-/// Reads a row of reals; a weight that is no number makes the row a Fault and empty.
+/// Reads a row of reals; a weight that is no number makes the row an ImpossibleValue and empty.
 RealRow RoundReader::real_row(const Json& list, const char* name) {
   for (std::size_t i = 1; i < list.size(); i += 2) {
     if (std::isfinite(real_or_not(list[i]))) continue;
@@ -107,7 +107,7 @@ void RoundReader::read_top_logprobs(const Json& lists) {
   }
 }
 
-/// Reads a log-probability. Minus infinity is one; a value above 0 by more than rounding is a Fault.
+/// Reads a log-probability. Minus infinity is one; a value above 0 by more than rounding is an ImpossibleValue.
 double RoundReader::logprob(const Json& value, const char* name, std::size_t place) {
   const double log = real_or_not(value);
   if (log <= header_.unit) return log;

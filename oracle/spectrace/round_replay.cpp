@@ -37,7 +37,7 @@ void expect_next(const ReplayedRound& r) {
 /// Reports values that no right engine states. The rest of that round, and every later row of the target, means
 /// nothing.
 void report_faults(const ReplayedRound& r) {
-  for (const Fault& fault : r.round.faults) {
+  for (const ImpossibleValue& fault : r.round.faults) {
     r.findings.expect(
         false, fault.check,
         [&] {
@@ -95,9 +95,9 @@ void expect_shape(const ReplayedRound& r) {
     r.findings.expect_equal("width", "rows of the verification pass are",
                             batched ? drafted + 1 : accepted + std::int64_t{1}, std::int64_t{*r.round.width});
   }
-  if (const auto& most = r.sequence.declared.max_draft_tokens) {
+  if (const auto& max = r.sequence.declared.max_draft_tokens) {
     r.findings.expect(
-        drafted <= *most, "draft_length", [&] { return "at most " + number(*most) + " draft tokens"; },
+        drafted <= *max, "draft_length", [&] { return "at most " + number(*max) + " draft tokens"; },
         [&] { return number(drafted) + " draft tokens"; });
   }
 }
@@ -130,8 +130,7 @@ void name_unread_fields(const ReplayedRound& r) {
   if (round.next && !one_by_one) r.findings.unread("next", other_rule);
   if (round.next_u && !one_by_one) r.findings.unread("next_u", other_rule);
   if (round.rng_positions && !(one_by_one && r.header.draws_follow_from_seed())) {
-    r.findings.unread("rng_positions",
-                      "keys are compared only where coins are computed again from generator and seed");
+    r.findings.unread("rng_positions", "keys are compared only where coins are computed again from generator and seed");
   }
 }
 
@@ -165,8 +164,8 @@ void count_depth(const ReplayedRound& r, std::size_t depth, const Distribution& 
   ++sum.judged;
   sum.accepted += depth < r.accepted() ? 1 : 0;
   const bool matching = r.rule() == AcceptanceRule::matching;
-  sum.expected += static_cast<double>(matching ? agreement(p, q) : overlap(p, q)) /
-                  static_cast<double>(Distribution::total);
+  sum.expected +=
+      static_cast<double>(matching ? agreement(p, q) : overlap(p, q)) / static_cast<double>(Distribution::total);
 }
 
 /// Replays what a round decides at a row: the draft token there, and the token.

@@ -94,7 +94,7 @@ void check_next(const ReplayedRound& r, const char* check, std::size_t row, cons
       !draw.p && !draw.q, check, [] { return std::string("only a residual draw has p and q"); },
       [] { return std::string("p or q"); });
   r.coins.expect_draw(check, r.sequence, r.position_of(row), Purpose::target, draw, r.findings);
-  if (p) expect_hit(r, "p_row", Weights(*p).of(draw.token), draw);
+  if (p) expect_hit(r, "p_row", SparseWeights(*p).of(draw.token), draw);
 }
 
 /// Checks the target's draw that a draft token equaled. `computed`: that draw was computed from p and the seed.
@@ -121,7 +121,7 @@ void check_accepted_match(const ReplayedRound& r, std::size_t row, const ExactRo
   const std::uint64_t weight = (*round.p_draft)[row].integer;
   const Draw draw{draft_token, u, r.header.total, (*round.p_before)[row], weight, {}, {}};
   r.coins.expect_draw("acceptance", r.sequence, r.position_of(row), Purpose::target, draw, r.findings);
-  if (p) expect_hit(r, "p_row", Weights(*p).of(draft_token), draw);
+  if (p) expect_hit(r, "p_row", SparseWeights(*p).of(draft_token), draw);
 }
 
 void check_matching_row(const ReplayedRound& r, std::size_t row, const ExactRow& p) {
@@ -181,9 +181,9 @@ void check_real_acceptance(const ReplayedRound& r, std::size_t row) {
   }
   if (coin && q > 0 && r.sequence.is_evidence(r.position_of(row))) {
     // The probability that a coin lies so near, whatever this coin was; coins are at least a unit apart.
-    const double most = std::min(1.0, p / (1 - wide) / q);
-    const double least = std::min(1.0, p * (1 - wide) / q);
-    r.evidence.games().within_rounding(Stream::accept, std::min(1.0, most - least + r.header.unit), near);
+    const double max = std::min(1.0, p / (1 - wide) / q);
+    const double min = std::min(1.0, p * (1 - wide) / q);
+    r.evidence.games().within_rounding(Stream::accept, std::min(1.0, max - min + r.header.unit), near);
   }
   const std::string draft_token = fmt::format("draft token {} with p {}, q {}", round.draft_tokens[row], p, q);
   const auto observed = [&] { return decision_on(r, row); };
@@ -203,9 +203,7 @@ void check_real_acceptance(const ReplayedRound& r, std::size_t row) {
   const bool due = reach < p;
   r.findings.expect(
       due == accepted, "acceptance",
-      [&] {
-        return draft_token + fmt::format(", coin {}", coin->real) + (due ? " is accepted" : " is rejected");
-      },
+      [&] { return draft_token + fmt::format(", coin {}", coin->real) + (due ? " is accepted" : " is rejected"); },
       observed);
 }
 
@@ -238,7 +236,7 @@ void check_integer_residual(const ReplayedRound& r, std::size_t row, const Draw&
   }
   r.findings.expect_equal("q_row", "q of token " + number(draw.token) + " is", q->weight(draw.token), *draw.q);
   if (!p) return;
-  const Weights residual(*p, *q);
+  const SparseWeights residual(*p, *q);
   r.findings.expect_equal("residual", "max(p - q, 0) adds up to", residual.sum(), draw.bound);
   expect_hit(r, "residual", residual.of(draw.token), draw);
 }
@@ -309,8 +307,9 @@ void check_decision(const ReplayedRound& r, std::size_t row, const KnownRow& kno
     case AcceptanceRule::matching: check_matching_row(r, row, known.p); break;
     case AcceptanceRule::rejection: check_rejection_row(r, row, known); break;
     case AcceptanceRule::block:
-      r.report.missing.insert("block verification decides about all draft tokens together: which of them are accepted "
-                              "is not replayed");
+      r.report.missing.insert(
+          "block verification decides about all draft tokens together: which of them are accepted "
+          "is not replayed");
       break;
     case AcceptanceRule::lossy: break;
   }

@@ -17,14 +17,11 @@ namespace {
 
 bool is_our_order(const SequenceEvent& declared) {
   if (!declared.sampler_order) return true;
-  return !unknown_sampler(*declared.sampler_order) &&
-         samplers_in_effect(*declared.sampler_order, declared.sampling) ==
-             samplers_in_effect(our_order(), declared.sampling);
+  return !unknown_sampler(*declared.sampler_order) && samplers_in_effect(*declared.sampler_order, declared.sampling) ==
+                                                          samplers_in_effect(our_order(), declared.sampling);
 }
 
-std::string target_row(std::size_t row) {
-  return "row " + number(static_cast<std::int64_t>(row)) + " of the target";
-}
+std::string target_row(std::size_t row) { return "row " + number(static_cast<std::int64_t>(row)) + " of the target"; }
 
 std::string stated_row(std::size_t row) { return "row " + number(static_cast<std::int64_t>(row)) + " of p "; }
 
@@ -95,9 +92,9 @@ void RowSource::name_missing_target(const OpenSequence& sequence, bool compared,
       header_.total == 0                     ? "p are reals, and the target's own are integers"
       : header_.total != Distribution::total ? "total_weight is not 2^52, the sum of the target's own rows"
       : !own_order                           ? "the samplers were applied in an order that is not ours"
-      : declared.numerics.empty() ? "the trace does not state in which numerics p were computed (field numerics)"
-                                  : "p were computed with the numerics '" + foreign(declared.numerics) +
-                                        "', which are not available here";
+      : declared.numerics.empty()
+          ? "the trace does not state in which numerics p were computed (field numerics)"
+          : "p were computed with the numerics '" + foreign(declared.numerics) + "', which are not available here";
   (compared ? report_.missing : report_.unproved)
       .insert(why + ": they are not held to the target's bits" + (compared ? "" : "; tokens are, with --slack"));
   if (!compared) report_.advice = "--slack TV holds tokens to a target of other numerics";
@@ -117,8 +114,8 @@ const std::string& RowSource::foreign(const std::string& numerics) {
 void RowSource::shift(const ShiftEvent& shift) {
   PlainReader* const reader = rows_.at(shift.sequence).reader.get();
   if (reader == nullptr) return;
-  const std::string why = reader->shift(static_cast<int>(shift.tokens_read), static_cast<int>(shift.keep),
-                                        static_cast<int>(shift.discard));
+  const std::string why =
+      reader->shift(static_cast<int>(shift.tokens_read), static_cast<int>(shift.keep), static_cast<int>(shift.discard));
   if (why.empty()) return;
   report_.unproved.insert("rows after a context shift are not held to the target, whose cache cannot be shifted so: " +
                           why);
@@ -183,8 +180,7 @@ KnownRow RowSource::after(const OpenSequence& sequence, const RoundEvent& round,
   if (known.p && row < round.p_digests.size()) {
     const Fingerprint digest = known.p->fingerprint();
     findings.expect(
-        round.p_digests[row] == digest, "p_row",
-        [&] { return stated_row(row) + "has the digest " + digest.hex(); },
+        round.p_digests[row] == digest, "p_row", [&] { return stated_row(row) + "has the digest " + digest.hex(); },
         [&] { return round.p_digests[row].hex(); });
   }
   return known;
@@ -222,8 +218,8 @@ void RowSource::expect_near(const OpenSequence& sequence, std::size_t row, const
     known.best.emplace(reader.logits(), sampling, sequence.text, reader.allowed());
     return;
   }
-  known.near = nearby_distribution(reader.logits(), sampling, order.value_or(our_order()), sequence.text,
-                                   target_.slack, reader.allowed());
+  known.near = nearby_distribution(reader.logits(), sampling, order.value_or(our_order()), sequence.text, target_.slack,
+                                   reader.allowed());
   if (!known.near) {
     const auto unknown = order ? unknown_sampler(*order) : std::nullopt;
     report_.unproved.insert((unknown ? "sampler_order names '" + printable(*unknown) + "', which is not known here"
@@ -266,8 +262,8 @@ void RowSource::expect_declared(const OpenSequence& sequence, const RoundEvent& 
   const double fine = 1 + 4 * header_.unit;  // weights closer than this are equal within rounding
   if (s.greedy()) {
     findings.expect(
-        sizes.size() == 1, "declared",
-        [&] { return stated_row(row) + "has one token, as the temperature is 0"; }, tokens);
+        sizes.size() == 1, "declared", [&] { return stated_row(row) + "has one token, as the temperature is 0"; },
+        tokens);
   } else if (s.top_k > 0) {
     const double last = sizes.back() * fine;
     const auto above = std::count_if(sizes.begin(), sizes.end(), [&](double size) { return size > last; });
@@ -303,7 +299,7 @@ void RowSource::expect_ratio(const OpenSequence& sequence, std::size_t row, cons
   // Each logit may have been rounded, at most by half a unit of itself, before and after it was divided.
   const double rounding =
       header_.unit * (8 + 2 * (std::fabs(best.first_logit) + std::fabs(best.second_logit)) / s.temperature);
-  const double lost = header_.least_weight();
+  const double lost = header_.weight_min();
   findings.expect(
       second + lost >= first * ratio * exp64(-rounding) && second - lost <= first * ratio * exp64(rounding), "declared",
       [&] {

@@ -20,14 +20,14 @@
 #include "oracle/spectrace/known_row.h"
 #include "oracle/spectrace/open_sequence.h"
 #include "oracle/spectrace/plain_reader.h"
-#include "oracle/spectrace/target.h"
+#include "oracle/spectrace/trace_target.h"
 
 namespace draftproof::spectrace {
 
 class RowSource {
  public:
   /// All outlive it.
-  RowSource(const Header& header, const Target& target, TraceReport& report)
+  RowSource(const Header& header, const TraceTarget& target, TraceReport& report)
       : header_(header), target_(target), report_(report) {}
 
   /// Gives the sequence a target in the numerics it was computed in, or any target when slack is granted. Names in the
@@ -79,9 +79,9 @@ class RowSource {
                     const Findings& findings) const;
 
   const Header& header_;
-  const Target& target_;
+  const TraceTarget& target_;
   TraceReport& report_;
-  std::optional<std::string> foreign_;      // numerics
+  std::optional<std::string> foreign_;       // numerics
   std::map<std::int64_t, TargetRows> rows_;  // of open sequences
   std::vector<PlainReader*> readers_;        // those with a KV cache; the one read last is the last
 };

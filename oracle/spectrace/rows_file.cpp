@@ -36,12 +36,12 @@ void add_row(Sha256& digest, std::span<const Token> tokens, std::span<const Weig
 constexpr std::size_t piece = 4096;  // values per request
 
 /// A request to the process that reads: which list, and which part of it.
-struct Question {
+struct RowsQuery {
   std::uint32_t list = 0;
   std::uint32_t count = 0;
   std::uint64_t first = 0;
 };
-enum List : std::uint32_t { sizes_of_all, offsets_list, tokens_list, weights_list };
+enum RowsList : std::uint32_t { sizes_of_all, offsets_list, tokens_list, weights_list };
 
 template <class Value>
 std::string bytes_of(std::span<const Value> values) {
@@ -49,9 +49,9 @@ std::string bytes_of(std::span<const Value> values) {
 }
 
 template <class Value>
-std::string part(Hdf5List<Value>& list, const Question& question) {
-  std::vector<Value> values(question.count);
-  list.read(question.first, values);
+std::string part(Hdf5List<Value>& list, const RowsQuery& query) {
+  std::vector<Value> values(query.count);
+  list.read(query.first, values);
   return bytes_of<Value>(values);
 }
 
@@ -61,12 +61,12 @@ struct Lists {
   explicit Lists(Hdf5 opened)
       : file(std::move(opened)), offsets(file, "offsets"), tokens(file, "tokens"), weights(file, "weights") {}
 
-  std::string answer(const Question& question) {
+  std::string answer(const RowsQuery& query) {
     const std::uint64_t sizes[] = {offsets.size(), tokens.size(), weights.size()};
-    switch (question.list) {
-      case offsets_list: return part(offsets, question);
-      case tokens_list: return part(tokens, question);
-      case weights_list: return part(weights, question);
+    switch (query.list) {
+      case offsets_list: return part(offsets, query);
+      case tokens_list: return part(tokens, query);
+      case weights_list: return part(weights, query);
       default: return bytes_of<std::uint64_t>(sizes);
     }
   }
@@ -84,14 +84,14 @@ std::string sealed(const std::filesystem::path& path) {
 }
 
 template <class Weight>
-Subprocess::Answer lists_of(const std::filesystem::path& path) {
+Subprocess::Handler lists_of(const std::filesystem::path& path) {
   Hdf5 file = Hdf5::open(path);
   if (const std::string schema = file.read_string_attribute("/", "schema"); schema != rows_schema) {
     throw Error(path.string() + ": attribute 'schema' is " + in_quotes(schema) + ", this program reads " + rows_schema);
   }
-  return [lists = std::make_shared<Lists<Weight>>(std::move(file))](const std::string& question) {
-    Question asked;
-    std::memcpy(&asked, question.data(), sizeof asked);
+  return [lists = std::make_shared<Lists<Weight>>(std::move(file))](const std::string& query) {
+    RowsQuery asked;
+    std::memcpy(&asked, query.data(), sizeof asked);
     return lists->answer(asked);
   };
 }
@@ -104,9 +104,11 @@ std::filesystem::path rows_beside(const std::filesystem::path& trace, const std:
 }
 
 RowsReader::RowsReader(const std::filesystem::path& file, const Header& header)
-    : path_(file), header_(header),
-      library_(sealed(file), [&] { return header.total > 0 ? lists_of<std::uint64_t>(file) : lists_of<double>(file); },
-               piece * sizeof(std::uint64_t)) {
+    : path_(file),
+      header_(header),
+      library_(
+          sealed(file), [&] { return header.total > 0 ? lists_of<std::uint64_t>(file) : lists_of<double>(file); },
+          piece * sizeof(std::uint64_t)) {
   std::array<std::uint64_t, 3> sizes;
   fetch<std::uint64_t>(sizes_of_all, 0, sizes);
   const auto [offsets, tokens, weights] = sizes;
@@ -126,8 +128,8 @@ void RowsReader::fail(std::uint64_t row, const std::string& what) const {
 
 template <class Value>
 void RowsReader::fetch(std::uint32_t list, std::uint64_t first, std::span<Value> to) {
-  const Question question = {list, static_cast<std::uint32_t>(to.size()), first};
-  const std::string answer = library_.ask({reinterpret_cast<const char*>(&question), sizeof question});
+  const RowsQuery query = {list, static_cast<std::uint32_t>(to.size()), first};
+  const std::string answer = library_.ask({reinterpret_cast<const char*>(&query), sizeof query});
   if (answer.size() != to.size_bytes()) {
     fail("its reader returned another number of values than requested; the file is damaged");
   }
@@ -154,8 +156,8 @@ void RowsReader::read(const RowsPlace& place, const Take& take) {
     }
     read += end - begin;
     if (read > tokens_max) {
-      fail(row, "brings its field to " + std::to_string(read) + " tokens; one field may have " +
-                    std::to_string(tokens_max));
+      fail(row,
+           "brings its field to " + std::to_string(read) + " tokens; one field may have " + std::to_string(tokens_max));
     }
     RowParts<Weight> parts(header_);
     // Memory is allocated piece by piece, as far as the row proves well-formed.

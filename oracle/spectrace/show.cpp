@@ -101,7 +101,7 @@ bool emits_at(const RoundEvent& round, std::int64_t position) {
 
 }  // namespace
 
-long show(const std::string& file, const Wanted& wanted, const std::function<void(const std::string&)>& take) {
+long show(const std::string& file, const ShownPart& wanted, const std::function<void(const std::string&)>& take) {
   Reader reader(file);
   if (!wanted.is_part()) take(shown(reader.header()));
   long rounds = 0;

@@ -13,7 +13,7 @@
 
 namespace draftproof::spectrace {
 
-struct Wanted {
+struct ShownPart {
   std::optional<std::int64_t> sequence;  // all of them when absent
   std::optional<std::int64_t> round;
   std::optional<std::int64_t> position;  // the round that emits the token at this position of the text
@@ -23,11 +23,11 @@ struct Wanted {
 
 /// Calls `take` with each wanted line in readable form. Returns how many rounds there were. Throws InvalidTrace as
 /// Reader.
-long show(const std::string& file, const Wanted& wanted, const std::function<void(const std::string&)>& take);
+long show(const std::string& file, const ShownPart& wanted, const std::function<void(const std::string&)>& take);
 
 /// Compares two traces sequence by sequence (those with the same `sequence` in both), token by token. The rounds may
 /// differ, and so may the order in which lines of several sequences are interleaved.
-struct Comparison {
+struct TraceComparison {
   static constexpr std::size_t differences_max = 10;
 
   long equal = 0;   // sequences with the same prompt and the same text
@@ -37,7 +37,7 @@ struct Comparison {
   /// The first ten: where the sequences differ and the tokens of each, or which file has the sequence.
   std::vector<std::string> differences;
 
-  PairedAcceptance drafts;  // on the equal tokens whose rounds state draft tokens in both
+  PairedAcceptance drafts;      // on the equal tokens whose rounds state draft tokens in both
   ExpectedAcceptance expected;  // of sequences under `rejection` that state p and q of their draft tokens
 
   bool same() const noexcept { return parted == 0 && alone == 0; }
@@ -45,6 +45,6 @@ struct Comparison {
 };
 
 /// Throws InvalidTrace as Reader, and Error when 2^20 rounds wait for a counterpart.
-Comparison compare(const std::string& file_a, const std::string& file_b);
+TraceComparison compare(const std::string& file_a, const std::string& file_b);
 
 }  // namespace draftproof::spectrace

@@ -63,8 +63,7 @@ void StatedCoins::name_stated() {
           : "coins of '" + printable(header_.generator) + "' cannot be computed again from the seed");
 }
 
-void StatedCoins::bet_on_coin(OpenSequence& sequence, std::int64_t position, Stream stream, double coin,
-                              bool decides) {
+void StatedCoins::bet_on_coin(OpenSequence& sequence, std::int64_t position, Stream stream, double coin, bool decides) {
   if (decides) name_stated();
   if (!sequence.is_evidence(position)) return;
   if (!std::exchange(sequence.coins_begun, true) && !numbers_.first_coin(sequence.declared.rng_key, coin)) {
@@ -150,21 +149,19 @@ void StatedCoins::expect_keys(const RngPositions& stated, AcceptanceRule rule, c
     const bool more_is_legal = purpose == Purpose::draft || (matching && purpose == Purpose::target);
     if (!more_is_legal) continue;
     const auto& drawn = drawn_.of(purpose);
-    std::erase_if(held.of(purpose), [&](std::int64_t position) {
-      return !std::binary_search(drawn.begin(), drawn.end(), position);
-    });
+    std::erase_if(held.of(purpose),
+                  [&](std::int64_t position) { return !std::binary_search(drawn.begin(), drawn.end(), position); });
   }
   findings.expect(
       held == drawn_, "keys", [&] { return "the coins have the keys " + shown(drawn_); },
       [&] { return shown(stated); });
 }
 
-std::optional<Token> StatedCoins::token_of(const Distribution& p, const OpenSequence& sequence,
-                                           std::int64_t position) {
+std::optional<Token> StatedCoins::token_of(const Distribution& p, const OpenSequence& sequence, std::int64_t position) {
   if (p.is_point()) return p.tokens().front();
   if (sequence.rule() != AcceptanceRule::matching || !header_.draws_follow_from_seed()) return std::nullopt;
   const Key key{sequence.declared.rng_key, static_cast<std::int32_t>(position), Purpose::target};
-  return Weights(p).at(below(key, Distribution::total)).token;
+  return SparseWeights(p).at(below(key, Distribution::total)).token;
 }
 
 }  // namespace draftproof::spectrace

@@ -13,8 +13,8 @@ namespace {
 std::size_t likeliest_in(const RealRow& list, Token emitted) {
   const auto place = std::ranges::find(list.tokens, emitted);
   if (place == list.tokens.end()) return list.tokens.size();
-  const double least = *std::ranges::min_element(list.weights);
-  const bool added = list.weights[static_cast<std::size_t>(place - list.tokens.begin())] == least;
+  const double min = *std::ranges::min_element(list.weights);
+  const bool added = list.weights[static_cast<std::size_t>(place - list.tokens.begin())] == min;
   return list.tokens.size() - (added ? 1 : 0);
 }
 
@@ -35,10 +35,10 @@ std::optional<RoundedDistribution> TopLogprobs::distribution(const RealRow& list
   const std::size_t likeliest = std::min(likeliest_.value_or(0), shortest_);
   const std::size_t used = std::max(likeliest, std::size_t{1}) - 1;
   while (top.tokens.size() > used) {
-    const double least = *std::ranges::min_element(top.weights);
+    const double min = *std::ranges::min_element(top.weights);
     for (std::size_t i = top.tokens.size(); i-- > 0;) {
-      if (top.weights[i] != least) continue;
-      sum -= least;
+      if (top.weights[i] != min) continue;
+      sum -= min;
       top.tokens.erase(top.tokens.begin() + static_cast<std::ptrdiff_t>(i));
       top.weights.erase(top.weights.begin() + static_cast<std::ptrdiff_t>(i));
     }

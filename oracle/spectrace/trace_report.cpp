@@ -14,14 +14,14 @@ namespace draftproof::spectrace {
 namespace {
 
 /// For each check of a replay: what holds in a right engine, which parts a failure blames, and which it clears.
-struct Meaning {
+struct CheckMeaning {
   const char* check;
   const char* holds;
   const char* blames;
   const char* clears;
 };
 
-constexpr Meaning meanings[] = {
+constexpr CheckMeaning meanings[] = {
     {"position", "a round begins where the text of the rounds before it ends",
      "what the engine keeps of a round, its position counter, the order in which the emitter writes rounds",
      "the rule and random numbers: no probability is involved"},
@@ -64,8 +64,8 @@ constexpr Meaning meanings[] = {
     {"log_probability", "a log-probability is that of its token in the row",
      "what users receive: the row it is read from, its sampling parameters",
      "the text: no token is drawn from reported log-probabilities"},
-    {"token", "every token is in the vocabulary",
-     "what makes the token: the draft's output, padding that is verified", "p, q and the coins"},
+    {"token", "every token is in the vocabulary", "what makes the token: the draft's output, padding that is verified",
+     "p, q and the coins"},
     {"number", "probabilities lie in [0, 1] and coins in [0, 1)",
      "the softmax of a row without finite logits, uninitialized memory, a generator that returns 1",
      "the emitter: it wrote the value that it received"},
@@ -93,21 +93,20 @@ constexpr Meaning meanings[] = {
      "the text: no draft token becomes output that the target does not accept"},
     {"termination", "a text ends with its first stop token, with its budget, cancelled, or for a reason that is named",
      "the search for stop tokens, the loop's end", "p, q and the coins"},
-    {"budget", "no more tokens are emitted than requested", "the loop's cut of the last round",
-     "p, q and the coins"},
+    {"budget", "no more tokens are emitted than requested", "the loop's cut of the last round", "p, q and the coins"},
     {"count", "the count of tokens is that of the emitted tokens", "the counter", "the text"},
     {"statistics", "every count can be counted again from the rounds", "the counters", "the text"},
 };
 
 /// Returns nullptr when there is no such check.
-const Meaning* find_meaning(std::string_view check) noexcept {
+const CheckMeaning* find_meaning(std::string_view check) noexcept {
   const auto found = std::find_if(std::begin(meanings), std::end(meanings),
-                                  [&](const Meaning& meaning) { return check == meaning.check; });
+                                  [&](const CheckMeaning& meaning) { return check == meaning.check; });
   return found == std::end(meanings) ? nullptr : found;
 }
 
-const Meaning& meaning_of(std::string_view check) {
-  const Meaning* const found = find_meaning(check);
+const CheckMeaning& meaning_of(std::string_view check) {
+  const CheckMeaning* const found = find_meaning(check);
   REQUIRE(found != nullptr, "every check of a replay has a meaning");
   return *found;
 }
@@ -118,8 +117,8 @@ std::string held_by(const TraceReport& r, std::string_view check) {
   return meaning_of(check).holds;
 }
 
-Finding finding_of(const TraceReport& r, const TraceFinding& found, Outcome outcome) {
-  const Meaning& meaning = meaning_of(found.check);
+Finding make_finding(const TraceReport& r, const TraceFinding& found, Outcome outcome) {
+  const CheckMeaning& meaning = meaning_of(found.check);
   Finding finding{.check = found.check, .outcome = outcome, .examined = 1, .message = {}};
   finding.failure = Failure{.run = "sequence " + std::to_string(found.place.sequence),
                             .line = found.place.line,
@@ -153,7 +152,7 @@ void add_findings(const TraceReport& r, const std::vector<TraceFinding>& all, Ou
     for (const TraceFinding& other : all) {
       if (&other != &finding && same(other)) others.push_back(&other);
     }
-    shown.push_back(finding_of(r, finding, outcome));
+    shown.push_back(make_finding(r, finding, outcome));
     if (others.empty()) continue;
     shown.back().examined = static_cast<long>(others.size()) + 1;
     shown.back().failure->facts.push_back(std::to_string(others.size()) + " more of this kind, in " + lines_of(others));
@@ -181,11 +180,11 @@ void add_passed_checks(const TraceReport& r, Report& report) {
   for (const auto& [check, times] : r.looked) {
     const auto fails = [&](const TraceFinding& finding) { return check == finding.check; };
     if (std::ranges::any_of(r.findings, fails) || std::ranges::any_of(r.slower, fails)) continue;
-    report.findings.push_back({.check = std::string(check),
-                               .outcome = Outcome::pass,
-                               .examined = times,
-                               .message = held_by(r, check) + ": " + std::to_string(times) +
-                                          (times == 1 ? " case" : " cases")});
+    report.findings.push_back(
+        {.check = std::string(check),
+         .outcome = Outcome::pass,
+         .examined = times,
+         .message = held_by(r, check) + ": " + std::to_string(times) + (times == 1 ? " case" : " cases")});
   }
 }
 
@@ -203,8 +202,8 @@ void add_unproved(const TraceReport& r, Report& report) {
 void add_bets(const TraceReport& r, Report& report) {
   if (r.token_test) {
     const TraceTokenTest& test = *r.token_test;
-    report.token_tests.push_back({test.tokens, test.alpha, test.slack, test.e_value, test.smallest_deviation,
-                                  test.suspect, test.curve});
+    report.token_tests.push_back(
+        {test.tokens, test.alpha, test.slack, test.e_value, test.smallest_deviation, test.suspect, test.curve});
     if (test.alarm && report.verdict == ReportVerdict::bug_stat) report.reason = test.message;
   }
   const auto add_reason = [&](const std::string& reason) {
@@ -239,11 +238,12 @@ void add_draft(const TraceReport& r, Report& report) {
 void add_distances(const TraceReport& r, Report& report) {
   const auto about = [&](const char* name, const std::string& value) { report.about.emplace_back(name, value); };
   if (r.greedy.tokens > 0) {
-    const std::string furthest =
-        r.greedy.not_best == 0 ? ""
-                               : fmt::format("; the furthest lies {:.4g} below it in logits, {:.4g} in probability, at "
-                                             "position {} (line {})",
-                                             r.greedy.gap, r.greedy.apart, r.greedy.position, r.greedy.line);
+    const std::string furthest = r.greedy.not_best == 0
+                                     ? ""
+                                     : fmt::format(
+                                           "; the furthest lies {:.4g} below it in logits, {:.4g} in probability, at "
+                                           "position {} (line {})",
+                                           r.greedy.gap, r.greedy.apart, r.greedy.position, r.greedy.line);
     about("greedy tokens",
           fmt::format("{} of {} are not the target's best{}", r.greedy.not_best, r.greedy.tokens, furthest));
   }
@@ -274,7 +274,7 @@ ReportVerdict TraceReport::verdict() const {
 
 bool is_check(std::string_view name) noexcept { return find_meaning(name) != nullptr; }
 
-Report report_of(const TraceReport& r) {
+Report make_report(const TraceReport& r) {
   Report report;
   report.command = "trace check";
   report.subject = r.file;

@@ -17,7 +17,7 @@
 namespace draftproof::spectrace {
 
 /// Where a replay stands: the line of the file, and what it decides of which text.
-struct Place {
+struct TracePlace {
   long line = 0;
   std::int64_t sequence = 0;
   std::int64_t round = 0;
@@ -30,7 +30,7 @@ struct Place {
 /// draft_asked. trace_report.cpp explains each.
 struct TraceFinding {
   const char* check;
-  Place place;
+  TracePlace place;
   std::string expected;  // by plain autoregressive decoding and the rule
   std::string observed;  // in the trace
 };
@@ -39,7 +39,7 @@ struct Examined {
   long sequences = 0;
   long rounds = 0;
   long tokens = 0;
-  long draft_tokens = 0;        // verified
+  long draft_tokens = 0;  // verified
   long accepted = 0;
   long coins = 0;               // computed again from the seed
   long draws = 0;               // replayed
@@ -53,7 +53,7 @@ struct Examined {
 
 /// Bets on the tokens whose p is known (oracle/sequential/e_process.h).
 struct TraceTokenTest {
-  static constexpr std::size_t points_max = Curve::points_max;
+  static constexpr std::size_t points_max = EvidenceCurve::points_max;
 
   long tokens = 0;
   double alpha = 0;
@@ -75,33 +75,33 @@ struct GreedyTokens {
   double apart = 0;   // the same in probability, at temperature 1
   long line = 0;      // of the token with the largest gap
   std::int64_t position = 0;
-  double open = 0;    // the largest gap that neither a flag nor a finding settles
+  double open = 0;  // the largest gap that neither a flag nor a finding settles
 };
 
 struct TraceReport {
   std::string file;
   std::string engine;
   std::string rule;
-  std::string rows;                // name of the file of rows; empty when there is none
-  std::string invalid;             // why the file is no trace, with line and field; the replay ends there
-  std::vector<TraceFinding> findings;  // at most findings_max, where the replay ends
-  std::vector<TraceFinding> slower;    // the first of each kind in a sequence, at most slower_max: cost speed only
+  std::string rows;                         // name of the file of rows; empty when there is none
+  std::string invalid;                      // why the file is no trace, with line and field; the replay ends there
+  std::vector<TraceFinding> findings;       // at most findings_max, where the replay ends
+  std::vector<TraceFinding> slower;         // the first of each kind in a sequence, at most slower_max: cost speed only
   std::map<std::string_view, long> looked;  // how often each check was made
-  std::set<std::string> missing;   // about decisions that could not be replayed; bets on the tokens replace it
-  std::set<std::string> unproved;  // what nothing replaces
-  std::set<std::string> unread;    // fields that are present and could not be checked; no verdict depends on them
-  std::set<std::string> assumed;   // what the trace does not state and the replay assumed
-  bool lossy = false;              // a rule that does not promise the target's distribution
-  std::string advice;              // which flag would settle what is undecided; empty: none would
+  std::set<std::string> missing;            // about decisions that could not be replayed; bets on the tokens replace it
+  std::set<std::string> unproved;           // what nothing replaces
+  std::set<std::string> unread;   // fields that are present and could not be checked; no verdict depends on them
+  std::set<std::string> assumed;  // what the trace does not state and the replay assumed
+  bool lossy = false;             // a rule that does not promise the target's distribution
+  std::string advice;             // which flag would settle what is undecided; empty: none would
   std::optional<TraceTokenTest> token_test;  // empty where no p is known
-  std::vector<Game> games;         // other bets, on coins, draft tokens, acceptance
+  std::vector<Game> games;                   // other bets, on coins, draft tokens, acceptance
   GreedyTokens greedy;
-  double slack = 0;                // as granted
+  double slack = 0;                        // as granted
   std::optional<double> furthest_row;      // stated row from the target's, in total variation, under slack
   std::optional<double> furthest_logprob;  // the same of one probability
-  std::vector<Depth> depths;       // [0]: first draft tokens; only those whose rows of p and q are known
-  std::vector<long> accepted;      // [n]: rounds with draft tokens of which n were accepted
-  bool target_given = false;       // else p is taken as the trace states it
+  std::vector<Depth> depths;               // [0]: first draft tokens; only those whose rows of p and q are known
+  std::vector<long> accepted;              // [n]: rounds with draft tokens of which n were accepted
+  bool target_given = false;               // else p is taken as the trace states it
   Examined examined;
 
   static constexpr std::size_t findings_max = 100;
@@ -113,6 +113,6 @@ struct TraceReport {
 bool is_check(std::string_view name) noexcept;
 
 /// Converts to the report that every command writes; the version is left empty.
-Report report_of(const TraceReport& report);
+Report make_report(const TraceReport& report);
 
 }  // namespace draftproof::spectrace

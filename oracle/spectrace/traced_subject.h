@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "oracle/spectrace/writer.h"
 #include "oracle/plain/subject.h"
+#include "oracle/spectrace/writer.h"
 
 namespace draftproof::spectrace {
 

@@ -32,7 +32,7 @@ class UsedNumbers {
   bool add(std::int64_t key);  // false when the key was there, or may have been
 
   std::map<std::int64_t, std::int64_t> ranges_;  // of keys, [first, second): engines number consecutively
-  std::map<std::int64_t, std::int64_t> ends_;  // by key
+  std::map<std::int64_t, std::int64_t> ends_;    // by key
   std::set<std::pair<std::int64_t, double>> first_coins_;
 };
 

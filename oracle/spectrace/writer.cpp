@@ -201,14 +201,16 @@ class Writer::Coins {
 
 Writer::Writer(Take take, const std::string& engine, const std::string& weights, int vocabulary, const Rule& rule,
                std::uint64_t seed, RowsWriter* rows)
-    : take_(std::move(take)), rows_file_(rows),
+    : take_(std::move(take)),
+      rows_file_(rows),
       rule_(rule.judge == matching.judge ? AcceptanceRule::matching : AcceptanceRule::rejection),
-      draft_noise_(rule.draft_noise), random_(seed) {
-  add_line(fmt::format("{{\"type\":\"header\",\"schema\":\"{}\",\"engine\":{},\"weights\":{},\"vocabulary\":{},"
-                       "\"rule\":\"{}\",\"total_weight\":{},\"rng\":{{\"algorithm\":\"{}\",\"seed\":\"{}\"}}{}}}",
-                       schema_name, in_json(engine), in_json(weights), vocabulary, name_of(rule_),
-                       Distribution::total, our_generator, seed,
-                       rows == nullptr ? "" : ",\"rows_file\":" + in_json(rows->name())));
+      draft_noise_(rule.draft_noise),
+      random_(seed) {
+  add_line(
+      fmt::format("{{\"type\":\"header\",\"schema\":\"{}\",\"engine\":{},\"weights\":{},\"vocabulary\":{},"
+                  "\"rule\":\"{}\",\"total_weight\":{},\"rng\":{{\"algorithm\":\"{}\",\"seed\":\"{}\"}}{}}}",
+                  schema_name, in_json(engine), in_json(weights), vocabulary, name_of(rule_), Distribution::total,
+                  our_generator, seed, rows == nullptr ? "" : ",\"rows_file\":" + in_json(rows->name())));
 }
 
 void Writer::add_line(const std::string& line) {
@@ -233,8 +235,8 @@ void Writer::open(const Trace& trace) {
       sequence_, request.sequence, in_json(setup_.draft), in_json(setup_.kernels), in_json(setup_.numerics),
       trace.execution.draft_max, name_of(trace.execution.verification), request.max_new_tokens,
       sampling_text(request.sampling), adjustments_text(request, setup_.grammar), costs_text(trace),
-      list("stop_tokens", request.stops),
-      setup_.stop_strings.empty() ? "" : list("stop_strings", setup_.stop_strings), list("prompt", request.prompt)));
+      list("stop_tokens", request.stops), setup_.stop_strings.empty() ? "" : list("stop_strings", setup_.stop_strings),
+      list("prompt", request.prompt)));
 }
 
 void Writer::add_shifts(const Request& request, int tokens_read) {
@@ -269,9 +271,8 @@ void Writer::add_round(const Trace& trace) {
       "\"next_from\":\"{}\"{}{}{}{}{},\"next\":{{{}}},\"rng_positions\":{{{}}}{}{}{}{}}}",
       sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : accepted + 1, accepted,
       name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted), held_text(trace, round),
-      asked_text(round), drafts, next, positions_text(coins.drawn()),
-      list("logits_digests", round.logits), list("p_digests", round.targets), list("q_digests", q_digests),
-      rows_text(round)));
+      asked_text(round), drafts, next, positions_text(coins.drawn()), list("logits_digests", round.logits),
+      list("p_digests", round.targets), list("q_digests", q_digests), rows_text(round)));
 }
 
 /// Returns the fields about draft tokens: their weights in q and p and the numbers they were drawn and accepted with.
@@ -336,10 +337,10 @@ std::string Writer::rows_text(const Round& round) {
 void Writer::end(const Trace& trace) {
   open(trace);
   if (trace.finish == Finish::unfinished) return;
-  add_line(fmt::format("{{\"type\":\"end\",\"sequence\":{},\"reason\":\"{}\",\"emitted_count\":{},"
-                       "\"statistics\":{},\"sha256\":\"{}\"}}",
-                       sequence_, name_of(trace.finish), trace.output.size(), statistics_text(trace.statistics),
-                       digest_.hex()));
+  add_line(fmt::format(
+      "{{\"type\":\"end\",\"sequence\":{},\"reason\":\"{}\",\"emitted_count\":{},"
+      "\"statistics\":{},\"sha256\":\"{}\"}}",
+      sequence_, name_of(trace.finish), trace.output.size(), statistics_text(trace.statistics), digest_.hex()));
 }
 
 }  // namespace draftproof::spectrace

@@ -66,8 +66,15 @@ void Proposal::force(Token token) {
 ProposalBuilder::ProposalBuilder(const Sampling& sampling, std::span<const Token> committed, int sequence, int position,
                                  Purpose noise, RandomSource& random, Sampler& sampler, ConstraintReader* constraint,
                                  std::size_t constrained_from)
-    : sampling_(sampling), committed_(committed), sequence_(sequence), position_(position), noise_(noise),
-      random_(random), sampler_(sampler), constraint_(constraint), constrained_from_(constrained_from) {}
+    : sampling_(sampling),
+      committed_(committed),
+      sequence_(sequence),
+      position_(position),
+      noise_(noise),
+      random_(random),
+      sampler_(sampler),
+      constraint_(constraint),
+      constrained_from_(constrained_from) {}
 
 /// Returns what masks the row of the next draft token; nullptr: nothing, or all that is finite in it.
 const TokenSet* ProposalBuilder::allowed_in(std::span<const float> logits) {

@@ -30,7 +30,7 @@ struct Proposal {
   /// Draft tokens that each of several drafts was asked for, in order, up to the one that proposed; 0: it was not.
   /// Empty for a draft alone without a tuner.
   std::vector<int> asked = {};
-  int cut = 0;  // draft tokens that prune has removed
+  int cut = 0;     // draft tokens that prune has removed
   int forced = 0;  // of the last draft tokens, those that a constraint left no choice about: no draft proposed them
 
   int size() const noexcept { return static_cast<int>(tokens.size()); }

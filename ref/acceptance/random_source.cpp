@@ -45,8 +45,7 @@ Philox philox4x32_10(const std::uint32_t counter[4], const std::uint32_t key[2])
 std::uint64_t PhiloxSource::below(const Key& key, std::uint64_t bound) const noexcept {
   REQUIRE(bound >= 1, "there is an integer below the bound");
   const std::uint32_t seed[2] = {static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)};
-  const auto purpose_and_depth =
-      static_cast<std::uint32_t>(key.purpose) + 4 * static_cast<std::uint32_t>(key.depth);
+  const auto purpose_and_depth = static_cast<std::uint32_t>(key.purpose) + 4 * static_cast<std::uint32_t>(key.depth);
   const auto word = [&](unsigned retry) {
     const std::uint32_t counter[4] = {static_cast<std::uint32_t>(key.position),
                                       static_cast<std::uint32_t>(key.sequence), purpose_and_depth, retry};

@@ -21,7 +21,7 @@ constexpr double exponential_work = 20.0 * token_block_size;
 
 /// A loop that keeps something for each of its parts has few of them.
 constexpr std::size_t few_parts = 8;
-constexpr std::size_t least_blocks_of_part = 256;
+constexpr std::size_t blocks_of_part_min = 256;
 
 /// floor(weight) as high * 2^16 + low: integers of 24 and 16 bits, so that 32-bit lanes can add them up.
 struct Halves {
@@ -199,7 +199,7 @@ void in_parts(std::size_t count, double work, const Function& body) {
 /// Calls body(part, some, place) over at most few_parts parts of `blocks`; `place` is where the part begins.
 template <class Function>
 void in_few_parts(TokenBlocks blocks, double work, const Function& body) {
-  const std::size_t parts = std::clamp<std::size_t>(blocks.size() / least_blocks_of_part, 1, few_parts);
+  const std::size_t parts = std::clamp<std::size_t>(blocks.size() / blocks_of_part_min, 1, few_parts);
   const int count = static_cast<int>(parts);
   const auto begin_of = [&](std::size_t part) { return blocks.size() * part / parts; };
   parallel_ranges(count, work * static_cast<double>(blocks.size()), count, [&](int begin, int end, int) {
@@ -262,7 +262,7 @@ std::size_t find_block_with(TokenBlocks blocks, float weight, const float* raw_w
 
 void add_to_buckets(const BlockedRow& row, TokenBlocks blocks, const BucketScale& scale, CountBy count_by,
                     const float* raw_weights, std::array<std::uint64_t, buckets>& counts) noexcept {
-  if (blocks.size() < 2 * least_blocks_of_part) {  // one part
+  if (blocks.size() < 2 * blocks_of_part_min) {  // one part
     return add_some_to_buckets(row, blocks, scale, count_by, raw_weights, counts.data());
   }
   std::mutex adding;

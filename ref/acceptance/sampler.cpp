@@ -68,8 +68,9 @@ void penalize(std::span<float> result, const Sampling& sampling, const History& 
                 "; check the weights of the model and the penalties");
   }
   if (allowed != nullptr) {
-    throw Error("no token of the vocabulary that has a finite logit may follow by the constraint of the output; check "
-                "the grammar");
+    throw Error(
+        "no token of the vocabulary that has a finite logit may follow by the constraint of the output; check "
+        "the grammar");
   }
   throw Error("none of the " + std::to_string(z.size()) +
               " logits of a row is finite; check the weights of the model and the penalties");
@@ -136,8 +137,7 @@ void Sampler::read(std::span<const float> logits, const Sampling& sampling, cons
   const float min_of_best = std::max(1.0f, uses_top_p ? 0.0f : min_weight);
   raw_.blocks.clear();
   for (std::uint32_t block = 0; block < row.blocks(); ++block) {
-    if (best_of_blocks_[block] >= threshold && raw_of_best_.values[block] >= min_of_best)
-      raw_.blocks.push_back(block);
+    if (best_of_blocks_[block] >= threshold && raw_of_best_.values[block] >= min_of_best) raw_.blocks.push_back(block);
   }
   raw_.values.resize(row.blocks() * token_block_size);
   raw_.sum = find_raw_weights(row, raw_.blocks, best, sampling.temperature, raw_.values.data());
@@ -170,12 +170,12 @@ void Sampler::give_back(std::vector<Distribution>& read) {
   read.clear();
 }
 
-Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history) {
-  return distribution_of(logits, sampling, history, nullptr);
+Distribution compute_distribution(std::span<const float> logits, const Sampling& sampling, const History& history) {
+  return compute_distribution(logits, sampling, history, nullptr);
 }
 
-Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history,
-                             const TokenSet* allowed) {
+Distribution compute_distribution(std::span<const float> logits, const Sampling& sampling, const History& history,
+                                  const TokenSet* allowed) {
   Distribution result;
   Sampler().read(logits, sampling, history, result, allowed);
   return result;

@@ -63,8 +63,8 @@ class Sampler {
 };
 
 /// Computes the distribution of a single row with a temporary Sampler.
-Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history);
-Distribution distribution_of(std::span<const float> logits, const Sampling& sampling, const History& history,
-                             const TokenSet* allowed);
+Distribution compute_distribution(std::span<const float> logits, const Sampling& sampling, const History& history);
+Distribution compute_distribution(std::span<const float> logits, const Sampling& sampling, const History& history,
+                                  const TokenSet* allowed);
 
 }  // namespace draftproof

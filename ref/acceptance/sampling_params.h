@@ -22,14 +22,14 @@ struct LogitBias {
 };
 
 struct Sampling {
-  float temperature = 0;          // 0 and below: the point distribution on the best token
-  int top_k = 0;                  // 0 and below, or at least the vocabulary: off
-  float top_p = 1;                // outside (0, 1): off
-  float min_p = 0;                // outside (0, 1]: off
-  float repeat_penalty = 1;       // 0 and below, or 1: off
-  float presence_penalty = 0;     // 0: off
-  float frequency_penalty = 0;    // 0: off
-  int repeat_last_n = 64;         // tokens of prompt and output that penalties see; below 0: all; 0: off
+  float temperature = 0;        // 0 and below: the point distribution on the best token
+  int top_k = 0;                // 0 and below, or at least the vocabulary: off
+  float top_p = 1;              // outside (0, 1): off
+  float min_p = 0;              // outside (0, 1]: off
+  float repeat_penalty = 1;     // 0 and below, or 1: off
+  float presence_penalty = 0;   // 0: off
+  float frequency_penalty = 0;  // 0: off
+  int repeat_last_n = 64;       // tokens of prompt and output that penalties see; below 0: all; 0: off
   std::vector<LogitBias> logit_bias = {};
 
   bool operator==(const Sampling&) const = default;
@@ -45,13 +45,13 @@ struct Sampling {
 template <class T>
 struct SamplingField {
   T Sampling::*member;
-  const char* name;              // in files and traces; of its option with dashes
-  T min, max;                    // what users may ask for; the sampler takes any number
-  T off;                         // what leaves the distribution of the logits as it is
-  const char* placeholder;       // of the value, in `help`
+  const char* name;         // in files and traces; of its option with dashes
+  T min, max;               // what users may ask for; the sampler takes any number
+  T off;                    // what leaves the distribution of the logits as it is
+  const char* placeholder;  // of the value, in `help`
   const char* help;
-  const char* api_name = name;   // in requests of the server
-  bool not_zero = false;         // users may not ask for 0, although it is the minimum: it would be off
+  const char* api_name = name;  // in requests of the server
+  bool not_zero = false;        // users may not ask for 0, although it is the minimum: it would be off
 };
 
 inline constexpr std::tuple sampling_fields{

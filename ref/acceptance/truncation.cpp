@@ -57,14 +57,14 @@ Truncation TruncationFinder::find(const BlockedRow& row, TokenBlocks blocks, con
   for (;;) {
     const auto [first, last] = std::minmax_element(candidates_.begin(), candidates_.end(),
                                                    [](const auto& a, const auto& b) { return a.depth < b.depth; });
-    const std::uint32_t least = first->depth;
-    const std::uint32_t range = last->depth - least;
+    const std::uint32_t min = first->depth;
+    const std::uint32_t range = last->depth - min;
     if (range == 0) break;
     const int shift = std::max(0, static_cast<int>(std::bit_width(range)) - bits_of_bucket);
     counts_.fill(0);
-    for (const Candidate& candidate : candidates_) counts_[(candidate.depth - least) >> shift] += candidate.count;
+    for (const Candidate& candidate : candidates_) counts_[(candidate.depth - min) >> shift] += candidate.count;
     bucket = find_boundary_bucket(before, is_kept);
-    std::erase_if(candidates_, [&](const Candidate& c) { return (c.depth - least) >> shift != bucket; });
+    std::erase_if(candidates_, [&](const Candidate& c) { return (c.depth - min) >> shift != bucket; });
   }
 
   // Equal logits have equal raw weights. Binary search for `kept`: the largest number of candidates, in order of token,

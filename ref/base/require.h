@@ -9,8 +9,8 @@ namespace draftproof {
 
 }  // namespace draftproof
 
-#define REQUIRE(condition, message)                                                                  \
-  do {                                                                                                \
-    if (!(condition)) [[unlikely]]                                                                    \
-      ::draftproof::require_failed(__FILE__, __LINE__, #condition, message);                         \
+#define REQUIRE(condition, message)                                          \
+  do {                                                                       \
+    if (!(condition)) [[unlikely]]                                           \
+      ::draftproof::require_failed(__FILE__, __LINE__, #condition, message); \
   } while (false)

@@ -64,8 +64,10 @@ void Sha256::add(std::string_view bytes) noexcept {
 std::string Sha256::hex() const {
   Sha256 whole = *this;
   const std::uint64_t bits = size_ * 8;
-  constexpr std::string_view padding("\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
-                                     "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 64);
+  constexpr std::string_view padding(
+      "\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+      "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+      64);
   const std::size_t filled = size_ % 64;
   whole.add(padding.substr(0, filled < 56 ? 56 - filled : 120 - filled));
   std::string length(8, '\0');

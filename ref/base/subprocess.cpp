@@ -57,19 +57,19 @@ bool received_message(int socket, std::string& message, std::size_t bytes_max) {
 constexpr char good = '+';
 constexpr char bad = '-';
 
-[[noreturn]] void serve(int socket, const std::function<Subprocess::Answer()>& begin) {
+[[noreturn]] void serve(int socket, const std::function<Subprocess::Handler()>& begin) {
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   const int nowhere = open("/dev/null", O_WRONLY);  // for a library that prints errors while the process ends
   if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
   signal(SIGINT, SIG_IGN);  // the other process handles it
-  Subprocess::Answer answer;
-  std::string question;
-  while (received_message(socket, question, std::size_t{1} << 20)) {
+  Subprocess::Handler answer;
+  std::string request;
+  while (received_message(socket, request, std::size_t{1} << 20)) {
     std::string message;
     try {
       if (!answer) answer = begin();
-      message = good + answer(question);
+      message = good + answer(request);
     } catch (const std::exception& wrong) {
       message = bad + std::string(wrong.what());
     }
@@ -80,7 +80,7 @@ constexpr char bad = '-';
 
 }  // namespace
 
-Subprocess::Subprocess(std::string name, const std::function<Answer()>& begin, std::size_t bytes_max,
+Subprocess::Subprocess(std::string name, const std::function<Handler()>& begin, std::size_t bytes_max,
                        std::chrono::seconds timeout, Does does)
     : name_(std::move(name)), bytes_max_(bytes_max), timeout_(timeout), does_(does) {
   int ends[2];
@@ -107,10 +107,10 @@ Subprocess::~Subprocess() {
   waitpid(process_, nullptr, 0);
 }
 
-std::string Subprocess::ask(std::string_view question) {
+std::string Subprocess::ask(std::string_view request) {
   std::string message;
   errno = 0;
-  if (process_ < 0 || !sent_message(socket_, question) || !received_message(socket_, message, bytes_max_ + 1) ||
+  if (process_ < 0 || !sent_message(socket_, request) || !received_message(socket_, message, bytes_max_ + 1) ||
       message.empty()) {
     fail();
   }
@@ -135,11 +135,12 @@ void Subprocess::fail() {
   }
   throw Error(name_ + ": " + who +
               (WIFSIGNALED(status) ? "was ended by signal " + std::to_string(WTERMSIG(status))
-                                   : "ended with status " + std::to_string(WEXITSTATUS(status))) + so);
+                                   : "ended with status " + std::to_string(WEXITSTATUS(status))) +
+              so);
 }
 
 void write_in_subprocess(const std::string& name, const std::function<void()>& write) {
-  const auto begin = [&]() -> Subprocess::Answer {
+  const auto begin = [&]() -> Subprocess::Handler {
     return [&](const std::string&) {
       write();
       return std::string();

@@ -13,18 +13,18 @@ namespace draftproof {
 class Subprocess {
  public:
   enum class Does { read, write };  // what the messages say of it
-  using Answer = std::function<std::string(const std::string& question)>;
+  using Handler = std::function<std::string(const std::string& request)>;
 
   /// `begin` is called in the new process and returns the function that answers there. ask() throws an Error that
   /// either of them throws. `name` begins the message when the process does not answer. An answer may have at most
   /// `bytes_max` bytes and take at most `timeout`.
-  Subprocess(std::string name, const std::function<Answer()>& begin, std::size_t bytes_max,
+  Subprocess(std::string name, const std::function<Handler()>& begin, std::size_t bytes_max,
              std::chrono::seconds timeout = std::chrono::seconds(60), Does does = Does::read);
   ~Subprocess();
   Subprocess(const Subprocess&) = delete;
   Subprocess& operator=(const Subprocess&) = delete;
 
-  std::string ask(std::string_view question);
+  std::string ask(std::string_view request);
 
  private:
   [[noreturn]] void fail();

@@ -10,8 +10,8 @@ constexpr std::string_view replacement = "\xEF\xBF\xBD";
 /// forms, surrogates, beyond U+10FFFF); later bytes are always 80..BF. Unicode standard, table 3-7.
 struct Lead {
   std::size_t length;  // 0: no character starts with this byte
-  unsigned char second_least;
-  unsigned char second_most;
+  unsigned char second_min;
+  unsigned char second_max;
 };
 
 Lead lead_of(unsigned char byte) {
@@ -31,7 +31,7 @@ Lead lead_of(unsigned char byte) {
 std::size_t append_finished(std::string& text, std::string_view bytes, std::size_t limit = std::string_view::npos) {
   std::size_t offset = 0;
   while (offset < bytes.size()) {
-    const Step next = step(bytes, offset);
+    const Character next = step(bytes, offset);
     if (next.status == Status::unfinished || offset + next.length > limit) break;
     text += next.status == Status::character ? bytes.substr(offset, next.length) : replacement;
     offset += next.length;
@@ -41,7 +41,7 @@ std::size_t append_finished(std::string& text, std::string_view bytes, std::size
 
 }  // namespace
 
-Step step(std::string_view bytes, std::size_t offset) {
+Character step(std::string_view bytes, std::size_t offset) {
   const auto byte_at = [&](std::size_t index) { return static_cast<unsigned char>(bytes[offset + index]); };
   const std::size_t available = bytes.size() - offset;
   const Lead lead = lead_of(byte_at(0));
@@ -50,9 +50,9 @@ Step step(std::string_view bytes, std::size_t offset) {
   char32_t code_point = byte_at(0) & (0xFFu >> (lead.length + 1));
   for (std::size_t index = 1; index < lead.length; ++index) {
     if (index == available) return {Status::unfinished, index, 0};
-    const unsigned char least = index == 1 ? lead.second_least : 0x80;
-    const unsigned char most = index == 1 ? lead.second_most : 0xBF;
-    if (byte_at(index) < least || byte_at(index) > most) return {Status::broken, index, 0};
+    const unsigned char min = index == 1 ? lead.second_min : 0x80;
+    const unsigned char max = index == 1 ? lead.second_max : 0xBF;
+    if (byte_at(index) < min || byte_at(index) > max) return {Status::broken, index, 0};
     code_point = (code_point << 6) | (byte_at(index) & 0x3Fu);
   }
   return {Status::character, lead.length, code_point};
@@ -60,7 +60,7 @@ Step step(std::string_view bytes, std::size_t offset) {
 
 bool is_valid(std::string_view bytes) {
   for (std::size_t offset = 0; offset < bytes.size();) {
-    const Step next = step(bytes, offset);
+    const Character next = step(bytes, offset);
     if (next.status != Status::character) return false;
     offset += next.length;
   }

@@ -16,14 +16,14 @@ enum class Status {
   unfinished,  // the bytes end inside a character that is well-formed so far
 };
 
-struct Step {
+struct Character {
   Status status;
-  std::size_t length;    // length in bytes, at least 1
-  char32_t code_point;   // of a character
+  std::size_t length;   // length in bytes, at least 1
+  char32_t code_point;  // of a character
 };
 
 /// Reads the character at `offset` < bytes.size().
-Step step(std::string_view bytes, std::size_t offset);
+Character step(std::string_view bytes, std::size_t offset);
 
 bool is_valid(std::string_view bytes);
 

@@ -32,7 +32,7 @@ class HistoryCache final : public LayerCache {
   void on_discard(int from, int count) override;
 
  private:
-  std::vector<Token> tokens_;  // may hold dropped tokens past the written positions; nothing reads them
+  std::vector<Token> tokens_;   // may hold dropped tokens past the written positions; nothing reads them
   std::vector<Token> pending_;  // all rows of the last transaction, in write order
 };
 

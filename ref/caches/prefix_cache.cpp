@@ -89,8 +89,7 @@ std::vector<PrefixCache::EdgeId> PrefixCache::path_to(EdgeId edge) const {
   return path;
 }
 
-std::vector<const Snapshot*> PrefixCache::snapshots_of(EdgeId edge, const std::string& part,
-                                                       int length) const {
+std::vector<const Snapshot*> PrefixCache::snapshots_of(EdgeId edge, const std::string& part, int length) const {
   std::vector<const Snapshot*> snapshots;
   for (const EdgeId id : path_to(edge)) {
     const Edge& here = edges_.at(id);
@@ -113,8 +112,8 @@ PrefixCache::Lease PrefixCache::find(std::span<const Token> tokens, int limit, c
   // At no other length can a layer be restored that cannot be restored here, or else at the end of an edge before.
   Place place = walk(tokens.first(within));
   while (place.edge != root) {
-    const bool all = std::all_of(names.begin(), names.end(),
-                                 [&](const std::string& name) { return restorable(place, name); });
+    const bool all =
+        std::all_of(names.begin(), names.end(), [&](const std::string& name) { return restorable(place, name); });
     if (all) {
       edges_.at(place.edge).used = ++now_;
       return Lease(*this, place.edge, place.length);
@@ -179,9 +178,8 @@ void PrefixCache::set(EdgeId edge, const std::string& part, Snapshot snapshot) {
 /// still has: at the end always, and as far as the cache's state can be shortened.
 void PrefixCache::fill(EdgeId leaf, const std::string& part, const Cache& cache) {
   const std::vector<EdgeId> path = path_to(leaf);
-  const auto lacking = std::find_if(path.begin(), path.end(), [&](EdgeId id) {
-    return !edges_.at(id).parts.contains(part);
-  });
+  const auto lacking =
+      std::find_if(path.begin(), path.end(), [&](EdgeId id) { return !edges_.at(id).parts.contains(part); });
   // Of rows only those that are missing are copied; a state needs one position to be copied at all.
   Snapshot rest = cache.snapshot(lacking == path.end() ? cache.length() - 1 : edges_.at(*lacking).begin());
   for (auto id = path.begin(); id != lacking; ++id) {
@@ -219,8 +217,8 @@ void PrefixCache::insert(std::span<const Token> tokens, const Parts& parts) {
   const Place place = walk(tokens);
   EdgeId leaf = place.edge;
   const bool known = place.length == length && std::all_of(parts.begin(), parts.end(), [&](const auto& part) {
-    return restorable(place, part.first);
-  });
+                       return restorable(place, part.first);
+                     });
   if (!known) {
     if (place.length < edges_.at(leaf).end) leaf = split_edge(leaf, place.length);
     if (place.length < length) leaf = add(leaf, tokens.subspan(static_cast<std::size_t>(place.length)));

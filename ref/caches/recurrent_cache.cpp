@@ -77,8 +77,7 @@ void RecurrentCache::tail_after(std::span<const int> path, float* to) const noex
   const auto channels = static_cast<std::size_t>(shape_.channels());
   for (std::size_t i = 0; i < width; ++i) {  // ascending, so `to` is written behind what is still read of the tail
     const std::size_t at = path.size() + i;  // in the tail and, after it, the path
-    const float* const from =
-        at < width ? tail_.get() + at * channels : rows_at(path[at - width], true).inputs;
+    const float* const from = at < width ? tail_.get() + at * channels : rows_at(path[at - width], true).inputs;
     std::copy_n(from, channels, to + i * channels);
   }
 }

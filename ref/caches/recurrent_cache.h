@@ -82,11 +82,11 @@ class RecurrentCache final : public FoldedCache {
   RecurrentShape shape_;
   int max_pending_rows_;
   Replay replay_;
-  Aligned<float> tail_;          // the settled one
+  Aligned<float> tail_;  // the settled one
   Aligned<float> working_tail_;
-  Aligned<float> state_;         // the settled one
+  Aligned<float> state_;  // the settled one
   Aligned<float> working_state_;
-  Aligned<float> rows_;          // [max_pending_rows][inputs, keys, values, decays, betas]; mapped memory
+  Aligned<float> rows_;  // [max_pending_rows][inputs, keys, values, decays, betas]; mapped memory
 };
 
 }  // namespace draftproof

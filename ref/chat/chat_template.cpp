@@ -124,7 +124,7 @@ jinja::Value with_reasoning_fields(const jinja::Value& messages) {
   return jinja::Value::list(std::move(result));
 }
 
-std::vector<Piece> pieces_of(const jinja::MarkedText& text) {
+std::vector<Piece> split_pieces(const jinja::MarkedText& text) {
   std::vector<Piece> pieces;
   std::size_t done = 0;
   const auto add = [&](std::size_t end, bool from_template) {
@@ -210,7 +210,7 @@ std::vector<Piece> ChatTemplate::render(const Chat& chat) const {
   variables.set("tools", chat.tools);
   variables.set("documents", chat.documents);
   variables.set("add_generation_prompt", chat.add_generation_prompt);
-  return pieces_of(chosen(with_tools).render(variables, chat.now));
+  return split_pieces(chosen(with_tools).render(variables, chat.now));
 }
 
 std::string text_of(std::span<const Piece> pieces) {

@@ -31,12 +31,12 @@ struct Piece {
 
 /// What is rendered. Values of users are built as text of users (MarkedText::of_user, Value::from_json).
 struct Chat {
-  jinja::Value messages;                // a list of dictionaries: "role", "content", "tool_calls", ...
-  jinja::Value tools = {};              // a list of JSON schemas; None: no tools
-  jinja::Value documents = {};          // a list of dictionaries; None: no documents
-  bool add_generation_prompt = true;    // ends where the answer begins
-  jinja::Dict more = {};                // further variables, for example enable_thinking
-  std::tm now = {};                     // for templates that print the date
+  jinja::Value messages;              // a list of dictionaries: "role", "content", "tool_calls", ...
+  jinja::Value tools = {};            // a list of JSON schemas; None: no tools
+  jinja::Value documents = {};        // a list of dictionaries; None: no documents
+  bool add_generation_prompt = true;  // ends where the answer begins
+  jinja::Dict more = {};              // further variables, for example enable_thinking
+  std::tm now = {};                   // for templates that print the date
 };
 
 /// A message of Chat::messages. Its role is text of the template, so it must be one that the caller knows; its content

@@ -101,15 +101,15 @@ std::vector<std::size_t> places_in_slice(std::size_t count, const Value& from, c
   const std::int64_t stride = bound(step, 1);
   if (stride == 0) throw Error("the step of a slice cannot be 0");
   const auto end = static_cast<std::int64_t>(count);
-  const std::int64_t least = stride > 0 ? 0 : -1;
-  const std::int64_t most = stride > 0 ? end : end - 1;
+  const std::int64_t min = stride > 0 ? 0 : -1;
+  const std::int64_t max = stride > 0 ? end : end - 1;
   const auto clamped = [&](const Value& value, std::int64_t absent) {
     if (value.is_none()) return absent;
     const std::int64_t place = integer_of(value, "a slice");
-    return place < 0 ? std::max(place + end, least) : std::min(place, most);
+    return place < 0 ? std::max(place + end, min) : std::min(place, max);
   };
-  const std::int64_t first = clamped(from, stride > 0 ? least : most);
-  const std::int64_t stop = clamped(to, stride > 0 ? most : least);
+  const std::int64_t first = clamped(from, stride > 0 ? min : max);
+  const std::int64_t stop = clamped(to, stride > 0 ? max : min);
   std::vector<std::size_t> places;
   for (std::int64_t at = first; stride > 0 ? at < stop : at > stop;) {
     places.push_back(static_cast<std::size_t>(at));

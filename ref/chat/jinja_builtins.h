@@ -23,7 +23,7 @@ struct GivenArguments {
 /// What one rendering shares.
 struct Rendering {
   Budget budget;
-  std::tm now;                                          // what strftime_now formats
+  std::tm now;  // what strftime_now formats
   std::vector<std::unique_ptr<Namespace>> namespaces = {};
 };
 

@@ -181,7 +181,7 @@ class Lexer {
       if (next_is(mark)) return add_mark(mark.size());
     }
     if (std::string_view("+-/*%~[](){}<>=.:|,;").find(c) == std::string_view::npos) {
-      const utf8::Step step = utf8::step(text_, at_);
+      const utf8::Character step = utf8::step(text_, at_);
       fail("unexpected character " + in_quotes(std::string_view(text_).substr(at_, step.length)));
     }
     if (std::string_view("([{").find(c) != std::string_view::npos) {
@@ -257,13 +257,13 @@ class Lexer {
     advance(end + 1);
   }
 
-  /// Reads up to `most` digits of `base` at `at`; throws Error when there are fewer than `least`.
-  char32_t code_point(std::string_view text, std::size_t& at, std::size_t least, std::size_t most, int base) const {
-    const std::string_view digits = text.substr(at, most);
+  /// Reads up to `max` digits of `base` at `at`; throws Error when there are fewer than `min`.
+  char32_t code_point(std::string_view text, std::size_t& at, std::size_t min, std::size_t max, int base) const {
+    const std::string_view digits = text.substr(at, max);
     std::uint32_t value = 0;
     const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
     const auto length = static_cast<std::size_t>(end - digits.data());
-    if (failure != std::errc{} || length < least) fail("a string with a broken escape");
+    if (failure != std::errc{} || length < min) fail("a string with a broken escape");
     if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) fail("a string with an escape of half a character");
     at += length;
     return value;

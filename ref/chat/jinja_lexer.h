@@ -14,10 +14,20 @@ namespace draftproof::jinja {
 
 struct LexicalToken {
   enum class Kind {
-    data, block_begin, block_end, variable_begin, variable_end, name, text, integer, number, mark, end
+    data,
+    block_begin,
+    block_end,
+    variable_begin,
+    variable_end,
+    name,
+    text,
+    integer,
+    number,
+    mark,
+    end
   };
   Kind kind;
-  std::string text;           // of data, names and marks; of a string literal what it stands for
+  std::string text;  // of data, names and marks; of a string literal what it stands for
   std::int64_t integer = 0;
   double number = 0;
   int line = 1;

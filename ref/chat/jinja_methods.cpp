@@ -18,14 +18,14 @@ using Names = std::initializer_list<std::string_view>;
 
 bool among(std::string_view name, Names names) { return std::find(names.begin(), names.end(), name) != names.end(); }
 
-const Names string_methods = {"capitalize", "count",        "endswith",     "find",  "index",      "join",  "lower",
-                              "lstrip",     "partition",    "removeprefix", "rfind", "rpartition", "split", "rsplit",
-                              "rstrip",     "removesuffix", "replace",      "splitlines", "startswith", "strip",
-                              "title",      "upper"};
-const Names other_string_methods = {"casefold", "center", "encode", "expandtabs", "format", "format_map", "isalnum",
-                                    "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower",
-                                    "isnumeric", "isprintable", "isspace", "istitle", "isupper", "ljust", "maketrans",
-                                    "rindex", "rjust", "swapcase", "translate", "zfill"};
+const Names string_methods = {"capitalize", "count",  "endswith",  "find",         "index",   "join",
+                              "lower",      "lstrip", "partition", "removeprefix", "rfind",   "rpartition",
+                              "split",      "rsplit", "rstrip",    "removesuffix", "replace", "splitlines",
+                              "startswith", "strip",  "title",     "upper"};
+const Names other_string_methods = {
+    "casefold",  "center",    "encode",       "expandtabs", "format",    "format_map",  "isalnum", "isalpha", "isascii",
+    "isdecimal", "isdigit",   "isidentifier", "islower",    "isnumeric", "isprintable", "isspace", "istitle", "isupper",
+    "ljust",     "maketrans", "rindex",       "rjust",      "swapcase",  "translate",   "zfill"};
 const Names dict_methods = {"copy", "get", "items", "keys", "values"};
 const Names list_methods = {"count", "index"};
 
@@ -65,11 +65,11 @@ Value partitioned(const MarkedText& text, const MarkedText& at, bool from_right)
 
 Value split_text(const MarkedText& text, const ArgumentReader& arguments, bool from_right) {
   const Value at = arguments.get("sep");
-  const std::int64_t most = arguments.integer("maxsplit", -1);
+  const std::int64_t max = arguments.integer("maxsplit", -1);
   std::optional<std::string_view> separator;
   if (!at.is_none()) separator = arguments.text("sep").bytes();
   if (separator && separator->empty()) throw Error("the separator of split is empty");
-  return Value::list(values_of(from_right ? split_from_right(text, separator, most) : split(text, separator, most)));
+  return Value::list(values_of(from_right ? split_from_right(text, separator, max) : split(text, separator, max)));
 }
 
 MarkedText joined(const MarkedText& between, const Value& parts, Rendering& rendering) {

@@ -201,7 +201,7 @@ class Parser {
     if (at_block({"else"})) {
       at_ += 2;
       end_block();
-      result.otherwise = statements({"endif"});
+      result.else_branch = statements({"endif"});
     }
     close("endif");
     end_block();
@@ -223,7 +223,7 @@ class Parser {
     if (at_block({"else"})) {
       at_ += 2;
       end_block();
-      result.otherwise = statements({"endfor"});
+      result.else_branch = statements({"endfor"});
     }
     --scopes_;
     close("endfor");
@@ -363,9 +363,9 @@ class Parser {
     ExpressionPtr value = either();
     while (skip_name("if")) {
       ExpressionPtr condition = either();
-      ExpressionPtr otherwise = skip_name("else") ? expression() : nullptr;
-      const int depth = std::max({depth_of(value), depth_of(condition), depth_of(otherwise)});
-      value = made(Conditional{std::move(condition), std::move(value), std::move(otherwise)}, line, depth);
+      ExpressionPtr else_branch = skip_name("else") ? expression() : nullptr;
+      const int depth = std::max({depth_of(value), depth_of(condition), depth_of(else_branch)});
+      value = made(Conditional{std::move(condition), std::move(value), std::move(else_branch)}, line, depth);
     }
     return value;
   }
@@ -406,9 +406,9 @@ class Parser {
       const char* mark;
       Comparison meaning;
     };
-    for (const Sign sign : {Sign{"==", Comparison::equal}, Sign{"!=", Comparison::unequal},
-                            Sign{"<=", Comparison::at_most}, Sign{">=", Comparison::at_least},
-                            Sign{"<", Comparison::less}, Sign{">", Comparison::greater}}) {
+    for (const Sign sign :
+         {Sign{"==", Comparison::equal}, Sign{"!=", Comparison::unequal}, Sign{"<=", Comparison::at_most},
+          Sign{">=", Comparison::at_least}, Sign{"<", Comparison::less}, Sign{">", Comparison::greater}}) {
       if (skip_mark(sign.mark)) return sign.meaning;
     }
     if (skip_name("in")) return Comparison::in;
@@ -615,8 +615,8 @@ class Parser {
       if (!std::exchange(first, false)) expect_mark(",");
       if (is_mark(")")) break;
       if (is_mark("*") || is_mark("**")) refuse("unpacking of arguments");
-      const bool named = current().kind == Kind::name && tokens_[at_ + 1].kind == Kind::mark &&
-                         tokens_[at_ + 1].text == "=";
+      const bool named =
+          current().kind == Kind::name && tokens_[at_ + 1].kind == Kind::mark && tokens_[at_ + 1].text == "=";
       if (!named) {
         if (!list.named.empty()) fail("an argument without a name follows one with a name");
         list.positional.push_back(expression());

@@ -46,8 +46,9 @@ void append_quoted(const MarkedText& string, MarkedText& text) {
     } else if (c == '\n' || c == '\r' || c == '\t') {
       shown = c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t";
     } else if (!unicode::is_printable(c)) {
-      shown = c < 0x100 ? "\\x" + hexadecimal(c, 2) : c < 0x10000 ? "\\u" + hexadecimal(c, 4)
-                                                                  : "\\U" + hexadecimal(c, 8);
+      shown = c < 0x100     ? "\\x" + hexadecimal(c, 2)
+              : c < 0x10000 ? "\\u" + hexadecimal(c, 4)
+                            : "\\U" + hexadecimal(c, 8);
     }
     text.append(shown, by_user);
   }

@@ -21,24 +21,66 @@ struct Arguments {
   std::vector<std::pair<std::string, ExpressionPtr>> named;
 };
 
-struct Constant { Value value; };
-struct Name { std::string name; };
-struct ListLiteral { std::vector<ExpressionPtr> items; bool tuple = false; };
-struct DictLiteral { std::vector<std::pair<ExpressionPtr, ExpressionPtr>> entries; };
-struct Attribute { ExpressionPtr of; std::string name; };
-struct Subscript { ExpressionPtr of; ExpressionPtr index; };
-struct Slice { ExpressionPtr of; ExpressionPtr from, to, step; };  // each but `of` may be null
-struct Call { ExpressionPtr callee; Arguments arguments; };
-struct Filter { ExpressionPtr of; std::string name; Arguments arguments; };  // `of` is null for a block's text
-struct Test { ExpressionPtr of; std::string name; Arguments arguments; };
+struct Constant {
+  Value value;
+};
+struct Name {
+  std::string name;
+};
+struct ListLiteral {
+  std::vector<ExpressionPtr> items;
+  bool tuple = false;
+};
+struct DictLiteral {
+  std::vector<std::pair<ExpressionPtr, ExpressionPtr>> entries;
+};
+struct Attribute {
+  ExpressionPtr of;
+  std::string name;
+};
+struct Subscript {
+  ExpressionPtr of;
+  ExpressionPtr index;
+};
+struct Slice {
+  ExpressionPtr of;
+  ExpressionPtr from, to, step;
+};  // each but `of` may be null
+struct Call {
+  ExpressionPtr callee;
+  Arguments arguments;
+};
+struct Filter {
+  ExpressionPtr of;
+  std::string name;
+  Arguments arguments;
+};  // `of` is null for a block's text
+struct Test {
+  ExpressionPtr of;
+  std::string name;
+  Arguments arguments;
+};
 enum class UnaryOperator : std::uint8_t { logical_not, minus, plus };
-struct Unary { UnaryOperator sign; ExpressionPtr of; };
+struct Unary {
+  UnaryOperator sign;
+  ExpressionPtr of;
+};
 enum class BinaryOperator : std::uint8_t { add, subtract, multiply, divide, divide_down, modulo, power, both, either };
-struct Binary { BinaryOperator sign; ExpressionPtr left, right; };
-struct Concatenation { std::vector<ExpressionPtr> parts; };
+struct Binary {
+  BinaryOperator sign;
+  ExpressionPtr left, right;
+};
+struct Concatenation {
+  std::vector<ExpressionPtr> parts;
+};
 enum class Comparison : std::uint8_t { equal, unequal, less, at_most, greater, at_least, in, not_in };
-struct Compare { ExpressionPtr first; std::vector<std::pair<Comparison, ExpressionPtr>> rest; };
-struct Conditional { ExpressionPtr condition, then, otherwise; };  // `otherwise` may be null
+struct Compare {
+  ExpressionPtr first;
+  std::vector<std::pair<Comparison, ExpressionPtr>> rest;
+};
+struct Conditional {
+  ExpressionPtr condition, then, else_branch;
+};  // `else_branch` may be null
 
 struct Expression {
   std::variant<Constant, Name, ListLiteral, DictLiteral, Attribute, Subscript, Slice, Call, Filter, Test, Unary, Binary,
@@ -71,26 +113,50 @@ struct Macro {
   bool uses_caller = false;
 };
 
-struct Data { MarkedText text; };
-struct Output { ExpressionPtr value; };
+struct Data {
+  MarkedText text;
+};
+struct Output {
+  ExpressionPtr value;
+};
 struct If {
   std::vector<std::pair<ExpressionPtr, Body>> branches;
-  Body otherwise;
+  Body else_branch;
 };
 struct For {
   Target target;
   ExpressionPtr over;
   ExpressionPtr filter;  // null: none
   Body body;
-  Body otherwise;
+  Body else_branch;
 };
-struct Set { Target target; ExpressionPtr value; };
-struct SetBlock { Target target; std::vector<Filter> filters; Body body; };
-struct FilterBlock { std::vector<Filter> filters; Body body; };
-struct With { std::vector<std::pair<Target, ExpressionPtr>> values; Body body; };
-struct MacroDefinition { std::unique_ptr<const Macro> macro; };
-struct CallBlock { std::unique_ptr<const Macro> caller; ExpressionPtr call; };
-struct Group { Body body; };  // {% generation %}
+struct Set {
+  Target target;
+  ExpressionPtr value;
+};
+struct SetBlock {
+  Target target;
+  std::vector<Filter> filters;
+  Body body;
+};
+struct FilterBlock {
+  std::vector<Filter> filters;
+  Body body;
+};
+struct With {
+  std::vector<std::pair<Target, ExpressionPtr>> values;
+  Body body;
+};
+struct MacroDefinition {
+  std::unique_ptr<const Macro> macro;
+};
+struct CallBlock {
+  std::unique_ptr<const Macro> caller;
+  ExpressionPtr call;
+};
+struct Group {
+  Body body;
+};  // {% generation %}
 struct Break {};
 struct Continue {};
 

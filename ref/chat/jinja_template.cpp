@@ -91,7 +91,7 @@ class Interpreter {
     for (const auto& [condition, body] : branches.branches) {
       if (is_true(evaluate(condition, scope))) return execute(body, scope);
     }
-    return execute(branches.otherwise, scope);
+    return execute(branches.else_branch, scope);
   }
 
   Flow run(const For& loop, Scope& scope) {
@@ -108,7 +108,7 @@ class Interpreter {
     }
     if (items->empty()) {
       Scope inner{&scope};
-      return execute(loop.otherwise, inner);
+      return execute(loop.else_branch, inner);
     }
     auto index = std::make_shared<std::size_t>(0);
     const Value state = Value::of(Loop{.items = items, .index = index});
@@ -333,7 +333,7 @@ class Interpreter {
 
   Value of(const Conditional& conditional, Scope& scope) {
     if (is_true(evaluate(conditional.condition, scope))) return evaluate(conditional.then, scope);
-    if (conditional.otherwise) return evaluate(conditional.otherwise, scope);
+    if (conditional.else_branch) return evaluate(conditional.else_branch, scope);
     return Value::undefined("the inline if-expression evaluated to false and has no else");
   }
 
@@ -376,10 +376,10 @@ class Interpreter {
     }
     for (const Parameter& parameter : macro.parameters) {
       if (scope.variables.contains(parameter.name)) continue;
-      scope.variables.emplace(parameter.name, parameter.initial ? evaluate(parameter.initial, scope)
-                                                                : Value::undefined("parameter " +
-                                                                                   in_quotes(parameter.name) +
-                                                                                   " was not provided"));
+      scope.variables.emplace(parameter.name,
+                              parameter.initial
+                                  ? evaluate(parameter.initial, scope)
+                                  : Value::undefined("parameter " + in_quotes(parameter.name) + " was not provided"));
     }
     if (macro.uses_caller) scope.variables.emplace("caller", Value::undefined("No caller defined"));
     const int line = line_;

@@ -27,7 +27,7 @@ template <class Wanted>
 std::size_t front_bytes(std::string_view text, const Wanted& wanted) {
   std::size_t at = 0;
   while (at < text.size()) {
-    const utf8::Step step = utf8::step(text, at);
+    const utf8::Character step = utf8::step(text, at);
     if (!wanted(step.code_point)) break;
     at += step.length;
   }
@@ -52,7 +52,7 @@ std::size_t trimmed_end(std::string_view text) { return bytes_before_back(text, 
 MarkedText stripped(const MarkedText& text, std::optional<std::string_view> characters, Side side) {
   std::u32string set;
   for (std::size_t at = 0; characters && at < characters->size();) {
-    const utf8::Step step = utf8::step(*characters, at);
+    const utf8::Character step = utf8::step(*characters, at);
     set += step.code_point;
     at += step.length;
   }
@@ -178,7 +178,7 @@ std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends) {
   std::vector<MarkedText> lines;
   std::size_t begin = 0;
   for (std::size_t at = 0; at < bytes.size();) {
-    const utf8::Step step = utf8::step(bytes, at);
+    const utf8::Character step = utf8::step(bytes, at);
     if (is_line_end(step.code_point)) {
       const bool two = step.code_point == '\r' && bytes.substr(at + 1).starts_with('\n');
       const std::size_t end = at + step.length + (two ? 1 : 0);

@@ -42,8 +42,8 @@ bool equal_numbers(const Value& left, const Value& right) {
   if (a && b) return *a == *b;
   if (!a && !b) return *number_of(left) == *number_of(right);
   const double number = a ? *number_of(right) : *number_of(left);
-  constexpr double most = 9223372036854775808.0;
-  return number >= -most && number < most && std::trunc(number) == number &&
+  constexpr double max = 9223372036854775808.0;
+  return number >= -max && number < max && std::trunc(number) == number &&
          static_cast<std::int64_t>(number) == (a ? *a : *b);
 }
 
@@ -64,8 +64,8 @@ bool equal_dicts(const Dict& left, const Dict& right, Budget& budget) {
 std::string identity_of_number(const Value& key) {
   if (const auto integer = integer_of(key)) return "n" + std::to_string(*integer);
   const double number = *key.as<double>();
-  constexpr double most = 9223372036854775808.0;
-  if (number >= -most && number < most && std::trunc(number) == number) {
+  constexpr double max = 9223372036854775808.0;
+  if (number >= -max && number < max && std::trunc(number) == number) {
     return "n" + std::to_string(static_cast<std::int64_t>(number));
   }
   char digits[64];
@@ -122,8 +122,7 @@ Value Value::from_json(const Json& json, bool by_user) {
   Dict dict;
   for (const std::string& name : json.fields()) {
     const auto field = json.find(name);
-    dict.set(by_user ? MarkedText::of_user(name) : MarkedText(name),
-             field ? from_json(*field, by_user) : Value());
+    dict.set(by_user ? MarkedText::of_user(name) : MarkedText(name), field ? from_json(*field, by_user) : Value());
   }
   return of(std::move(dict));
 }

@@ -53,11 +53,11 @@ class Value {
                             std::shared_ptr<const Callable>>;
 
   Value() : data_(None{}) {}
-  Value(bool value) : data_(value) {}                  // NOLINT: a value is what it holds
-  Value(std::int64_t value) : data_(value) {}          // NOLINT
-  Value(double value) : data_(value) {}                // NOLINT
+  Value(bool value) : data_(value) {}          // NOLINT: a value is what it holds
+  Value(std::int64_t value) : data_(value) {}  // NOLINT
+  Value(double value) : data_(value) {}        // NOLINT
   Value(MarkedText text) : data_(std::make_shared<const MarkedText>(std::move(text))) {}  // NOLINT
-  Value(Namespace& space) : data_(&space) {}           // NOLINT
+  Value(Namespace& space) : data_(&space) {}                                              // NOLINT
   Value(const char*) = delete;
   static Value text(std::string of_template) { return MarkedText(std::move(of_template)); }
   static Value undefined(std::string why);
@@ -145,10 +145,10 @@ struct Caller;
 
 /// What can be called.
 struct Callable {
-  std::string name;                     // of a function, or of a method of `receiver`
+  std::string name;  // of a function, or of a method of `receiver`
   std::optional<Value> receiver = {};
-  const Macro* macro = nullptr;         // of the template, which outlives the rendering
-  const Caller* caller = nullptr;       // owned by the interpreter
+  const Macro* macro = nullptr;    // of the template, which outlives the rendering
+  const Caller* caller = nullptr;  // owned by the interpreter
   int depth = 1;
 };
 

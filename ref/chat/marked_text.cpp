@@ -44,7 +44,7 @@ MarkedText MarkedText::part(std::size_t begin, std::size_t end) const {
 }
 
 MarkedCharacters::Character MarkedCharacters::next() {
-  const utf8::Step step = utf8::step(text_.bytes(), at_);
+  const utf8::Character step = utf8::step(text_.bytes(), at_);
   const std::vector<ByteRange>& ranges = text_.user_ranges();
   while (range_ < ranges.size() && ranges[range_].end <= at_) ++range_;
   const bool by_user = range_ < ranges.size() && ranges[range_].begin <= at_;

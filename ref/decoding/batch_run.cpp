@@ -11,10 +11,9 @@ void run_batch(Scheduler& scheduler, std::span<const Scheduled> sequences) {
   for (const Scheduled& one : sequences) {
     coming.push_back(&one);
     if (const int rounds = one.timetable.cancelled_after; rounds != Timetable::never) {
-      one.sequence->watch({[rounds](const Trace& trace) {
-                            return std::ssize(trace.rounds) >= rounds ? Next::cancel : Next::go_on;
-                          }},
-                          nullptr);
+      one.sequence->watch(
+          {[rounds](const Trace& trace) { return std::ssize(trace.rounds) >= rounds ? Next::cancel : Next::go_on; }},
+          nullptr);
     }
   }
   std::ranges::stable_sort(coming, {}, [](const Scheduled* one) { return one->timetable.joins_after; });

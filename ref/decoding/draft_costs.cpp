@@ -16,8 +16,8 @@ namespace {
 
 constexpr int text_length = 64;
 constexpr double seconds_to_measure = 0.5;
-constexpr int least_repeats = 2;
-constexpr int most_repeats = 40;
+constexpr int repeats_min = 2;
+constexpr int repeats_max = 40;
 constexpr int observed_each_time = DraftCosts::observed;
 constexpr int times_read = 2;  // the text again; the first leaves the CPU's caches as a decoding loop finds them
 
@@ -30,9 +30,9 @@ std::vector<int> measured_counts(int draft_max) {
 }
 
 /// Least seconds by count of draft tokens.
-class Curve {
+class CostCurve {
  public:
-  explicit Curve(std::vector<int> counts)
+  explicit CostCurve(std::vector<int> counts)
       : counts_(std::move(counts)), seconds_(counts_.size(), std::numeric_limits<double>::infinity()) {}
 
   /// Runs every count twice: the first run leaves the CPU's caches as a decoding loop finds them.
@@ -70,7 +70,7 @@ class Curve {
 DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Drafter>> stages, int draft_max,
                                int positions, const Sampling& sampling) {
   const int rows = 1 + draft_max;
-  const int observed = (1 + times_read) * text_length + most_repeats * observed_each_time;
+  const int observed = (1 + times_read) * text_length + repeats_max * observed_each_time;
   const int capacity = std::min(positions, observed + rows);
   const int length = std::min(text_length, capacity - rows);
   std::vector<Token> text;
@@ -84,7 +84,7 @@ DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Dr
   struct Stage {
     std::unique_ptr<Draft> draft;
     std::vector<float> features;  // of the text
-    Curve rounds;                 // a proposal and the pass that verifies it
+    CostCurve rounds;             // a proposal and the pass that verifies it
     double observing = std::numeric_limits<double>::infinity();
   };
   std::vector<Stage> measured;
@@ -98,7 +98,7 @@ DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Dr
     }
     const std::span<const float> features = outputs.segments[0].features;
     draft->observe(begin, features);
-    Curve curve(measured_counts(std::min(draft_max, draft->draft_max())));
+    CostCurve curve(measured_counts(std::min(draft_max, draft->draft_max())));
     measured.push_back({std::move(draft), {features.begin(), features.end()}, std::move(curve)});
   }
   const auto unread = [&](int rows_wanted) {
@@ -112,11 +112,11 @@ DraftCosts measure_draft_costs(Model& target, std::span<const std::shared_ptr<Dr
   };
   read(length);
 
-  Curve verifying(measured_counts(draft_max));
+  CostCurve verifying(measured_counts(draft_max));
   PhiloxSource random(0);
   Sampler sampler;
   double spent = 0;
-  for (int repeat = 0; repeat < most_repeats && (repeat < least_repeats || spent < seconds_to_measure); ++repeat) {
+  for (int repeat = 0; repeat < repeats_max && (repeat < repeats_min || spent < seconds_to_measure); ++repeat) {
     const Stopwatch watch(spent);
     const auto verify = [&](int n, std::span<const int> taps) {
       const Transaction rolled_back = cache->begin(1 + n);

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "ref/acceptance/sampling_params.h"
-#include "ref/drafts/draft.h"
 #include "ref/drafts/costs.h"
+#include "ref/drafts/draft.h"
 #include "ref/models/model.h"
 
 namespace draftproof {

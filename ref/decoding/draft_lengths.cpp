@@ -26,9 +26,7 @@ std::size_t class_of(int size) {
 }  // namespace
 
 /// A size that was not met lately is expected to take what it should, so that it is tried.
-double DraftLengths::Factors::of(int size) const {
-  return by_size_[class_of(size)].with(std::min(1.0, all_.with(1)));
-}
+double DraftLengths::Factors::of(int size) const { return by_size_[class_of(size)].with(std::min(1.0, all_.with(1))); }
 
 void DraftLengths::Factors::learn(int size, double factor) {
   for (Mean* const mean : {&all_, &by_size_[class_of(size)]}) {
@@ -79,7 +77,7 @@ double DraftLengths::proposals(int sequences, int draft_tokens) const {
   return draft_tokens == 0 ? expected : expected * proposal_factors_.of(sequences * draft_tokens);
 }
 
-int DraftLengths::most(int sequences) const {
+int DraftLengths::max(int sequences) const {
   int best = 0;
   double best_rate = 1 / (pass(sequences) + proposals(sequences, 0));
   double expected = 1;

@@ -29,7 +29,7 @@ class DraftLengths {
   explicit DraftLengths(DraftCosts costs);
 
   /// Returns the most draft tokens of each of so many rounds that share a pass.
-  int most(int sequences) const;
+  int max(int sequences) const;
   /// Learns of a round with draft tokens.
   void learn(int drafted, int accepted);
   /// Learns how long a pass of the target took.

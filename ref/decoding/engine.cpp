@@ -64,8 +64,8 @@ bool is_tuned(const Execution& execution, const Request& request) {
 /// Throws Error when the checkpoint is a draft of another kind.
 const Checkpoint* files_of(const DraftStage& stage, ModelFiles& files) {
   const TakesPath takes_path = stage.kind->takes_path;
-  const bool own = takes_path == TakesPath::required ||
-                   (takes_path == TakesPath::optional_checkpoint && !stage.path.empty());
+  const bool own =
+      takes_path == TakesPath::required || (takes_path == TakesPath::optional_checkpoint && !stage.path.empty());
   const Checkpoint& found = own ? files.draft(stage.path) : files.target();
   if (stage.kind->recognizes == nullptr || stage.kind->recognizes(found.config())) return &found;
   throw Error(found.path().string() + ": is not a draft of the kind " + stage.kind->name + "; name it as " +
@@ -121,9 +121,9 @@ void refuse_shortage(ModelFiles& files, std::span<const std::string> drafts, con
                      const Request& request, int draft_max, bool rows) {
   const bool plain = std::ranges::all_of(drafts, [](const std::string& draft) { return draft == "none"; });
   const int context = describe(files.target().config()).context;
-  const int most = request.context_shift ? std::min(context, request.context_shift->context) : context;
+  const int max = request.context_shift ? std::min(context, request.context_shift->context) : context;
   const std::size_t wanted = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
-  const int positions = static_cast<int>(std::min(wanted, static_cast<std::size_t>(std::max(1, most))));
+  const int positions = static_cast<int>(std::min(wanted, static_cast<std::size_t>(std::max(1, max))));
   std::string what = files.target().path().string();
   for (const std::string& draft : drafts) {
     if (draft != "none") what += " with " + draft;
@@ -144,15 +144,15 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
   if (known != drafts_.end()) return known->second;
   const DraftSpec spec = parse_draft_spec(draft);
   LoadedDraft loaded;
-  loaded.question.draft_given = !spec.none();
-  loaded.question.target_has_taps = target_->layers() > 0;
-  loaded.question.target_has_embeddings = target_->embeddings() != nullptr;
+  loaded.inputs.draft_given = !spec.none();
+  loaded.inputs.target_has_taps = target_->layers() > 0;
+  loaded.inputs.target_has_embeddings = target_->embeddings() != nullptr;
   for (const DraftStage& stage : spec.stages) {
     if (stage.kind->recognizes == nullptr) continue;
-    loaded.question.draft_needs_target = true;
+    loaded.inputs.draft_needs_target = true;
     files_of(stage, files_);
   }
-  if (draftproof::gate(loaded.question) == Gate::open) {
+  if (draftproof::gate(loaded.inputs) == Gate::open) {
     loaded.need = draft_need(spec, files_, need_, load_options_);
     refuse(draft, loaded.need.total(0));
     std::vector<std::shared_ptr<Drafter>> stages;
@@ -168,9 +168,9 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
 }
 
 Gate Engine::gate(const std::string& draft, bool logprobs) {
-  GateQuestion question = load(draft).question;
-  question.logprobs = logprobs;
-  return draftproof::gate(question);
+  GateInputs inputs = load(draft).inputs;
+  inputs.logprobs = logprobs;
+  return draftproof::gate(inputs);
 }
 
 int Engine::draft_reach(const std::string& draft) { return load(draft).reach; }
@@ -239,8 +239,8 @@ Engine::Opened Engine::open(DecodeJob job) {
     opened.draft = std::make_unique<NoDraft>();
   }
   if (execution.draft_max == 0) execution.draft_max = opened.draft->draft_max();
-  const Collaborators with = {target(execution), *opened.draft, job.rule, job.random, shared, job.stop,
-                              shared != nullptr ? job.draft : ""};
+  const Collaborators with = {
+      target(execution), *opened.draft, job.rule, job.random, shared, job.stop, shared != nullptr ? job.draft : ""};
   opened.sequence = std::make_unique<Sequence>(with, std::move(job.request), execution, job.recording);
   opened.sequence->watch(std::move(job.watch), job.cancelled);
   return opened;

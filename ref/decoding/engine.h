@@ -18,9 +18,9 @@
 #include "ref/decoding/scheduler.h"
 #include "ref/drafts/chain.h"
 #include "ref/drafts/drafts.h"
-#include "ref/models/weight_loader.h"
 #include "ref/models/memory.h"
 #include "ref/models/serial.h"
+#include "ref/models/weight_loader.h"
 
 namespace draftproof {
 
@@ -102,7 +102,7 @@ class Engine {
 
  private:
   struct LoadedDraft {
-    GateQuestion question;
+    GateInputs inputs;
     std::shared_ptr<Drafter> drafter;
     std::unique_ptr<ChainDrafter> tuned;  // the same stages, for drafts with a tuner
     MemoryNeed need;

@@ -14,14 +14,14 @@ namespace {
 constexpr int text_length = 64;
 constexpr int rows_to_verify = 8;
 constexpr double seconds_to_measure = 1;
-constexpr int least_turns = 3;
-constexpr int most_turns = 40;
+constexpr int turns_min = 3;
+constexpr int turns_max = 40;
 constexpr double as_fast = 1.02;  // times the least: differences below are noise
 
-std::vector<ThreadsTime> numbers_to_measure(int most) {
+std::vector<ThreadsTime> numbers_to_measure(int max) {
   std::vector<ThreadsTime> numbers;
-  for (int n = 1; n < most; n *= 2) numbers.push_back({n, std::numeric_limits<double>::infinity()});
-  numbers.push_back({most, std::numeric_limits<double>::infinity()});
+  for (int n = 1; n < max; n *= 2) numbers.push_back({n, std::numeric_limits<double>::infinity()});
+  numbers.push_back({max, std::numeric_limits<double>::infinity()});
   return numbers;
 }
 
@@ -37,8 +37,8 @@ int fastest_of(std::span<const ThreadsTime> times) {
   return best.threads;
 }
 
-int fastest_threads(Model& target, int most) {
-  if (most == 1 || target.context() < 2) return most;
+int fastest_threads(Model& target, int max) {
+  if (max == 1 || target.context() < 2) return max;
   const int before = threads();
   const int length = std::clamp(target.context() - rows_to_verify, 1, text_length);
   const int rows = std::clamp(target.context() - length, 1, rows_to_verify);
@@ -48,8 +48,8 @@ int fastest_threads(Model& target, int most) {
   const auto cache = target.new_cache(length + rows, std::max(length, rows));
   Outputs outputs;
   const auto pass = [&](int first, int count, int logits_from) {
-    const auto tokens = std::span<const Token>(text).subspan(static_cast<std::size_t>(first),
-                                                             static_cast<std::size_t>(count));
+    const auto tokens =
+        std::span<const Token>(text).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
     forward_alone(target, {.cache = cache.get(), .tokens = tokens, .taps = {}, .logits_from = logits_from}, outputs);
   };
   const auto rolled_back = [&](int count) {
@@ -62,9 +62,9 @@ int fastest_threads(Model& target, int most) {
     reading.commit(length);
   }
 
-  std::vector<ThreadsTime> times = numbers_to_measure(most);
+  std::vector<ThreadsTime> times = numbers_to_measure(max);
   double spent = 0;
-  for (int turn = 0; turn < most_turns && (turn < least_turns || spent < seconds_to_measure); ++turn) {
+  for (int turn = 0; turn < turns_max && (turn < turns_min || spent < seconds_to_measure); ++turn) {
     const Stopwatch all(spent);
     for (ThreadsTime& time : times) {
       set_threads(time.threads);

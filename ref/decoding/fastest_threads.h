@@ -19,9 +19,9 @@ struct ThreadsTime {
 /// `times` is not empty.
 int fastest_of(std::span<const ThreadsTime> times);
 
-/// Measures with 1, 2, 4, ... and `most` >= 1 threads, in turns: the passes of one row that decode plainly and those of
+/// Measures with 1, 2, 4, ... and `max` >= 1 threads, in turns: the passes of one row that decode plainly and those of
 /// eight that verify draft tokens, after a short text. Takes about a second, longer where a pass takes long. Leaves
 /// threads() as it was. Not to be called inside with_workers.
-int fastest_threads(Model& target, int most);
+int fastest_threads(Model& target, int max);
 
 }  // namespace draftproof

@@ -3,13 +3,13 @@
 
 namespace draftproof {
 
-Gate gate(const GateQuestion& question) noexcept {
-  if (!question.draft_given) return Gate::no_draft;
-  if (question.draft_needs_target) {
-    if (!question.target_has_taps) return Gate::target_without_taps;
-    if (!question.target_has_embeddings) return Gate::target_embeddings_missing;
+Gate gate(const GateInputs& inputs) noexcept {
+  if (!inputs.draft_given) return Gate::no_draft;
+  if (inputs.draft_needs_target) {
+    if (!inputs.target_has_taps) return Gate::target_without_taps;
+    if (!inputs.target_has_embeddings) return Gate::target_embeddings_missing;
   }
-  return question.logprobs ? Gate::logprobs_requested : Gate::open;
+  return inputs.logprobs ? Gate::logprobs_requested : Gate::open;
 }
 
 const char* name_of(Gate gate) noexcept {

@@ -13,7 +13,7 @@ enum class Gate {
   logprobs_requested,         // log-probabilities are served by plain decoding, where the seed's gate is asked for
 };
 
-struct GateQuestion {
+struct GateInputs {
   bool draft_given = false;
   bool draft_needs_target = false;  // a kind that reads the target's features and borrows its embeddings
   bool target_has_taps = false;
@@ -22,7 +22,7 @@ struct GateQuestion {
 };
 
 /// Returns the first reason that applies, in the order of the enumeration; `open` when none does.
-Gate gate(const GateQuestion& question) noexcept;
+Gate gate(const GateInputs& inputs) noexcept;
 const char* name_of(Gate gate) noexcept;
 
 }  // namespace draftproof

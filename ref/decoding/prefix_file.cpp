@@ -91,23 +91,21 @@ void write_part(Hdf5& file, const Nodes& nodes, const std::string& name, std::si
   }
 }
 
-std::string bytes_of(const void* values, std::size_t bytes) {
-  return {static_cast<const char*>(values), bytes};
-}
+std::string bytes_of(const void* values, std::size_t bytes) { return {static_cast<const char*>(values), bytes}; }
 
 /// Answers in the process that reads: a letter for the type of the values, then the path; for texts, a new line and the
 /// attribute.
-std::string answer(const Hdf5& file, const std::string& question) {
-  const std::string path = question.substr(1);
-  if (question[0] == 'b') {
+std::string answer(const Hdf5& file, const std::string& input) {
+  const std::string path = input.substr(1);
+  if (input[0] == 'b') {
     const auto values = file.read<std::uint8_t>(path).values;
     return bytes_of(values.data(), values.size());
   }
-  if (question[0] == 'i') {
+  if (input[0] == 'i') {
     const auto values = file.read<std::int64_t>(path).values;
     return bytes_of(values.data(), values.size() * sizeof values[0]);
   }
-  if (question[0] == 'k') {
+  if (input[0] == 'k') {
     const auto values = file.read<Token>(path).values;
     return bytes_of(values.data(), values.size() * sizeof values[0]);
   }
@@ -115,15 +113,14 @@ std::string answer(const Hdf5& file, const std::string& question) {
   return file.read_string_attribute(path.substr(0, end), path.substr(end + 1));
 }
 
-class Reader {
+class PrefixReader {
  public:
-  explicit Reader(const std::filesystem::path& path) : path_(path), library_(path.string(), begin(path), limit(path)) {}
+  explicit PrefixReader(const std::filesystem::path& path)
+      : path_(path), library_(path.string(), begin(path), limit(path)) {}
 
   [[noreturn]] void fail(const std::string& what) const { throw Error(path_.string() + ": " + what); }
 
-  std::string text(const std::string& path, const std::string& name) {
-    return library_.ask("t" + path + "\n" + name);
-  }
+  std::string text(const std::string& path, const std::string& name) { return library_.ask("t" + path + "\n" + name); }
   template <class T>
   std::vector<T> values(const std::string& path) {
     constexpr char type = sizeof(T) == 1 ? 'b' : sizeof(T) == sizeof(Token) ? 'k' : 'i';
@@ -143,10 +140,10 @@ class Reader {
   }
 
  private:
-  static std::function<Subprocess::Answer()> begin(const std::filesystem::path& path) {
+  static std::function<Subprocess::Handler()> begin(const std::filesystem::path& path) {
     return [path] {
       const auto file = std::make_shared<Hdf5>(Hdf5::open(path));
-      return [file](const std::string& question) { return answer(*file, question); };
+      return [file](const std::string& input) { return answer(*file, input); };
     };
   }
   /// Checks the hash, and returns the size of the file: no answer is longer, because values are stored as they are.
@@ -159,7 +156,7 @@ class Reader {
   Subprocess library_;
 };
 
-Nodes read_nodes(Reader& reader) {
+Nodes read_nodes(PrefixReader& reader) {
   const Integers table = reader.values<std::int64_t>("nodes");
   const auto tokens = reader.values<Token>("tokens");
   if (table.size() % node_fields != 0) reader.fail("'nodes' has not three numbers for each node");
@@ -193,7 +190,7 @@ std::vector<std::pair<int, int>> ranges_of(const Nodes& nodes) {
   return ranges;
 }
 
-void read_part(Reader& reader, std::size_t part, const std::string& name, const Cache& cache, std::size_t layers,
+void read_part(PrefixReader& reader, std::size_t part, const std::string& name, const Cache& cache, std::size_t layers,
                Nodes& nodes) {
   const std::string title = "part " + in_quotes(name);
   const Integers present = reader.values<std::int64_t>(path_of(part, "present"));
@@ -226,8 +223,9 @@ void read_part(Reader& reader, std::size_t part, const std::string& name, const 
                              .from = static_cast<int>(line[1]),
                              .to = static_cast<int>(line[2]),
                              .shortest = static_cast<int>(line[3])};
-      const auto bytes = std::as_bytes(std::span(data)).subspan(static_cast<std::size_t>(place - data.begin()),
-                                                               static_cast<std::size_t>(line[4]));
+      const auto bytes =
+          std::as_bytes(std::span(data))
+              .subspan(static_cast<std::size_t>(place - data.begin()), static_cast<std::size_t>(line[4]));
       snapshot.data.assign(bytes.begin(), bytes.end());
       nodes[i].parts.at(name).layers[layer] = std::make_shared<LayerSnapshot>(std::move(snapshot));
       place += line[4];
@@ -252,8 +250,8 @@ void save_prefix_cache(const PrefixCache& prefixes, const PrefixOrigin& origin, 
   Integers table;
   std::vector<Token> tokens;
   for (const PrefixCache::Node& node : nodes) {
-    table.insert(table.end(), {node.parent, static_cast<std::int64_t>(node.tokens.size()),
-                               static_cast<std::int64_t>(node.used)});
+    table.insert(table.end(),
+                 {node.parent, static_cast<std::int64_t>(node.tokens.size()), static_cast<std::int64_t>(node.used)});
     tokens.insert(tokens.end(), node.tokens.begin(), node.tokens.end());
   }
   Integers layers;
@@ -277,7 +275,7 @@ void save_prefix_cache(const PrefixCache& prefixes, const PrefixOrigin& origin, 
 
 void load_prefix_cache(PrefixCache& prefixes, const PrefixOrigin& origin, const PrefixCache::Parts& parts,
                        const std::filesystem::path& path) {
-  Reader reader(path);
+  PrefixReader reader(path);
   reader.expect("schema", prefix_schema);
   reader.expect("model", origin.model);
   reader.expect("numerics", origin.numerics);

@@ -50,9 +50,9 @@ int positions_after_next_pass(const Sequence& sequence) {
 
 void Scheduler::add(Sequence& sequence, const CacheCost& cost) {
   REQUIRE(&sequence.with().target == &target_, "a scheduler runs the target of its sequences");
-  if (const std::uint64_t most = cost.of(sequence.capacity()); most > limits_.cache_bytes) {
+  if (const std::uint64_t max = cost.of(sequence.capacity()); max > limits_.cache_bytes) {
     throw Error("the caches of a text of " + std::to_string(sequence.capacity()) + " positions need " +
-                shown_bytes(most) + ", and all caches together may have " + shown_bytes(limits_.cache_bytes) +
+                shown_bytes(max) + ", and all caches together may have " + shown_bytes(limits_.cache_bytes) +
                 "; ask for fewer new tokens or allow more memory for caches");
   }
   waiting_.push_back({&sequence, cost});
@@ -148,9 +148,9 @@ int Scheduler::decoding() const {
 /// Returns the most draft tokens of a round of the next pass, where load decides it.
 int Scheduler::limit_drafts() {
   if (lengths_ == nullptr) return 0;
-  const int most = lengths_->most(std::max(1, decoding()));
-  for (const Entry& entry : running_) entry.sequence->limit_draft(most);
-  return most;
+  const int max = lengths_->max(std::max(1, decoding()));
+  for (const Entry& entry : running_) entry.sequence->limit_draft(max);
+  return max;
 }
 
 /// Chooses the sequences of the pass and lets them begin it.

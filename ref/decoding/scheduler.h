@@ -29,7 +29,7 @@ namespace draftproof {
 struct SchedulerLimits {
   int rows_per_pass = 256;  // most rows of one forward pass; a round with more has a pass for itself
   int reading_rows = 256;   // most of them that read texts, where the pass also has rounds, which wait for them
-  int running_max = std::numeric_limits<int>::max();  // most sequences that have caches
+  int running_max = std::numeric_limits<int>::max();                      // most sequences that have caches
   std::uint64_t cache_bytes = std::numeric_limits<std::uint64_t>::max();  // of all sequences together
 };
 
@@ -44,10 +44,10 @@ struct CacheCost {
 
 /// What a scheduler did so far.
 struct SchedulerCounts {
-  long passes = 0;       // forward passes of the target
-  long shared = 0;       // ... with rows of more than one sequence
-  long rows = 0;         // rows of all passes
-  long reused = 0;       // positions that came from the prefix cache
+  long passes = 0;  // forward passes of the target
+  long shared = 0;  // ... with rows of more than one sequence
+  long rows = 0;    // rows of all passes
+  long reused = 0;  // positions that came from the prefix cache
   long preemptions = 0;
 };
 
@@ -87,7 +87,7 @@ class Scheduler {
     Sequence* sequence = nullptr;
     std::optional<ProposeJob> propose = {};  // nothing is wanted of the draft without it
     ObserveJob observe = {};
-    bool alive = true;    // the pass goes on for it
+    bool alive = true;     // the pass goes on for it
     bool reading = false;  // the pass is a chunk of its text
   };
 

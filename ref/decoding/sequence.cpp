@@ -65,8 +65,16 @@ class VerifiedRows final : public TargetRows {
   VerifiedRows(const SegmentOutput& output, int vocabulary, const Request& request, std::span<const Token> committed,
                ConstraintReader* constraint, EndsWith ends_with, Round& round, SequenceScratch& scratch, bool digests,
                bool rows)
-      : output_(output), vocabulary_(vocabulary), request_(request), committed_(committed), constraint_(constraint),
-        ends_with_(std::move(ends_with)), round_(round), scratch_(scratch), digests_(digests), rows_(rows) {}
+      : output_(output),
+        vocabulary_(vocabulary),
+        request_(request),
+        committed_(committed),
+        constraint_(constraint),
+        ends_with_(std::move(ends_with)),
+        round_(round),
+        scratch_(scratch),
+        digests_(digests),
+        rows_(rows) {}
 
   const Distribution& row(int row) override {
     REQUIRE(row >= last_row_ && row <= round_.proposal.size(), "a rule reads rows in ascending order");
@@ -133,11 +141,11 @@ std::string request_error(const Request& request, const Model& target) {
            std::to_string(request.top_logprobs);
   }
   const auto wanted = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
-  const auto most = static_cast<std::size_t>(request.context_shift ? Request::text_max : target.context());
-  if (wanted > most) {
+  const auto max = static_cast<std::size_t>(request.context_shift ? Request::text_max : target.context());
+  if (wanted > max) {
     return "the prompt of " + std::to_string(request.prompt.size()) + " tokens and " +
            std::to_string(request.max_new_tokens) + " new ones need " + std::to_string(wanted) + " positions, " +
-           (request.context_shift ? "a text can have " : "the target has ") + std::to_string(most);
+           (request.context_shift ? "a text can have " : "the target has ") + std::to_string(max);
   }
   return request.context_shift ? context_shift_error(*request.context_shift, target) : "";
 }
@@ -156,8 +164,8 @@ Sequence::Sequence(const Collaborators& with, Request request, const Execution& 
   REQUIRE(request_error(request, with.target).empty(), "the request fits the target");
   REQUIRE(request_error(request, with.draft).empty(), "the request fits the draft");
   const int capacity = request.positions();
-  const int most_draft_tokens = std::max(0, request.max_new_tokens - 1);
-  pending_rows_ = 1 + std::clamp(std::min(execution.draft_max, with.draft.draft_max()), 0, most_draft_tokens);
+  const int draft_tokens_max = std::max(0, request.max_new_tokens - 1);
+  pending_rows_ = 1 + std::clamp(std::min(execution.draft_max, with.draft.draft_max()), 0, draft_tokens_max);
   cache_ = with.target.new_cache(capacity, std::max(Draft::max_chunk, pending_rows_));
   with.draft.use_target_cache(*cache_);
   trace_.request = std::move(request);
@@ -230,8 +238,8 @@ int Sequence::tokens_left() const noexcept {
 int Sequence::rows_next() const noexcept {
   const auto& shift = trace_.request.context_shift;
   const int room = shift ? shift->room(cache_->length()) : capacity() - cache_->length();
-  const int most = 1 + std::min(pending_rows_ - 1, draft_limit_);
-  if (!reading()) return std::max(1, std::min({most, tokens_left(), room}));
+  const int max = 1 + std::min(pending_rows_ - 1, draft_limit_);
+  if (!reading()) return std::max(1, std::min({max, tokens_left(), room}));
   const int asked = trace_.execution.prefill_chunk;
   const int chunk = asked > 0 ? std::min(asked, Draft::max_chunk) : Draft::max_chunk;
   return std::min({chunk, positions() - 1 - read(), room});
@@ -322,8 +330,7 @@ void Sequence::begin_round(SequenceScratch& scratch) {
   const Request& request = trace_.request;
   if (rows_next() > 1) {
     builder_.emplace(request.sampling, text_, request.sequence, round_.position, with_.rule.draft_noise, with_.random,
-                     scratch.sampler, constraint_.get(),
-                     text_.size() - request.constrained(text_).size());
+                     scratch.sampler, constraint_.get(), text_.size() - request.constrained(text_).size());
   }
 }
 
@@ -450,8 +457,7 @@ void Sequence::judge(const SegmentOutput& output, SequenceScratch& scratch) {
       output, vocabulary, trace_.request, text_, constraint_.get(),
       [this](std::span<const Token> drafted) { return ends_with(drafted); }, round_, scratch,
       callback_.rows || digests(), callback_.rows);
-  round_.verdict =
-      with_.rule.judge(round_.proposal, rows, trace_.request.sequence, round_.position, with_.random);
+  round_.verdict = with_.rule.judge(round_.proposal, rows, trace_.request.sequence, round_.position, with_.random);
   REQUIRE(round_.proposal.depth(round_.verdict.last) + 1 == round_.verdict.accepted,
           "the accepted draft tokens are a path");
   emit();

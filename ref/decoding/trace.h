@@ -32,13 +32,13 @@ struct TokenLogprob {
 };
 
 struct Round {
-  int position = 0;               // absolute position of the first draft token: that of the anchor, plus one
-  Token anchor = 0;               // last committed token, row 0 of the verification pass
-  Proposal proposal;              // as verified, without descendants of stop tokens; `drawn_from` only when recorded
-  Verdict verdict;                // of the acceptance rule
-  std::vector<Token> emitted;     // the accepted draft tokens and the target's token, cut after the first stop token
-  int accepted = 0;               // draft tokens among `emitted`
-  std::vector<double> logprobs;   // of the emitted tokens, before penalties and temperature; on request only
+  int position = 0;              // absolute position of the first draft token: that of the anchor, plus one
+  Token anchor = 0;              // last committed token, row 0 of the verification pass
+  Proposal proposal;             // as verified, without descendants of stop tokens; `drawn_from` only when recorded
+  Verdict verdict;               // of the acceptance rule
+  std::vector<Token> emitted;    // the accepted draft tokens and the target's token, cut after the first stop token
+  int accepted = 0;              // draft tokens among `emitted`
+  std::vector<double> logprobs;  // of the emitted tokens, before penalties and temperature; on request only
   /// For each emitted token, the most likely tokens at its place: by descending logit, of equal ones the smaller token
   /// first. On request only; at most as many as the vocabulary has.
   std::vector<std::vector<TokenLogprob>> top_logprobs;
@@ -47,13 +47,13 @@ struct Round {
   std::optional<RoundSeconds> seconds;
 
   // Recorded on request only.
-  std::vector<Fingerprint> logits;    // of every row read: that of the anchor and of each accepted draft token
-  std::vector<Fingerprint> targets;   // of the distributions of the same rows
-  std::vector<Distribution> rows;     // these distributions themselves, only during the RoundCallback
-  Fingerprint cache;                  // the target's cache after the round
-  Fingerprint draft;                  // what the draft has observed after the round
-  int cache_length = 0;               // positions in the target's cache after the round
-  int positions_before = 0;           // positions in the target's cache before the verification pass
+  std::vector<Fingerprint> logits;   // of every row read: that of the anchor and of each accepted draft token
+  std::vector<Fingerprint> targets;  // of the distributions of the same rows
+  std::vector<Distribution> rows;    // these distributions themselves, only during the RoundCallback
+  Fingerprint cache;                 // the target's cache after the round
+  Fingerprint draft;                 // what the draft has observed after the round
+  int cache_length = 0;              // positions in the target's cache after the round
+  int positions_before = 0;          // positions in the target's cache before the verification pass
   std::vector<DraftPositions> draft_positions;  // of the draft then, when it has proposed
 
   /// Whether the last accepted draft token has no children, so the target's token replaces no draft token.
@@ -62,15 +62,15 @@ struct Round {
 
 /// Counts and times of one run. Every count can be recomputed from the trace. Times are wall-clock seconds.
 struct Statistics {
-  int rounds = 0;        // rounds after the prefill
-  int iterations = 0;    // rounds with at least one draft token
-  int drafted = 0;       // draft tokens given to the rule, including those after a rejection
-  int accepted = 0;      // draft tokens that became output
-  int mismatches = 0;    // iterations in which the rule rejected the last draft token that it verified
-  int all_accepted = 0;  // iterations without a rejection on the path: iterations = mismatches + all_accepted
-  int batched = 0;       // iterations verified in one pass
-  int serial = 0;        // iterations verified row by row
-  int redecoded = 0;     // rows read again after a rejection
+  int rounds = 0;               // rounds after the prefill
+  int iterations = 0;           // rounds with at least one draft token
+  int drafted = 0;              // draft tokens given to the rule, including those after a rejection
+  int accepted = 0;             // draft tokens that became output
+  int mismatches = 0;           // iterations in which the rule rejected the last draft token that it verified
+  int all_accepted = 0;         // iterations without a rejection on the path: iterations = mismatches + all_accepted
+  int batched = 0;              // iterations verified in one pass
+  int serial = 0;               // iterations verified row by row
+  int redecoded = 0;            // rows read again after a rejection
   double prompt_seconds = 0;    // target and draft, before the first round
   double target_seconds = 0;    // forward passes of the target
   double draft_seconds = 0;     // propose and observe
@@ -83,12 +83,12 @@ struct Statistics {
 
 struct Trace {
   Request request;
-  Execution execution;   // draft_max is the draft's default when none was requested
-  std::string kernels;   // kernel table and number of threads; empty and 0 for models without kernels (hash models)
+  Execution execution;  // draft_max is the draft's default when none was requested
+  std::string kernels;  // kernel table and number of threads; empty and 0 for models without kernels (hash models)
   int threads = 0;
-  DraftCosts costs;      // that a tuner expected when it began to choose lengths of proposals; empty without one
+  DraftCosts costs;  // that a tuner expected when it began to choose lengths of proposals; empty without one
   int draft_reach = std::numeric_limits<int>::max();  // Draft::reach
-  int reused = 0;        // positions of the text that came from a prefix cache
+  int reused = 0;                                     // positions of the text that came from a prefix cache
   std::vector<Token> output;
   Finish finish = Finish::unfinished;
   std::vector<Round> rounds;

@@ -8,8 +8,7 @@
 
 namespace draftproof {
 
-ChainDraft::ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner,
-                       Costs costs)
+ChainDraft::ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner, Costs costs)
     : stages_(std::move(stages)), tuner_(std::move(tuner)), costs_(costs), times_(stages_.size()) {
   for (const auto& stage : stages_) {
     if (auto* const text = dynamic_cast<TextDraft*>(stage.get())) text_.push_back(text);
@@ -20,9 +19,9 @@ ChainDraft::ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional
 }
 
 int ChainDraft::draft_max() const {
-  int most = 0;
-  for (const auto& stage : stages_) most = std::max(most, stage->draft_max());
-  return most;
+  int max = 0;
+  for (const auto& stage : stages_) max = std::max(max, stage->draft_max());
+  return max;
 }
 
 std::span<const int> ChainDraft::taps() const {
@@ -51,8 +50,8 @@ double& ChainDraft::observing(const Draft& stage) const {
 }
 
 ObserveJob ChainDraft::unread() const {
-  const auto most = static_cast<std::size_t>(std::max(max_chunk, 1 + network_->draft_max()));
-  const std::size_t rows = std::min(unread_tokens_.size(), most);
+  const auto max = static_cast<std::size_t>(std::max(max_chunk, 1 + network_->draft_max()));
+  const std::size_t rows = std::min(unread_tokens_.size(), max);
   const std::size_t width = unread_features_.size() / unread_tokens_.size();
   return {network_, std::span(unread_tokens_).first(rows), std::span(unread_features_).first(rows * width)};
 }
@@ -132,8 +131,8 @@ void ChainDraft::observe(std::span<const Token> committed, std::span<const float
 }
 
 int ChainDraft::asked_of(std::size_t stage, int limit) const {
-  const int most = std::min(limit, stages_[stage]->draft_max());
-  return tuner_ && most > 0 ? tuner_->length(static_cast<int>(stage), most) : most;
+  const int max = std::min(limit, stages_[stage]->draft_max());
+  return tuner_ && max > 0 ? tuner_->length(static_cast<int>(stage), max) : max;
 }
 
 void ChainDraft::note(const ProposalBuilder& builder) {

@@ -16,11 +16,7 @@
 namespace draftproof {
 
 DFlashDraft::DFlashDraft(DFlashNetwork& network, int capacity, int tree, MinProbability min_probability)
-    : network_(network),
-      capacity_(capacity),
-      tree_(tree),
-      min_probability_(min_probability),
-      context_(new_context()) {}
+    : network_(network), capacity_(capacity), tree_(tree), min_probability_(min_probability), context_(new_context()) {}
 
 DFlashNetwork::Block DFlashDraft::block(Token anchor, int limit) const {
   REQUIRE(limit >= 1 && limit <= draft_max(), "a draft is asked for at most draft_max() draft tokens");
@@ -102,8 +98,8 @@ void DFlashDrafter::propose(std::span<ProposeJob> jobs) {
 void DFlashDrafter::observe(std::span<ObserveJob> jobs) {
   std::vector<DFlashNetwork::ContextRows> rows;
   for (const ObserveJob& job : jobs) {
-    rows.push_back({static_cast<DFlashDraft&>(*job.draft).context_.get(), job.features,
-                    static_cast<int>(job.committed.size())});
+    rows.push_back(
+        {static_cast<DFlashDraft&>(*job.draft).context_.get(), job.features, static_cast<int>(job.committed.size())});
   }
   network_->append(rows);
 }
@@ -122,7 +118,7 @@ constexpr DraftOption options[] = {
 
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
                        const LoadOptions& load_options) {
-  MemoryNeed need = DFlashNetwork::need(*files, draft_options(stage, load_options), stage.whole("window"));
+  MemoryNeed need = DFlashNetwork::need(*files, draft_options(stage, load_options), stage.integer("window"));
   add_reading(describe_dflash(files->config()).transformer.vocabulary, need);
   need.scratch_per_draft_token = 0;  // the target's has it
   return need;
@@ -130,13 +126,14 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const M
 
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                               const LoadOptions& load_options) {
-  auto network = std::make_unique<DFlashNetwork>(*files, target.model, draft_options(stage, load_options),
-                                                 stage.whole("window"));
+  auto network =
+      std::make_unique<DFlashNetwork>(*files, target.model, draft_options(stage, load_options), stage.integer("window"));
   if (stage.trees() && network->config().selector_rank > 0) {
-    throw Error(files->path().string() + ": drafts with a candidate selector, in which a token depends on the one "
+    throw Error(files->path().string() +
+                ": drafts with a candidate selector, in which a token depends on the one "
                 "before, and trees of them are not implemented; leave out tree");
   }
-  return std::make_unique<DFlashDrafter>(std::move(network), stage.whole("tree"), min_probability_of(stage));
+  return std::make_unique<DFlashDrafter>(std::move(network), stage.integer("tree"), min_probability_of(stage));
 }
 
 }  // namespace

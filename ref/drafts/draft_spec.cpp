@@ -78,10 +78,10 @@ void require_option(const std::string& draft, const DraftKind& kind, const std::
                 (known.empty() ? "it has none" : "there are " + known));
   }
   const double number = number_in(value);
-  if (number >= option->least && number <= option->most && (!option->whole || number == std::floor(number))) return;
+  if (number >= option->min && number <= option->max && (!option->integer || number == std::floor(number))) return;
   throw Error("draft '" + draft + "': option " + name + " of " + kind.name + " is " +
-              (option->whole ? "an integer" : "a number") + " from " + shown(option->least) + " to " +
-              shown(option->most) + ", not '" + value + "'");
+              (option->integer ? "an integer" : "a number") + " from " + shown(option->min) + " to " +
+              shown(option->max) + ", not '" + value + "'");
 }
 
 /// The kind that other programs give this name; nullptr when there is none.
@@ -135,7 +135,7 @@ double DraftStage::option(std::string_view name) const {
   const DraftOption* const option = find_option(*kind, name);
   REQUIRE(option != nullptr, "an option is looked up that its kind has");
   const auto found = given.find(std::string(name));
-  return found == given.end() ? option->otherwise : number_in(found->second);
+  return found == given.end() ? option->default_value : number_in(found->second);
 }
 
 std::string DraftStage::name_with(const std::filesystem::path& other) const {

@@ -24,11 +24,11 @@ struct DraftKind;
 /// A number that a kind can be given.
 struct DraftOption {
   const char* name;
-  double otherwise;  // when it is not given
-  double least;
-  double most;
+  double default_value;  // when it is not given
+  double min;
+  double max;
   const char* summary;
-  bool whole = true;  // an integer
+  bool integer = true;
 };
 
 /// One kind with its path and its options.
@@ -39,7 +39,7 @@ struct DraftStage {
 
   /// The value of one of the kind's options.
   double option(std::string_view name) const;
-  int whole(std::string_view name) const { return static_cast<int>(option(name)); }
+  int integer(std::string_view name) const { return static_cast<int>(option(name)); }
 
   /// Whether it proposes trees, and not only chains: by its kind or by an option "tree".
   bool trees() const;

@@ -27,7 +27,7 @@ class DraftTree {
 
   /// Rows for the draft to compute, in preorder: the nodes to expand next, and those that lead to them.
   struct Pass {
-    std::vector<int> nodes;   // of each row
+    std::vector<int> nodes;  // of each row
     std::vector<Token> tokens;
     std::vector<int> depths;  // 0 for the anchor
     std::vector<int> wanted;  // the rows whose nodes are to be expanded; empty: the tree is complete

@@ -25,7 +25,7 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const M
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                               const LoadOptions& load_options) {
   auto head = std::make_unique<Eagle3Head>(*files, target.model, draft_options(stage, load_options));
-  return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
+  return std::make_unique<HeadDrafter>(std::move(head), stage.integer("tree"), min_probability_of(stage));
 }
 
 }  // namespace

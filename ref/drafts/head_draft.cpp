@@ -87,8 +87,8 @@ void HeadDraft::observe_together(Head& head, std::span<ObserveJob> jobs) {
 
 void HeadDraft::propose_together(Head& head, Shape shape, std::span<ProposeJob> jobs) {
   for (const ProposeJob& job : jobs) {
-    const int most = static_cast<const HeadDraft&>(*job.draft).draft_max_;
-    REQUIRE(job.limit >= 1 && job.limit <= most, "a draft is asked for at most draft_max() draft tokens");
+    const int max = static_cast<const HeadDraft&>(*job.draft).draft_max_;
+    REQUIRE(job.limit >= 1 && job.limit <= max, "a draft is asked for at most draft_max() draft tokens");
   }
   shape == Shape::chain ? propose_chains(head, jobs) : propose_trees(head, jobs);
 }
@@ -107,8 +107,8 @@ void HeadDraft::propose_chains(Head& head, std::span<ProposeJob> jobs) {
   std::vector<Writer> writers;
   for (ProposeJob& job : jobs) {
     auto& draft = static_cast<HeadDraft&>(*job.draft);
-    writers.push_back({job, *draft.cache_, draft.target_, draft.cache_->begin(job.limit), draft.min_probability_,
-                       job.anchor});
+    writers.push_back(
+        {job, *draft.cache_, draft.target_, draft.cache_->begin(job.limit), draft.min_probability_, job.anchor});
     draft.anchor_ = draft.cache_->end();
     draft.append_last_feature(writers.back().features);
   }

@@ -5,7 +5,7 @@
 
 namespace draftproof {
 
-bool is_legacy(const DraftStage& stage) { return stage.whole("legacy") == 1; }
+bool is_legacy(const DraftStage& stage) { return stage.integer("legacy") == 1; }
 
 void LegacyDraft::continue_text(std::span<const Token> text, int limit, std::vector<Token>& draft_tokens) {
   const auto length = static_cast<int>(text.size());

@@ -57,7 +57,9 @@ class LegacyNgramMapDraft final : public LegacyDraft {
   static constexpr int bytes_per_round = LegacyDraft::bytes_per_round + 2 * sizeof(Entry);
 
   LegacyNgramMapDraft(int draft_max, const LegacyNgramMapSettings& settings)
-      : LegacyDraft(std::min(draft_max, settings.m)), settings_(settings), n_(static_cast<std::size_t>(settings.n)),
+      : LegacyDraft(std::min(draft_max, settings.m)),
+        settings_(settings),
+        n_(static_cast<std::size_t>(settings.n)),
         m_(static_cast<std::size_t>(settings.m)) {}
 
  protected:

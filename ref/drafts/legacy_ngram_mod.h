@@ -26,8 +26,10 @@ namespace draftproof {
 class LegacyNgramModDraft final : public LegacyDraft {
  public:
   LegacyNgramModDraft(int draft_max, const NgramModSettings& settings)
-      : LegacyDraft(std::min(draft_max, settings.m)), n_(static_cast<std::size_t>(settings.n)),
-        m_(static_cast<std::size_t>(settings.m)), size_(std::size_t{1} << settings.bits) {}
+      : LegacyDraft(std::min(draft_max, settings.m)),
+        n_(static_cast<std::size_t>(settings.n)),
+        m_(static_cast<std::size_t>(settings.m)),
+        size_(std::size_t{1} << settings.bits) {}
 
  protected:
   void begin(std::span<const Token> text) override {

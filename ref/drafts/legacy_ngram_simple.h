@@ -17,7 +17,8 @@ namespace draftproof {
 class LegacyNgramSimpleDraft final : public LegacyDraft {
  public:
   LegacyNgramSimpleDraft(int draft_max, const NgramMapKSettings& settings)
-      : LegacyDraft(std::min(draft_max, settings.m)), n_(static_cast<std::size_t>(settings.n)),
+      : LegacyDraft(std::min(draft_max, settings.m)),
+        n_(static_cast<std::size_t>(settings.n)),
         m_(static_cast<std::size_t>(settings.m)) {}
 
  protected:

@@ -37,9 +37,7 @@ std::vector<Token> LegacySuffixDraft::speculate(std::span<const Token> learned, 
   for (int len = 1; len <= longest; ++len) {
     if (len > 1) {
       const Token before = text[text.size() - static_cast<std::size_t>(len)];
-      std::erase_if(ends, [&](int end) {
-        return end < len || learned[static_cast<std::size_t>(end - len)] != before;
-      });
+      std::erase_if(ends, [&](int end) { return end < len || learned[static_cast<std::size_t>(end - len)] != before; });
     }
     if (ends.empty()) break;
     if (len < settings_.min_match) continue;
@@ -52,7 +50,7 @@ std::vector<Token> LegacySuffixDraft::speculate(std::span<const Token> learned, 
       const auto [token, count] = most_frequent(learned, at);
       if (count == 0) break;
       p *= static_cast<float>(count) / static_cast<float>(at.size());
-      if (p < least_) break;
+      if (p < min_) break;
       score += p;
       tokens.push_back(token);
       std::erase_if(at, [&, next = token](int end) {
@@ -82,15 +80,15 @@ void LegacySuffixDraft::accept(int accepted) {
   const auto lowest = static_cast<float>(settings_.min_prob);
   if (2 * static_cast<std::size_t>(accepted) >= drafted_) {
     low_ = 0;
-    if (least_ > lowest) least_ = std::max(least_ - 0.05F, lowest);
+    if (min_ > lowest) min_ = std::max(min_ - 0.05F, lowest);
   } else if (++low_ == 3) {
-    least_ = std::min(least_ + 0.1F, 0.5F);
+    min_ = std::min(min_ + 0.1F, 0.5F);
     low_ = 0;
   }
 }
 
 void LegacySuffixDraft::reset() {
-  least_ = 0.1F;
+  min_ = 0.1F;
   low_ = 0;
   drafted_ = 0;
 }

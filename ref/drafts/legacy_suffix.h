@@ -39,7 +39,7 @@ class LegacySuffixDraft final : public LegacyDraft {
   std::vector<Token> speculate(std::span<const Token> learned, std::span<const Token> text) const;
 
   SuffixSettings settings_;
-  float least_ = 0.1F;       // probability
+  float min_ = 0.1F;         // probability
   int low_ = 0;              // proposals of which less than half was accepted
   std::size_t drafted_ = 0;  // tokens of the last proposal
 };

@@ -13,9 +13,10 @@ namespace {
 constexpr std::uint64_t number_bytes = sizeof(std::int32_t);
 
 /// The numbers of a file, with its name and their places for messages.
-class Numbers {
+class FileNumbers {
  public:
-  Numbers(const std::filesystem::path& file, std::uint64_t bytes) : name_(file.string()), bytes_(bytes), in_(name_) {}
+  FileNumbers(const std::filesystem::path& file, std::uint64_t bytes)
+      : name_(file.string()), bytes_(bytes), in_(name_) {}
 
   std::uint64_t left() const noexcept { return (bytes_ - offset_) / number_bytes; }
 
@@ -44,7 +45,7 @@ class Numbers {
   Incoming in_;
 };
 
-Ngram next_ngram(Numbers& numbers, int vocabulary) {
+Ngram next_ngram(FileNumbers& numbers, int vocabulary) {
   std::array<Token, Ngram::n_max> tokens;
   std::size_t n = 0;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -76,7 +77,7 @@ std::uint64_t memory_of_lookup_file(const std::filesystem::path& file) {
 
 NgramCounts read_lookup_file(const std::filesystem::path& file, int vocabulary) {
   NgramCounts counts;
-  Numbers numbers(file, memory_of_lookup_file(file) / 5);
+  FileNumbers numbers(file, memory_of_lookup_file(file) / 5);
   while (numbers.left() > 0) {
     const Ngram ngram = next_ngram(numbers, vocabulary);
     if (counts.find(ngram) != nullptr) numbers.refuse("the n-gram that ends here is given twice");

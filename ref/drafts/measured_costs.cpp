@@ -11,8 +11,8 @@ namespace draftproof {
 namespace {
 
 constexpr std::size_t passes_apart = 5;  // at most, to be compared
-constexpr double least_seconds = 1e-9;   // a shorter time says nothing
-constexpr double least_cost = 1e-4;      // a lower one is as good as none, in passes of plain decoding
+constexpr double seconds_min = 1e-9;     // a shorter time says nothing
+constexpr double cost_min = 1e-4;        // a lower one is as good as none, in passes of plain decoding
 constexpr double spread = 0.2;           // of measurements of one cost, as a share of it
 constexpr double expected_spread = 2;    // of costs around the expected one, the same
 constexpr double none_likely = 0.1;      // how likely no cost is where one is expected, which has 1
@@ -57,9 +57,9 @@ CostLine line_through(std::span<const double> costs) {
 
 /// Of passes, the first of which costs something.
 CostLine line_of_rows(std::span<const double> passes) {
-  constexpr double least_row = 0.01;
+  constexpr double row_min = 0.01;
   REQUIRE(passes.size() >= 2 && passes[0] > 0, "a round can have a draft token, and a pass costs something");
-  return {1, std::max(least_row, (passes.back() / passes[0] - 1) / static_cast<double>(passes.size() - 1))};
+  return {1, std::max(row_min, (passes.back() / passes[0] - 1) / static_cast<double>(passes.size() - 1))};
 }
 
 }  // namespace
@@ -147,14 +147,13 @@ double MeasuredCosts::reading(int stage) const {
 
 /// Compares the pass with what plain decoding takes now, by the last passes, if this is what passes cost.
 void MeasuredCosts::learn_verify(int drafted, const RoundSeconds& seconds) {
-  if (seconds.verify < least_seconds) return;
+  if (seconds.verify < seconds_min) return;
   measured_ = true;
   if (!passes_.empty()) {
     std::vector<double> plain(passes_.size());
     rows_.learn(seconds.verify, [&](const CostLine& line) {
-      std::ranges::transform(passes_, plain.begin(), [&](const Pass& pass) {
-        return pass.seconds / line.at(pass.drafted);
-      });
+      std::ranges::transform(passes_, plain.begin(),
+                             [&](const Pass& pass) { return pass.seconds / line.at(pass.drafted); });
       return median(plain) * line.at(drafted);
     });
   }
@@ -163,14 +162,14 @@ void MeasuredCosts::learn_verify(int drafted, const RoundSeconds& seconds) {
 }
 
 void MeasuredCosts::learn_draft(int stage, int n, int more, int drafted, const RoundSeconds& seconds) {
-  if (seconds.verify < least_seconds) return;
-  const double cost = seconds.draft / seconds.verify * verify(drafted) + least_cost;
+  if (seconds.verify < seconds_min) return;
+  const double cost = seconds.draft / seconds.verify * verify(drafted) + cost_min;
   Stage& one = stages_[place(stage)];
   if (more > 0) {
-    const double proposal = one.draft.mean().at(n) + least_cost;
+    const double proposal = one.draft.mean().at(n) + cost_min;
     one.reading.learn(cost, [&](const CostLine& reading) { return proposal + more * reading.each; });
   } else {
-    one.draft.learn(cost, [&](const CostLine& proposal) { return proposal.at(n) + least_cost; });
+    one.draft.learn(cost, [&](const CostLine& proposal) { return proposal.at(n) + cost_min; });
   }
 }
 

@@ -61,7 +61,7 @@ class MeasuredCosts {
   const DraftCosts& expected() const noexcept { return expected_; }
   int stages() const noexcept { return static_cast<int>(stages_.size()); }
   /// The most draft tokens of a proposal of the stage.
-  int most(int stage) const noexcept { return static_cast<int>(expected_.draft[place(stage)].size()) - 1; }
+  int max(int stage) const noexcept { return static_cast<int>(expected_.draft[place(stage)].size()) - 1; }
 
   // All costs are in passes of plain decoding. They are those expected until a round was measured.
   double verify(int n) const;

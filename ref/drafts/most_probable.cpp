@@ -35,9 +35,9 @@ std::vector<ProbableToken> most_probable(std::span<const float> logits, int coun
 }
 
 bool MinProbability::stops_before(std::span<const float> logits) const {
-  if (!(least_ > 0)) return false;
+  if (!(min_ > 0)) return false;
   Sampler sampler;
-  return most_probable(logits, 1, sampler)[0].probability < least_;
+  return most_probable(logits, 1, sampler)[0].probability < min_;
 }
 
 }  // namespace draftproof

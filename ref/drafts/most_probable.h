@@ -30,13 +30,13 @@ std::vector<ProbableToken> most_probable(std::span<const float> logits, int coun
 class MinProbability {
  public:
   MinProbability() = default;  // never stops
-  explicit MinProbability(double least) : least_(least) {}
+  explicit MinProbability(double min) : min_(min) {}
 
   bool stops_before(std::span<const float> logits) const;
-  explicit operator bool() const noexcept { return least_ > 0; }
+  explicit operator bool() const noexcept { return min_ > 0; }
 
  private:
-  double least_ = 0;
+  double min_ = 0;
 };
 
 }  // namespace draftproof

@@ -23,7 +23,7 @@ bool recognizes(const Json& config) {
 
 /// Of heads that borrow the target's tables.
 LoadOptions head_options(const DraftStage& stage, const LoadOptions& load_options) {
-  return stage.whole("q4") == 1 ? in_four_bits(load_options) : load_options;
+  return stage.integer("q4") == 1 ? in_four_bits(load_options) : load_options;
 }
 
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
@@ -42,7 +42,7 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
   std::unique_ptr<Head> head;
   if (is_assistant(*files)) head = std::make_unique<Gemma4Assistant>(*files, target.model, as);
   else head = std::make_unique<MtpHead>(*files, target.model, as);
-  return std::make_unique<HeadDrafter>(std::move(head), stage.whole("tree"), min_probability_of(stage));
+  return std::make_unique<HeadDrafter>(std::move(head), stage.integer("tree"), min_probability_of(stage));
 }
 
 }  // namespace

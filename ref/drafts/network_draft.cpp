@@ -18,12 +18,13 @@ int draft_tokens_per_round(int asked, int capacity) {
 }
 
 MinProbability min_probability_of(const DraftStage& stage) {
-  const MinProbability least(stage.option("min_prob"));
-  if (least && stage.trees()) {
-    throw Error("draft '" + stage.name_with(stage.path) + "': min_prob ends chains; leave it out for a tree, which has "
+  const MinProbability min(stage.option("min_prob"));
+  if (min && stage.trees()) {
+    throw Error("draft '" + stage.name_with(stage.path) +
+                "': min_prob ends chains; leave it out for a tree, which has "
                 "the most probable tokens only");
   }
-  return least;
+  return min;
 }
 
 LoadOptions in_four_bits(LoadOptions options) {
@@ -33,10 +34,10 @@ LoadOptions in_four_bits(LoadOptions options) {
 }
 
 LoadOptions draft_options(const DraftStage& stage, const LoadOptions& load_options) {
-  const bool q4 = stage.whole("q4") == 1;
+  const bool q4 = stage.integer("q4") == 1;
   LoadOptions options = q4 ? in_four_bits(load_options) : load_options;
   options.small_tables = q4;
-  options.head_tokens = stage.whole("head");
+  options.head_tokens = stage.integer("head");
   return options;
 }
 

@@ -12,8 +12,8 @@ namespace draftproof {
 /// the default for 0, and at most `capacity`, because no round can use more than the text has positions.
 int draft_tokens_per_round(int asked, int capacity);
 
-inline constexpr DraftOption min_prob_option = {"min_prob", 0, 0, 1,
-                                                "stops where no token is so probable; 0: nowhere", false};
+inline constexpr DraftOption min_prob_option = {"min_prob", 0, 0, 1, "stops where no token is so probable; 0: nowhere",
+                                                false};
 inline constexpr DraftOption q4_option = {
     "q4", 0, 0, 1, "1: its weights in 4 bits, and a copy of the target's LM head where it has none"};
 inline constexpr DraftOption q4_option_of_a_model = {"q4", 0, 0, 1, "1: its weights in 4 bits"};

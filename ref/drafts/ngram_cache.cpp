@@ -100,7 +100,7 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint*, const MemoryN
 
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint*, const DraftTarget& target,
                               const LoadOptions&) {
-  NgramCacheSettings settings = {.m = stage.whole("m")};
+  NgramCacheSettings settings = {.m = stage.integer("m")};
   if (!stage.path.empty()) {
     settings.lookup = std::make_shared<NgramCounts>(read_lookup_file(stage.path, target.model.vocabulary()));
   }
@@ -110,13 +110,12 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint*, const 
 
 }  // namespace
 
-const DraftKind ngram_cache_kind = {
-    .name = "ngram-cache",
-    .summary = "what followed the last tokens often enough, weighed by a lookup file",
-    .takes_path = TakesPath::optional,
-    .keeps = Keeps::tokens,
-    .options = options,
-    .need = memory_need,
-    .load = load};
+const DraftKind ngram_cache_kind = {.name = "ngram-cache",
+                                    .summary = "what followed the last tokens often enough, weighed by a lookup file",
+                                    .takes_path = TakesPath::optional,
+                                    .keeps = Keeps::tokens,
+                                    .options = options,
+                                    .need = memory_need,
+                                    .load = load};
 
 }  // namespace draftproof

@@ -54,11 +54,11 @@ class EntryTable {
 
   /// Makes room for `more` entries, so that adding them takes no memory.
   void make_room(std::size_t more) {
-    const std::size_t most = entries_.size() + more;
-    if (most > entries_.capacity()) entries_.reserve(std::max(most, 2 * entries_.size()));
-    if (2 * most <= slots_.size()) return;
+    const std::size_t max = entries_.size() + more;
+    if (max > entries_.capacity()) entries_.reserve(std::max(max, 2 * entries_.size()));
+    if (2 * max <= slots_.size()) return;
     std::size_t size = 64;
-    while (size < 2 * most) size *= 2;
+    while (size < 2 * max) size *= 2;
     std::vector<int> slots(size, none);
     slots_.swap(slots);
     for (std::size_t i = 0; i < entries_.size(); ++i) slots_[slot_of(entries_[i].key)] = static_cast<int>(i);
@@ -95,7 +95,7 @@ class NgramCounts {
   /// What followed an n-gram.
   struct Continuations {
     Ngram key;
-    std::int64_t total = 0;   // all counts
+    std::int64_t total = 0;    // all counts
     Token best = Ngram::none;  // the token with the largest product of count and weight, the smallest of several
     int best_count = 0;
   };

@@ -23,20 +23,19 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint*, const MemoryN
 
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint*, const DraftTarget&, const LoadOptions&) {
   const NgramMapK4vSettings settings = {
-      .n = stage.whole("n"), .m = stage.whole("m"), .min_hits = stage.whole("min_hits")};
+      .n = stage.integer("n"), .m = stage.integer("m"), .min_hits = stage.integer("min_hits")};
   if (!is_legacy(stage)) return text_drafter<NgramMapK4vDraft>(settings);
-  return text_drafter<LegacyNgramMapDraft>(LegacyNgramMapSettings{
-      .n = settings.n, .m = settings.m, .min_hits = settings.min_hits, .values = true});
+  return text_drafter<LegacyNgramMapDraft>(
+      LegacyNgramMapSettings{.n = settings.n, .m = settings.m, .min_hits = settings.min_hits, .values = true});
 }
 
 }  // namespace
 
-const DraftKind ngram_map_k4v_kind = {
-    .name = "ngram-map-k4v",
-    .summary = "what followed the last tokens most often, if it outweighs the rest",
-    .keeps = Keeps::tokens,
-    .options = options,
-    .need = memory_need,
-    .load = load};
+const DraftKind ngram_map_k4v_kind = {.name = "ngram-map-k4v",
+                                      .summary = "what followed the last tokens most often, if it outweighs the rest",
+                                      .keeps = Keeps::tokens,
+                                      .options = options,
+                                      .need = memory_need,
+                                      .load = load};
 
 }  // namespace draftproof

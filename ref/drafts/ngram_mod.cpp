@@ -16,24 +16,23 @@ constexpr DraftOption options[] = {
 
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint*, const MemoryNeed&, const LoadOptions&) {
   MemoryNeed need = need_of_text(is_legacy(stage) ? LegacyDraft::bytes_per_round : 0);
-  need.cache_fixed = sizeof(Token) << stage.whole("bits");
+  need.cache_fixed = sizeof(Token) << stage.integer("bits");
   return need;
 }
 
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint*, const DraftTarget&, const LoadOptions&) {
-  const NgramModSettings settings = {.n = stage.whole("n"), .m = stage.whole("m"), .bits = stage.whole("bits")};
+  const NgramModSettings settings = {.n = stage.integer("n"), .m = stage.integer("m"), .bits = stage.integer("bits")};
   if (is_legacy(stage)) return text_drafter<LegacyNgramModDraft>(settings);
   return text_drafter<NgramModDraft>(settings);
 }
 
 }  // namespace
 
-const DraftKind ngram_mod_kind = {
-    .name = "ngram-mod",
-    .summary = "what followed the hash of the last tokens, in a table of constant size",
-    .keeps = Keeps::tokens,
-    .options = options,
-    .need = memory_need,
-    .load = load};
+const DraftKind ngram_mod_kind = {.name = "ngram-mod",
+                                  .summary = "what followed the hash of the last tokens, in a table of constant size",
+                                  .keeps = Keeps::tokens,
+                                  .options = options,
+                                  .need = memory_need,
+                                  .load = load};
 
 }  // namespace draftproof

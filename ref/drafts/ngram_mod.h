@@ -72,8 +72,8 @@ class NgramModDraft final : public TextDraft {
 
   std::size_t n_;
   int bits_;
-  std::vector<Token> table_;  // of 2^bits slots, or none while nothing was learned
-  std::vector<Token> window_;   // the last n tokens of the text, and the draft tokens
+  std::vector<Token> table_;   // of 2^bits slots, or none while nothing was learned
+  std::vector<Token> window_;  // the last n tokens of the text, and the draft tokens
 };
 
 }  // namespace draftproof

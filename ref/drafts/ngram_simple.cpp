@@ -18,7 +18,7 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint*, const MemoryN
 }
 
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint*, const DraftTarget&, const LoadOptions&) {
-  const NgramMapKSettings settings = {.n = stage.whole("n"), .m = stage.whole("m"), .min_hits = 1};
+  const NgramMapKSettings settings = {.n = stage.integer("n"), .m = stage.integer("m"), .min_hits = 1};
   if (is_legacy(stage)) return text_drafter<LegacyNgramSimpleDraft>(settings);
   return text_drafter<NgramMapKDraft>(settings);
 }

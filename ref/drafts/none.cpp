@@ -19,10 +19,7 @@ std::unique_ptr<Drafter> load(const DraftStage&, const Checkpoint*, const DraftT
 
 }  // namespace
 
-const DraftKind none_kind = {.name = "none",
-                             .summary = "no draft: plain decoding",
-                             .keeps = Keeps::nothing,
-                             .need = memory_need,
-                             .load = load};
+const DraftKind none_kind = {
+    .name = "none", .summary = "no draft: plain decoding", .keeps = Keeps::nothing, .need = memory_need, .load = load};
 
 }  // namespace draftproof

@@ -48,8 +48,8 @@ constexpr DraftOption options[] = {
 /// The options of the target's weights as its draft.
 LoadOptions self_options(const DraftStage& stage, const LoadOptions& load_options) {
   LoadOptions as = in_four_bits(load_options);
-  as.layers = stage.whole("layers");
-  as.head_tokens = stage.whole("head");
+  as.layers = stage.integer("layers");
+  as.head_tokens = stage.integer("head");
   return as;
 }
 
@@ -71,8 +71,9 @@ void require_smaller(const Checkpoint& files, const LoadOptions& target, const L
     return sum;
   };
   if (bytes(draft) < bytes(target)) return;
-  throw Error(files.path().string() + ": has no weights of more than 4 bits, so as its own draft it would be as slow; "
-                                      "use self?layers=N, or another draft");
+  throw Error(files.path().string() +
+              ": has no weights of more than 4 bits, so as its own draft it would be as slow; "
+              "use self?layers=N, or another draft");
 }
 
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget&,

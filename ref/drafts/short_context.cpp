@@ -23,7 +23,7 @@ int ShortContextDraft::room() const {
   return reach() - at.held - at.unread;
 }
 
-int ShortContextDraft::most_draft_tokens(int limit) const { return std::min(limit, room() - 1); }
+int ShortContextDraft::draft_tokens_max(int limit) const { return std::min(limit, room() - 1); }
 
 void ShortContextDraft::observe(std::span<const Token> committed, std::span<const float> features) {
   if (std::ssize(committed) > room()) draft_.reset();
@@ -31,8 +31,8 @@ void ShortContextDraft::observe(std::span<const Token> committed, std::span<cons
 }
 
 void ShortContextDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
-  const int most = most_draft_tokens(limit);
-  if (most > 0) draft_->propose(anchor, most, builder);
+  const int max = draft_tokens_max(limit);
+  if (max > 0) draft_->propose(anchor, max, builder);
 }
 
 void ShortContextDraft::forget() {
@@ -68,9 +68,9 @@ void ShortContextDrafter::propose(std::span<ProposeJob> jobs) {
   std::vector<ProposeJob*> of;  // the job that each of `asked` is for
   for (ProposeJob& job : jobs) {
     auto& draft = static_cast<ShortContextDraft&>(*job.draft);
-    const int most = draft.most_draft_tokens(job.limit);
-    if (most <= 0) continue;
-    asked.push_back({draft.draft_.get(), job.anchor, most, job.builder});
+    const int max = draft.draft_tokens_max(job.limit);
+    if (max <= 0) continue;
+    asked.push_back({draft.draft_.get(), job.anchor, max, job.builder});
     of.push_back(&job);
   }
   if (asked.empty()) return;

@@ -43,7 +43,7 @@ class ShortContextDraft final : public Draft {
   /// The positions that are left to it.
   int room() const;
   /// The anchor takes a position, and each draft token: those of a tree are all read.
-  int most_draft_tokens(int limit) const;
+  int draft_tokens_max(int limit) const;
 
   Drafter& drafter_;
   int capacity_;

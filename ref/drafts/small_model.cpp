@@ -19,7 +19,7 @@ constexpr DraftOption options[] = {
     min_prob_option,
 };
 
-bool is_translated(const DraftStage& stage) { return stage.whole("translate") == 1; }
+bool is_translated(const DraftStage& stage) { return stage.integer("translate") == 1; }
 
 class SmallModelDrafter final : public ModelDrafter {
  public:
@@ -73,9 +73,9 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
       throw Error("draft '" + stage.name_with(stage.path) + "': min_prob is not implemented with translate=1; leave " +
                   "one of them out");
     }
-    return std::make_unique<TranslatedDrafter>(
-        TranslatedModel{load_model(*files, draft_options(stage, load_options)), Tokenizer::load(*files),
-                        Tokenizer::load(*target.files), target.model.vocabulary()});
+    return std::make_unique<TranslatedDrafter>(TranslatedModel{load_model(*files, draft_options(stage, load_options)),
+                                                               Tokenizer::load(*files), Tokenizer::load(*target.files),
+                                                               target.model.vocabulary()});
   }
   const int rows = describe(files->config()).vocabulary;
   require_vocabulary(*files, rows, target, tokenizers);

@@ -24,8 +24,8 @@ Candidate best_candidate(const SuffixTree& tree, std::span<const Token> learned,
                          const SuffixSettings& settings) {
   Candidate best;
   Candidate tried;
-  const auto most = static_cast<int>(std::min(text.size(), static_cast<std::size_t>(settings.depth - 1)));
-  for (int len = settings.min_match; len <= most; ++len) {
+  const auto max = static_cast<int>(std::min(text.size(), static_cast<std::size_t>(settings.depth - 1)));
+  for (int len = settings.min_match; len <= max; ++len) {
     const auto match = tree.find(learned, text.last(static_cast<std::size_t>(len)));
     if (!match) break;  // nor does a longer one occur
     auto next = tree.most_frequent(learned, *match);
@@ -116,9 +116,12 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint*, const MemoryN
 
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint*, const DraftTarget& target,
                               const LoadOptions&) {
-  SuffixSettings settings = {.depth = stage.whole("depth"), .min_match = stage.whole("min_match"),
-                             .min_prob = stage.option("min_prob"), .factor = stage.option("factor"),
-                             .offset = stage.option("offset"), .m = stage.whole("m")};
+  SuffixSettings settings = {.depth = stage.integer("depth"),
+                             .min_match = stage.integer("min_match"),
+                             .min_prob = stage.option("min_prob"),
+                             .factor = stage.option("factor"),
+                             .offset = stage.option("offset"),
+                             .m = stage.integer("m")};
   if (!stage.path.empty()) {
     settings.corpus = std::make_shared<SuffixCorpus>(stage.path, target.model.vocabulary(), settings.depth);
   }

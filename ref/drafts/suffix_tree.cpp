@@ -48,12 +48,12 @@ int SuffixTree::child(std::span<const Token> text, int parent, Token token) cons
 
 /// Afterwards one more token can be appended without taking memory.
 void SuffixTree::make_room(std::span<const Token> text) {
-  const std::size_t most = nodes_.size() + 2 * (active_.size() + 1);
-  if (most > nodes_.capacity()) nodes_.reserve(std::max(most, 2 * nodes_.capacity()));
+  const std::size_t max = nodes_.size() + 2 * (active_.size() + 1);
+  if (max > nodes_.capacity()) nodes_.reserve(std::max(max, 2 * nodes_.capacity()));
   if (active_.size() == active_.capacity()) active_.reserve(std::max<std::size_t>(16, 2 * active_.size()));
-  if (2 * most <= slots_.size()) return;
+  if (2 * max <= slots_.size()) return;
   std::size_t size = 64;
-  while (size < 2 * most) size *= 2;
+  while (size < 2 * max) size *= 2;
   std::vector<int> slots(size, none);
   slots_.swap(slots);
   for (int index = 1; index < nodes(); ++index) {

@@ -72,8 +72,8 @@ class SuffixTree {
   static constexpr int none = -1;
 
   struct Node {
-    int origin;    // the token at depth d on its edge is text[origin + d - 1]
-    int depth;     // of its end; `depth_` for a leaf, whose edge ends earlier where its text does
+    int origin;  // the token at depth d on its edge is text[origin + d - 1]
+    int depth;   // of its end; `depth_` for a leaf, whose edge ends earlier where its text does
     int parent;
     int entered;   // occurrences of the string that ends with the first token of its edge
     int followed;  // f of the string that ends here

@@ -8,7 +8,7 @@
 namespace draftproof {
 namespace {
 
-int most_passes(int limit) { return TranslatedDraft::passes_per_draft_token * (limit + 1); }
+int passes_max(int limit) { return TranslatedDraft::passes_per_draft_token * (limit + 1); }
 
 int capacity_of(const Model& model, int capacity) {
   const std::int64_t wanted = std::int64_t{TranslatedDraft::tokens_per_position} * capacity;
@@ -26,7 +26,7 @@ void TranslatedDraft::clear() {
   text_.emplace(shared_.target_tokenizer, shared_.tokenizer);
   read_ = {};
   cache_.reset();  // first, so that the memory is never there twice
-  cache_ = shared_.model->new_cache(capacity_, std::max(max_chunk, read_again + most_passes(draft_max())));
+  cache_ = shared_.model->new_cache(capacity_, std::max(max_chunk, read_again + passes_max(draft_max())));
 }
 
 bool TranslatedDraft::can_read(std::span<const Token> tokens) const {
@@ -67,7 +67,7 @@ void TranslatedDraft::continue_text(std::span<const Token> text, int limit, std:
   if (!can_read(tokens)) return;
   settle(tokens);
   const std::span<const Token> last = std::span(tokens).subspan(read_.size());
-  const int passes = std::min(most_passes(limit), capacity_ - static_cast<int>(tokens.size()));
+  const int passes = std::min(passes_max(limit), capacity_ - static_cast<int>(tokens.size()));
   const Transaction rolled_back = cache_->begin(static_cast<int>(last.size()) + passes);
   read(last, static_cast<int>(last.size()) - 1);
   TranslatedContinuation continuation(with_anchor);

@@ -43,10 +43,10 @@ Tuner::Tuner(DraftCosts costs) : costs_(std::move(costs)) {
   Account none;
   none.passes.resize(costs_.expected().verify.size());
   none.read.resize(place(costs_.stages()));
-  for (int stage = 0; stage < costs_.stages(); ++stage) none.asked.emplace_back(place(costs_.most(stage)) + 1);
+  for (int stage = 0; stage < costs_.stages(); ++stage) none.asked.emplace_back(place(costs_.max(stage)) + 1);
   all_ = lately_ = none;
   for (int stage = 0; stage < costs_.stages(); ++stage) {
-    stages_.push_back({.depths = std::vector<Depth>(place(costs_.most(stage))), .probes = none});
+    stages_.push_back({.depths = std::vector<Depth>(place(costs_.max(stage))), .probes = none});
   }
 }
 
@@ -88,10 +88,10 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
   else choice.value = 1 - rate * (1 + costs_.draft(stage, 0));
   double estimate = first_estimate;
   double offered = 1;
-  double rows = 0;      // what the pass costs more
-  double reaches = 1;   // a proposal goes on to here
-  double whole = 1;     // and all of it is accepted then
-  bool stops = false;   // whether proposals have ended before
+  double rows = 0;     // what the pass costs more
+  double reaches = 1;  // a proposal goes on to here
+  double whole = 1;    // and all of it is accepted then
+  bool stops = false;  // whether proposals have ended before
   double expected = 1;
   limit = std::min(limit, static_cast<int>(depths.size()));
   for (int n = 1; n <= limit; ++n) {

@@ -137,10 +137,10 @@ std::filesystem::path checkpoint_file(const std::filesystem::path& path) {
     const std::string name = path.generic_string();
     const bool of_hub = std::ranges::count(name, '/') == 1 && name.front() != '/' && name.front() != '.' &&
                         name.back() != '/' && path.extension() != ".gguf" && !is_present(path.parent_path());
-    throw Error(name + ": no such folder or file" +
-                (!of_hub ? ""
-                         : "; to fetch it from Hugging Face: hf download " + name +
-                               " --local-dir FOLDER; then name FOLDER"));
+    throw Error(
+        name + ": no such folder or file" +
+        (!of_hub ? ""
+                 : "; to fetch it from Hugging Face: hf download " + name + " --local-dir FOLDER; then name FOLDER"));
   }
   if (!std::filesystem::is_directory(path)) return path;
   std::vector<std::filesystem::path> found;

@@ -80,7 +80,7 @@ class Checkpoint {
   const GgufNames* gguf_names_ = nullptr;  // nullptr: a folder
   const NestedText* nested_ = nullptr;     // nullptr: the text model has the names in the file that it has alone
   std::optional<GgufMetadata> metadata_;
-  mutable std::optional<Json> config_;     // of a folder: once it was asked for
+  mutable std::optional<Json> config_;  // of a folder: once it was asked for
 };
 
 }  // namespace draftproof

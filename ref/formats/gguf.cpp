@@ -39,10 +39,9 @@ using Widened = std::conditional_t<std::is_floating_point_v<Value>, double,
 
 /// Names of types that files may have and this reader does not support, for the error message.
 constexpr std::pair<std::uint32_t, const char*> other_types[] = {
-    {9, "Q8_1"},     {10, "Q2_K"},    {11, "Q3_K"},
-    {15, "Q8_K"},    {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"},
-    {21, "IQ3_S"},   {22, "IQ2_S"},   {23, "IQ4_XS"}, {29, "IQ1_M"}, {34, "TQ1_0"},  {35, "TQ2_0"},
-    {39, "MXFP4"},   {40, "NVFP4"},   {41, "Q1_0"}};
+    {9, "Q8_1"},     {10, "Q2_K"},  {11, "Q3_K"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"},
+    {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"},
+    {29, "IQ1_M"},   {34, "TQ1_0"}, {35, "TQ2_0"},  {39, "MXFP4"}, {40, "NVFP4"},   {41, "Q1_0"}};
 
 std::string name_of_type(std::uint32_t id) {
   for (const auto& [known, name] : other_types) {
@@ -52,7 +51,7 @@ std::string name_of_type(std::uint32_t id) {
 }
 
 /// Reads, in order, everything before the tensors' bytes.
-class Header {
+class GgufHeader {
  public:
   struct Field {
     GgufValue value;
@@ -61,7 +60,7 @@ class Header {
   };
   using Fields = std::map<std::string, Field>;
 
-  explicit Header(const FileBytes& file) : file_(file), end_(std::min(file.size(), header_bytes_max)) {
+  explicit GgufHeader(const FileBytes& file) : file_(file), end_(std::min(file.size(), header_bytes_max)) {
     if (end_ < 4 || number<std::uint32_t>() != magic) fail("is not GGUF; its first four bytes are not 'GGUF'");
     const auto version = number<std::uint32_t>();
     if (version == 0x02000000 || version == 0x03000000) {
@@ -206,8 +205,7 @@ class Header {
       case GgufType::uint32: return numbers<std::uint32_t>(length);
       case GgufType::int32: return numbers<std::int32_t>(length);
       case GgufType::float32: return numbers<float>(length);
-      case GgufType::boolean:
-        return many<std::uint64_t>(length, 1, [this] { return std::uint64_t{boolean()}; });
+      case GgufType::boolean: return many<std::uint64_t>(length, 1, [this] { return std::uint64_t{boolean()}; });
       case GgufType::string:
         return many<std::string>(length, sizeof(std::uint64_t), [this] { return text(header_bytes_max); });
       case GgufType::array:
@@ -326,20 +324,20 @@ std::optional<std::int64_t> integer_of(const GgufValue& value) {
 }
 
 /// Returns an integer of the metadata, which must be in [least, most] when present.
-std::optional<std::uint64_t> bounded(const std::filesystem::path& file, const Header::Fields& fields,
-                                     const std::string& key, std::uint64_t least, std::uint64_t most) {
+std::optional<std::uint64_t> bounded(const std::filesystem::path& file, const GgufHeader::Fields& fields,
+                                     const std::string& key, std::uint64_t min, std::uint64_t max) {
   const auto found = fields.find(key);
   if (found == fields.end()) return std::nullopt;
   const auto value = integer_of(found->second.value);
-  if (!value || *value < 0 || static_cast<std::uint64_t>(*value) < least || static_cast<std::uint64_t>(*value) > most) {
+  if (!value || *value < 0 || static_cast<std::uint64_t>(*value) < min || static_cast<std::uint64_t>(*value) > max) {
     fail_field(file, key,
-               "must be an integer between " + std::to_string(least) + " and " + std::to_string(most) +
+               "must be an integer between " + std::to_string(min) + " and " + std::to_string(max) +
                    (value ? ", but is " + std::to_string(*value) : ""));
   }
   return static_cast<std::uint64_t>(*value);
 }
 
-std::uint64_t alignment_of(const std::filesystem::path& file, const Header::Fields& fields) {
+std::uint64_t alignment_of(const std::filesystem::path& file, const GgufHeader::Fields& fields) {
   const std::string key = "general.alignment";
   const std::uint64_t alignment = bounded(file, fields, key, 1, alignment_max).value_or(gguf_default_alignment);
   if (!std::has_single_bit(alignment)) {
@@ -365,7 +363,7 @@ struct Split {
   std::optional<std::uint64_t> tensors;  // in all parts
 };
 
-Split split_of(const std::filesystem::path& file, const Header::Fields& fields) {
+Split split_of(const std::filesystem::path& file, const GgufHeader::Fields& fields) {
   Split split;
   split.count = std::max<std::uint64_t>(1, bounded(file, fields, "split.count", 0, parts_max).value_or(1));
   split.number = bounded(file, fields, "split.no", 0, split.count - 1).value_or(0);
@@ -378,13 +376,13 @@ Split split_of(const std::filesystem::path& file, const Header::Fields& fields) 
 GgufMetadata read_gguf_metadata(const std::filesystem::path& file) {
   const FileBytes bytes(file);
   GgufMetadata metadata;
-  for (auto& [key, field] : Header(bytes).fields()) metadata.emplace(key, std::move(field.value));
+  for (auto& [key, field] : GgufHeader(bytes).fields()) metadata.emplace(key, std::move(field.value));
   return metadata;
 }
 
 Gguf::Gguf(const std::filesystem::path& file) : file_(file), bytes_(std::make_shared<FileBytes>(file)) {
-  Header header(*bytes_);
-  Header::Fields fields = header.fields();
+  GgufHeader header(*bytes_);
+  GgufHeader::Fields fields = header.fields();
   const Split split = split_of(file, fields);
   tensors_ = header.tensors(alignment_of(file, fields), bytes_);
   for (auto& [key, field] : fields) {
@@ -411,8 +409,8 @@ Gguf::Gguf(const std::filesystem::path& file) : file_(file), bytes_(std::make_sh
                   std::to_string(split.count) + " of a split; fetch it");
     }
     const auto bytes = std::make_shared<FileBytes>(part);
-    Header part_header(*bytes);
-    const Header::Fields part_fields = part_header.fields();
+    GgufHeader part_header(*bytes);
+    const GgufHeader::Fields part_fields = part_header.fields();
     const Split found = split_of(part, part_fields);
     if (found.number != number || found.count != split.count) {
       throw Error(part.string() + ": states that it is part " + std::to_string(found.number + 1) + " of " +

@@ -20,9 +20,9 @@ struct GgufElement;
 
 /// Integers are converted to 64 bits, floats to double; a boolean in an array is 0 or 1; an array of arrays has one
 /// GgufElement per inner array.
-using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, std::vector<std::uint64_t>,
-                               std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>,
-                               std::vector<GgufElement>>;
+using GgufValue =
+    std::variant<std::uint64_t, std::int64_t, double, bool, std::string, std::vector<std::uint64_t>,
+                 std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>, std::vector<GgufElement>>;
 struct GgufElement {
   GgufValue value;
   bool operator==(const GgufElement&) const = default;

@@ -14,7 +14,19 @@ inline constexpr std::uint64_t gguf_default_alignment = 32;
 
 /// Types of metadata values.
 enum class GgufType : std::uint32_t {
-  uint8, int8, uint16, int16, uint32, int32, float32, boolean, string, array, uint64, int64, float64
+  uint8,
+  int8,
+  uint16,
+  int16,
+  uint32,
+  int32,
+  float32,
+  boolean,
+  string,
+  array,
+  uint64,
+  int64,
+  float64
 };
 
 /// A type of tensors. Tensors of a type without a format can only be listed. Tensors of a type with an unpacking are
@@ -44,14 +56,21 @@ constexpr GgufTensorType gguf_unpacked(std::uint32_t id, const char* name, const
 }
 
 inline constexpr GgufTensorType gguf_tensor_types[] = {
-    gguf_computed(0, "F32", Format::f32, 0),      gguf_computed(1, "F16", Format::f16, 1),
-    gguf_computed(30, "BF16", Format::bf16, 32),  gguf_computed(2, "Q4_0", Format::q4_0, 2),
-    gguf_computed(8, "Q8_0", Format::q8_0, 7),    gguf_computed(12, "Q4_K", Format::q4_k, 14),
-    gguf_computed(13, "Q5_K", Format::q5_k, 16),  gguf_computed(14, "Q6_K", Format::q6_k, 18),
-    gguf_unpacked(3, "Q4_1", q4_1),               gguf_unpacked(6, "Q5_0", q5_0),
+    gguf_computed(0, "F32", Format::f32, 0),
+    gguf_computed(1, "F16", Format::f16, 1),
+    gguf_computed(30, "BF16", Format::bf16, 32),
+    gguf_computed(2, "Q4_0", Format::q4_0, 2),
+    gguf_computed(8, "Q8_0", Format::q8_0, 7),
+    gguf_computed(12, "Q4_K", Format::q4_k, 14),
+    gguf_computed(13, "Q5_K", Format::q5_k, 16),
+    gguf_computed(14, "Q6_K", Format::q6_k, 18),
+    gguf_unpacked(3, "Q4_1", q4_1),
+    gguf_unpacked(6, "Q5_0", q5_0),
     gguf_unpacked(7, "Q5_1", q5_1),
-    {24, "I8", std::nullopt, 1, 1},               {25, "I16", std::nullopt, 1, 2},
-    {26, "I32", std::nullopt, 1, 4},              {27, "I64", std::nullopt, 1, 8},
+    {24, "I8", std::nullopt, 1, 1},
+    {25, "I16", std::nullopt, 1, 2},
+    {26, "I32", std::nullopt, 1, 4},
+    {27, "I64", std::nullopt, 1, 8},
     {28, "F64", std::nullopt, 1, 8},
 };
 

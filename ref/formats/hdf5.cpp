@@ -296,9 +296,10 @@ Hdf5List<T>::Hdf5List(const Hdf5& file, const std::string& path) : file_(file), 
   if (!dataset.ok()) fail("is not a dataset of the file" + reason());
   const Handle type(H5Dget_type(dataset), H5Tclose);
   if (!type.ok() || H5Tequal(type, stored<T>()) <= 0) {
-    fail(std::string("is not of the type ") + (std::is_same_v<T, std::int32_t>    ? "int32"
-                                               : std::is_same_v<T, std::uint64_t> ? "uint64"
-                                                                                  : "float64") +
+    fail(std::string("is not of the type ") +
+         (std::is_same_v<T, std::int32_t>    ? "int32"
+          : std::is_same_v<T, std::uint64_t> ? "uint64"
+                                             : "float64") +
          ", little-endian");
   }
   const Handle space(H5Dget_space(dataset), H5Sclose);

@@ -92,7 +92,7 @@ class Hdf5List {
   std::string path_;
   std::int64_t handle_ = -1;
   std::uint64_t size_ = 0;
-  std::uint64_t chunk_ = 0;    // values per chunk; 0: not chunked
+  std::uint64_t chunk_ = 0;     // values per chunk; 0: not chunked
   std::uint64_t expected_ = 0;  // chunk that was checked last, counted from 1
 };
 

@@ -199,9 +199,7 @@ bool Json::is_boolean() const { return node_->as<bool>() != nullptr; }
 bool Json::is_null() const { return node_->as<std::monostate>() != nullptr; }
 bool Json::is_float() const { return node_->as<double>() != nullptr; }
 bool Json::is_integer() const { return node_->integer().has_value(); }
-bool Json::is_number() const {
-  return node_->as<double>() || node_->as<std::int64_t>() || node_->as<std::uint64_t>();
-}
+bool Json::is_number() const { return node_->as<double>() || node_->as<std::int64_t>() || node_->as<std::uint64_t>(); }
 
 std::string Json::field_path(std::string_view field) const {
   const bool plain = !field.empty() && field.size() <= 120 && std::ranges::all_of(field, [](unsigned char c) {
@@ -285,20 +283,20 @@ double Json::number() const {
   fail("must be a number, but is " + node_->shown());
 }
 
-std::int64_t Json::integer(std::int64_t least, std::int64_t most) const {
+std::int64_t Json::integer(std::int64_t min, std::int64_t max) const {
   const auto value = node_->integer();
-  if (!value || *value < least || *value > most) {
-    fail("must be an integer from " + std::to_string(least) + " to " + std::to_string(most) + ", but is " +
+  if (!value || *value < min || *value > max) {
+    fail("must be an integer from " + std::to_string(min) + " to " + std::to_string(max) + ", but is " +
          node_->shown());
   }
   return *value;
 }
 
-std::vector<std::int64_t> Json::integers(std::int64_t least, std::int64_t most) const {
+std::vector<std::int64_t> Json::integers(std::int64_t min, std::int64_t max) const {
   std::vector<std::int64_t> values;
   const std::size_t count = size();
   values.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) values.push_back((*this)[i].integer(least, most));
+  for (std::size_t i = 0; i < count; ++i) values.push_back((*this)[i].integer(min, max));
   return values;
 }
 

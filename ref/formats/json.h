@@ -58,8 +58,8 @@ class Json {
   const std::string& string() const;
   bool boolean() const;
   double number() const;  // finite
-  std::int64_t integer(std::int64_t least, std::int64_t most) const;
-  std::vector<std::int64_t> integers(std::int64_t least, std::int64_t most) const;
+  std::int64_t integer(std::int64_t min, std::int64_t max) const;
+  std::vector<std::int64_t> integers(std::int64_t min, std::int64_t max) const;
 
  private:
   struct Document;

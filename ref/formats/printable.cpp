@@ -10,7 +10,7 @@ std::string escaped(std::string_view text) {
   constexpr char digits[] = "0123456789abcdef";
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
-    const utf8::Step step = utf8::step(text, at);
+    const utf8::Character step = utf8::step(text, at);
     const std::string_view bytes = text.substr(at, step.length);
     const char32_t c = step.code_point;
     if (step.status == utf8::Status::character && c >= 0x20 && (c < 0x7F || c > 0x9F)) {

@@ -37,10 +37,22 @@ bool ProtobufFields::next() {
   if (key >> 3 == 0 || key >> 32 != 0) fail("the message has a field without a valid number");
   number_ = static_cast<std::uint32_t>(key >> 3);
   switch (key & 7) {
-    case 0: wire_ = Wire::varint; varint_ = take_varint(); break;
-    case 1: wire_ = Wire::fixed64; value_ = take(8); break;
-    case 2: wire_ = Wire::bytes; value_ = take(take_varint()); break;
-    case 5: wire_ = Wire::fixed32; value_ = take(4); break;
+    case 0:
+      wire_ = Wire::varint;
+      varint_ = take_varint();
+      break;
+    case 1:
+      wire_ = Wire::fixed64;
+      value_ = take(8);
+      break;
+    case 2:
+      wire_ = Wire::bytes;
+      value_ = take(take_varint());
+      break;
+    case 5:
+      wire_ = Wire::fixed32;
+      value_ = take(4);
+      break;
     default: fail("field " + std::to_string(number_) + " of the message has an unknown type");
   }
   return true;

@@ -33,9 +33,9 @@ std::optional<Format> format_of(std::string_view name) {
 /// Returns the bytes per element of a type; nothing for types that are newer than this list or have no whole bytes.
 std::optional<std::uint64_t> element_bytes(std::string_view name) {
   constexpr std::pair<std::string_view, std::uint64_t> sizes[] = {
-      {"F64", 8}, {"F32", 4},  {"F16", 2}, {"BF16", 2}, {"I64", 8},     {"U64", 8},     {"I32", 4}, {"U32", 4},
-      {"I16", 2}, {"U16", 2},  {"I8", 1},  {"U8", 1},   {"BOOL", 1},    {"C64", 8},     {"F8_E4M3", 1},
-      {"F8_E5M2", 1}, {"F8_E8M0", 1}};
+      {"F64", 8},  {"F32", 4}, {"F16", 2},     {"BF16", 2},    {"I64", 8},    {"U64", 8},
+      {"I32", 4},  {"U32", 4}, {"I16", 2},     {"U16", 2},     {"I8", 1},     {"U8", 1},
+      {"BOOL", 1}, {"C64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
   for (const auto& [known, bytes] : sizes) {
     if (known == name) return bytes;
   }

@@ -21,7 +21,7 @@ struct StoredTensor {
   std::string type_name;                 // as in the file: "F32", "BF16", "I64", "Q4_K", ...
   std::optional<Format> format;          // after reading; none: no kernel supports the type
   const Unpacking* unpacking = nullptr;  // converts the stored type to `format`; nullptr: stored in `format`
-  std::vector<std::int64_t> shape;  // outermost first; rows of shape.back() values
+  std::vector<std::int64_t> shape;       // outermost first; rows of shape.back() values
   std::shared_ptr<const FileBytes> file;
   std::uint64_t offset = 0;  // from the start of the file
   std::uint64_t bytes = 0;

@@ -52,8 +52,8 @@ PartialFile::PartialFile(const std::filesystem::path& file) : file_(file) {
   static std::atomic<unsigned> count = 0;
   remove_leftovers(folder_of(file), file.filename().string());
   while (lock_ < 0) {
-    path_ = folder_of(file) / (file.filename().string() + std::string(mark) + std::to_string(getpid()) + "-" +
-                               std::to_string(++count));
+    path_ = folder_of(file) /
+            (file.filename().string() + std::string(mark) + std::to_string(getpid()) + "-" + std::to_string(++count));
     lock_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (lock_ < 0 && errno == EEXIST) continue;  // of another machine's process, or of one that was killed
     if (lock_ < 0) fail(file);
@@ -86,8 +86,8 @@ void remove_leftovers(const std::filesystem::path& folder, std::string_view name
     const std::size_t at = found.rfind(mark);
     if (at == std::string::npos || (!name.empty() && found.substr(0, at) != name)) continue;
     const std::string numbers = found.substr(at + mark.size());
-    const bool ours = !numbers.empty() && numbers[0] != '-' &&
-                      numbers.find_first_not_of("0123456789-") == std::string::npos;
+    const bool ours =
+        !numbers.empty() && numbers[0] != '-' && numbers.find_first_not_of("0123456789-") == std::string::npos;
     const int left = ours ? open(entry->path().c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW) : -1;
     if (left < 0) continue;
     if (locked(left)) unlink(entry->path().c_str());

@@ -227,25 +227,25 @@ class GrammarCompiler {
   void repeat(Sequence& element) {
     while (true) {
       constexpr int without_end = -1;
-      int least = 0;
-      int most = without_end;
+      int min = 0;
+      int max = without_end;
       if (take("*")) {
       } else if (take("+")) {
-        least = 1;
+        min = 1;
       } else if (take("?")) {
-        most = 1;
+        max = 1;
       } else if (take("{")) {
         skip_blanks(false);
-        least = read_number();
+        min = read_number();
         skip_blanks(false);
-        most = least;
+        max = min;
         if (take(",")) {
           skip_blanks(false);
-          most = peek() == '}' ? without_end : read_number();
+          max = peek() == '}' ? without_end : read_number();
           skip_blanks(false);
         }
         if (!take("}")) fail("lacks a closing brace");
-        if (most != without_end && most < least) fail("has a repetition whose most is less than its least");
+        if (max != without_end && max < min) fail("has a repetition whose most is less than its least");
       } else {
         return;
       }
@@ -255,9 +255,9 @@ class GrammarCompiler {
         element = {{Symbol::Kind::rule, group}};
       }
       const Symbol one = element.front();
-      count(static_cast<std::size_t>(least));
-      element.assign(static_cast<std::size_t>(least), one);
-      if (most == without_end) {
+      count(static_cast<std::size_t>(min));
+      element.assign(static_cast<std::size_t>(min), one);
+      if (max == without_end) {
         const int rest = new_rule(true);
         add_alternative(rest, {one, {Symbol::Kind::rule, rest}});
         add_alternative(rest, {});
@@ -265,7 +265,7 @@ class GrammarCompiler {
         continue;
       }
       int rest = -1;  // up to so many more
-      for (int more = 0; more < most - least; ++more) {
+      for (int more = 0; more < max - min; ++more) {
         const int longer = new_rule(true);
         add_alternative(longer, rest < 0 ? Sequence{one} : Sequence{one, {Symbol::Kind::rule, rest}});
         add_alternative(longer, {});
@@ -304,7 +304,7 @@ class GrammarCompiler {
   char32_t read_character() {
     if (at_ >= text_.size() || peek() == '\n') fail("has a string or a class without an end");
     if (!take("\\")) {
-      const utf8::Step step = utf8::step(text_, at_);
+      const utf8::Character step = utf8::step(text_, at_);
       at_ += step.length;
       return step.code_point;
     }
@@ -317,7 +317,14 @@ class GrammarCompiler {
       case 'x': return read_hex(2);
       case 'u': return read_hex(4);
       case 'U': return read_hex(8);
-      case '\\': case '"': case '[': case ']': case '-': case '^': case '\'': case '/': return static_cast<char32_t>(c);
+      case '\\':
+      case '"':
+      case '[':
+      case ']':
+      case '-':
+      case '^':
+      case '\'':
+      case '/': return static_cast<char32_t>(c);
       default: fail("has an escape that does not exist");
     }
   }
@@ -459,7 +466,8 @@ class GrammarCompiler {
   std::string left_recursion(int rule) const {
     for (const auto& [name, named] : names_) {
       if (named == rule) {
-        return "comes back to the rule " + in_quotes(name) + " without having read anything (left recursion); let the "
+        return "comes back to the rule " + in_quotes(name) +
+               " without having read anything (left recursion); let the "
                "rule begin with something else";
       }
     }
@@ -472,8 +480,8 @@ class GrammarCompiler {
   std::size_t counted_ = 0;
   Grammar grammar_;
   std::map<std::string, int> names_;
-  std::vector<bool> defined_;                // [rule]
-  std::map<std::string, int> set_places_;    // of equal sets there is one
+  std::vector<bool> defined_;              // [rule]
+  std::map<std::string, int> set_places_;  // of equal sets there is one
 };
 
 Grammar Grammar::from_gbnf(std::string_view text, const std::string& origin) {

@@ -32,7 +32,7 @@ class Grammar {
   struct Symbol {
     enum class Kind { bytes, rule, end };  // one of a set of bytes; all of another rule; the rule ends
     Kind kind = Kind::end;
-    int index = 0;                         // of the set, or of the rule
+    int index = 0;  // of the set, or of the rule
   };
 
   const Symbol& at(int place) const { return symbols_[static_cast<std::size_t>(place)]; }

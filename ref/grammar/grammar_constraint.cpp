@@ -20,7 +20,9 @@ class GrammarReader final : public ConstraintReader {
  public:
   GrammarReader(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> tokens,
                 std::vector<Token> stops)
-      : grammar_(std::move(grammar)), tokens_(std::move(tokens)), stops_(std::move(stops)),
+      : grammar_(std::move(grammar)),
+        tokens_(std::move(tokens)),
+        stops_(std::move(stops)),
         nothing_(tokens_->vocabulary()) {
     forget();
   }

@@ -58,8 +58,8 @@ std::string json_text(const Json& value) {
   if (value.is_boolean()) return value.boolean() ? "true" : "false";
   if (value.is_string()) return json_string(value.string());
   if (value.is_integer()) {
-    return std::to_string(value.integer(std::numeric_limits<std::int64_t>::min(),
-                                        std::numeric_limits<std::int64_t>::max()));
+    return std::to_string(
+        value.integer(std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
   }
   if (value.is_number()) value.fail("is a number with a point, which is not supported here");
   std::string text;
@@ -117,9 +117,9 @@ std::string numbers_between(std::int64_t low, std::int64_t high) {
   std::string alternatives;
   std::int64_t power = 1;  // the least number with so many digits
   for (int digits = 1; digits <= digits_max && low <= high; ++digits) {
-    const std::int64_t most = power * 10 - 1;
-    if (low <= most) {
-      const std::int64_t last = std::min(high, most);
+    const std::int64_t max = power * 10 - 1;
+    if (low <= max) {
+      const std::int64_t last = std::min(high, max);
       alternatives += (alternatives.empty() ? "" : " | ") + digits_between(std::to_string(low), std::to_string(last));
       low = last + 1;
     }
@@ -171,9 +171,8 @@ class SchemaCompiler {
     refuse_unknown(schema);
     if (const auto reference = schema.find("$ref")) return referenced(*reference);
     if (schema.has("const")) return literal(json_text(*value_of(schema, "const")));
-    if (const auto values = schema.find("enum")) return alternatives_of(*values, [](const Json& one) {
-      return literal(json_text(one));
-    });
+    if (const auto values = schema.find("enum"))
+      return alternatives_of(*values, [](const Json& one) { return literal(json_text(one)); });
     for (const char* const several : {"anyOf", "oneOf", "allOf"}) {
       const auto schemas = schema.find(several);
       if (!schemas) continue;
@@ -258,9 +257,9 @@ class SchemaCompiler {
     return name;
   }
 
-  static int count_of(const Json& schema, const char* field, int otherwise) {
+  static int count_of(const Json& schema, const char* field, int default_value) {
     const auto found = schema.find(field);
-    return found ? static_cast<int>(found->integer(0, count_max)) : otherwise;
+    return found ? static_cast<int>(found->integer(0, count_max)) : default_value;
   }
 
   std::string object(const Json& schema) {
@@ -311,37 +310,37 @@ class SchemaCompiler {
   }
 
   std::string array(const Json& schema) {
-    int least = count_of(schema, "minItems", 0);
-    int most = count_of(schema, "maxItems", -1);
-    const bool limited = most >= 0;
-    if (limited && most < least) schema.fail("maxItems is less than minItems");
+    int min = count_of(schema, "minItems", 0);
+    int max = count_of(schema, "maxItems", -1);
+    const bool limited = max >= 0;
+    if (limited && max < min) schema.fail("maxItems is less than minItems");
     std::string begin;
     if (const auto prefix = schema.find("prefixItems")) {
       const auto count = static_cast<int>(prefix->size());
-      if (limited && most < count) prefix->fail("has more schemas than maxItems");
+      if (limited && max < count) prefix->fail("has more schemas than maxItems");
       for (std::size_t i = 0; i < prefix->size(); ++i) begin += (i == 0 ? "" : " comma ") + body_of((*prefix)[i]);
       const auto items = schema.find("items");
       const bool more = items && !(items->is_boolean() && !items->boolean());
-      least = std::max(0, least - count);
+      min = std::max(0, min - count);
       if (!more) {
-        if (least > 0) schema.fail("minItems is more than prefixItems has, and there are no other items");
+        if (min > 0) schema.fail("minItems is more than prefixItems has, and there are no other items");
         return rule("\"[\" " + begin + " \"]\"");
       }
-      const std::string range = "{" + std::to_string(least) + "," + (limited ? std::to_string(most - count) : "") + "}";
+      const std::string range = "{" + std::to_string(min) + "," + (limited ? std::to_string(max - count) : "") + "}";
       const std::string item = body_of(*items);
       if (count > 0) return rule("\"[\" " + begin + " ( comma " + item + " )" + range + " \"]\"");
     }
     const auto items = schema.find("items");
-    const bool nothing = limited && most == 0;
+    const bool nothing = limited && max == 0;
     if (nothing || (items && items->is_boolean() && !items->boolean())) {
-      if (least > 0) schema.fail("minItems asks for items, and there are none");
+      if (min > 0) schema.fail("minItems asks for items, and there are none");
       return R"("[]")";
     }
     const std::string item = items ? body_of(*items) : "value";
     const std::string range =
-        "{" + std::to_string(std::max(0, least - 1)) + "," + (limited ? std::to_string(most - 1) : "") + "}";
+        "{" + std::to_string(std::max(0, min - 1)) + "," + (limited ? std::to_string(max - 1) : "") + "}";
     const std::string list = item + " ( comma " + item + " )" + range;
-    return rule(least > 0 ? "\"[\" " + list + " \"]\"" : "\"[\" ( " + list + " )? \"]\"");
+    return rule(min > 0 ? "\"[\" " + list + " \"]\"" : "\"[\" ( " + list + " )? \"]\"");
   }
 
   std::string string(const Json& schema) {
@@ -353,10 +352,10 @@ class SchemaCompiler {
       format->fail(in_quotes(name) + " is not supported; date, time, date-time and uuid are");
     }
     if (!schema.has("minLength") && !schema.has("maxLength")) return "string";
-    const int least = count_of(schema, "minLength", 0);
-    const int most = count_of(schema, "maxLength", -1);
-    if (most >= 0 && most < least) schema.fail("maxLength is less than minLength");
-    return rule(R"("\"" char{)" + std::to_string(least) + "," + (most >= 0 ? std::to_string(most) : "") + R"(} "\"")");
+    const int min = count_of(schema, "minLength", 0);
+    const int max = count_of(schema, "maxLength", -1);
+    if (max >= 0 && max < min) schema.fail("maxLength is less than minLength");
+    return rule(R"("\"" char{)" + std::to_string(min) + "," + (max >= 0 ? std::to_string(max) : "") + R"(} "\"")");
   }
 
   std::string integer(const Json& schema) {
@@ -386,8 +385,8 @@ class SchemaCompiler {
 
 }  // namespace
 
-std::string gbnf_of_json_object() { return std::string("root ::= object\n") + rules_of_json; }
+std::string json_object_gbnf() { return std::string("root ::= object\n") + rules_of_json; }
 
-std::string gbnf_of_schema(const Json& schema) { return SchemaCompiler(schema).gbnf(); }
+std::string schema_to_gbnf(const Json& schema) { return SchemaCompiler(schema).gbnf(); }
 
 }  // namespace draftproof

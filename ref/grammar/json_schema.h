@@ -20,8 +20,8 @@
 
 namespace draftproof {
 
-std::string gbnf_of_json_object();
+std::string json_object_gbnf();
 /// Throws Error, naming the field, for a schema that is none or that needs what is not supported.
-std::string gbnf_of_schema(const Json& schema);
+std::string schema_to_gbnf(const Json& schema);
 
 }  // namespace draftproof

@@ -20,8 +20,7 @@ std::vector<std::string> bytes_of_tokens(const Tokenizer& tokenizer, int vocabul
 
 }  // namespace
 
-TokenTrie::TokenTrie(const Tokenizer& tokenizer, int vocabulary)
-    : TokenTrie(bytes_of_tokens(tokenizer, vocabulary)) {}
+TokenTrie::TokenTrie(const Tokenizer& tokenizer, int vocabulary) : TokenTrie(bytes_of_tokens(tokenizer, vocabulary)) {}
 
 TokenTrie::TokenTrie(std::vector<std::string> bytes) : bytes_(std::move(bytes)) {
   std::vector<Token> sorted;

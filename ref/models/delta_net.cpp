@@ -18,9 +18,9 @@ namespace {
 constexpr float epsilon = 1e-6F;
 
 /// Weights: numbers with full mantissas, the same on every machine.
-class Weights {
+class PseudorandomWeights {
  public:
-  explicit Weights(std::uint64_t seed) : state_(seed) {}
+  explicit PseudorandomWeights(std::uint64_t seed) : state_(seed) {}
 
   /// In [middle - reach, middle + reach).
   std::vector<float> numbers(std::size_t count, float middle, float reach) {
@@ -50,7 +50,7 @@ class Weights {
 class DeltaNetModel final : public OneByOneModel {
  public:
   DeltaNetModel(const DeltaNetShape& shape, const Kernels& kernels) : shape_(shape), kernels_(kernels) {
-    Weights weights(shape.seed);
+    PseudorandomWeights weights(shape.seed);
     const RecurrentShape& layer = shape.layer;
     const auto heads = static_cast<std::size_t>(layer.delta.value_heads);
     const auto width = static_cast<std::size_t>(shape.hidden);

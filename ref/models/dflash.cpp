@@ -87,11 +87,24 @@ int read_block_size(const Json& config) {
 /// Refuses fields of other variants that change what is computed, and all fields of dflash_config that are not known:
 /// that block holds nothing else.
 void refuse_variants(const Json& config) {
-  constexpr std::string_view known[] = {
-      "attention_sink_bias", "attention_value_scale", "backbone_rotary_base", "block_size", "causal",
-      "conv_group_size", "conv_kernel_size", "final_logit_softcapping", "input_embedding_scale", "mask_token_id",
-      "num_target_layers", "output_multiplier", "sample_from_anchor", "selector_rank", "selector_top_k",
-      "swa_window_size", "target_layer_ids", "use_swa"};
+  constexpr std::string_view known[] = {"attention_sink_bias",
+                                        "attention_value_scale",
+                                        "backbone_rotary_base",
+                                        "block_size",
+                                        "causal",
+                                        "conv_group_size",
+                                        "conv_kernel_size",
+                                        "final_logit_softcapping",
+                                        "input_embedding_scale",
+                                        "mask_token_id",
+                                        "num_target_layers",
+                                        "output_multiplier",
+                                        "sample_from_anchor",
+                                        "selector_rank",
+                                        "selector_top_k",
+                                        "swa_window_size",
+                                        "target_layer_ids",
+                                        "use_swa"};
   if (const auto block = config.find("dflash_config")) {
     for (const std::string& name : block->fields()) {
       if (std::ranges::find(known, name) != std::end(known) || !block->find(name)) continue;
@@ -117,9 +130,9 @@ void refuse_variants(const Json& config) {
   }
 }
 
-float positive_factor(const Json& config, std::string_view name, float otherwise) {
+float positive_factor(const Json& config, std::string_view name, float default_value) {
   const auto value = find_dflash_field(config, name);
-  if (!value) return otherwise;
+  if (!value) return default_value;
   const auto factor = static_cast<float>(value->number());
   if (!(factor > 0 && factor <= std::numeric_limits<float>::max())) value->fail("must be a positive float");
   return factor;
@@ -167,21 +180,20 @@ void read_layers(const Json& config, int context_window, DFlashConfig& result) {
 }
 
 /// Reads two fields of which a config has both or none.
-std::pair<int, int> read_both(const Json& config, const char* one, int most, const char* other, int others_most,
+std::pair<int, int> read_both(const Json& config, const char* one, int max, const char* other, int others_max,
                               bool required) {
   const auto first = find_dflash_field(config, one);
   const auto second = find_dflash_field(config, other);
   if (!first && !second && !required) return {0, 0};
   if (!first) config.fail(std::string("needs ") + one);
   if (!second) config.fail(std::string("needs ") + other);
-  return {static_cast<int>(first->integer(1, most)), static_cast<int>(second->integer(1, others_most))};
+  return {static_cast<int>(first->integer(1, max)), static_cast<int>(second->integer(1, others_max))};
 }
 
 void read_second_version(const Json& config, DFlashConfig& result) {
   const auto names = config.find("architectures");
-  const bool required =
-      speculators_type(config) == "dflash2" ||
-      (names && names->is_array() && names->size() > 0 && (*names)[0].string() == "DFlash2DraftModel");
+  const bool required = speculators_type(config) == "dflash2" || (names && names->is_array() && names->size() > 0 &&
+                                                                  (*names)[0].string() == "DFlash2DraftModel");
   const int hidden = result.transformer.hidden;
   std::tie(result.conv_taps, result.conv_group) =
       read_both(config, "conv_kernel_size", conv_taps_max, "conv_group_size", hidden, required);
@@ -344,8 +356,7 @@ DFlashNetwork::DFlashNetwork(const WeightLoader& from, DFlashConfig config, cons
   }
   if (config_.selector_rank > 0) {
     const std::string name = prefix + "candidate_selector.";
-    selector_projection_ =
-        load_matrix(from, {{name + "hidden_projection.weight", config_.selector_rank}}, t.hidden);
+    selector_projection_ = load_matrix(from, {{name + "hidden_projection.weight", config_.selector_rank}}, t.hidden);
     predecessors_ = load_table(from, {name + "predecessor_codebook", t.vocabulary}, config_.selector_rank);
     successors_ = load_table(from, {name + "successor_codebook", t.vocabulary}, config_.selector_rank);
   }
@@ -410,8 +421,8 @@ void DFlashNetwork::append(std::span<const ContextRows> batch) {
     for (const RowRange& range : scratch_.ranges) {
       auto& cache = batch[range.segment].context->layer<AttentionCache>(i);
       const float* const first = keys + static_cast<std::ptrdiff_t>(range.row) * stride;
-      scratch_.to_store.push_back({&cache.claim_rows(range.position, range.rows), range.position, range.rows, first,
-                                   first + layer.kv_width()});
+      scratch_.to_store.push_back(
+          {&cache.claim_rows(range.position, range.rows), range.position, range.rows, first, first + layer.kv_width()});
     }
     store(scratch_.to_store, stride);
   }

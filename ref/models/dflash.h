@@ -32,8 +32,8 @@
 #include "kernels/kernels.h"
 #include "ref/base/token.h"
 #include "ref/caches/cache.h"
-#include "ref/formats/json.h"
 #include "ref/formats/checkpoint.h"
+#include "ref/formats/json.h"
 #include "ref/models/draft_tables.h"
 #include "ref/models/memory.h"
 #include "ref/models/model.h"
@@ -53,16 +53,16 @@ struct DFlashConfig {
   TransformerConfig transformer;
   std::vector<DFlashSight> sights;  // per draft layer
   int draft_vocabulary = 0;
-  int block_size = 0;          // rows of a block, the anchor included
-  Token mask = 0;              // its embedding stands for "unknown"
-  std::vector<int> taps;       // target layers whose output is tapped, ascending
-  float value_scale = 1;       // of all values of attention
+  int block_size = 0;     // rows of a block, the anchor included
+  Token mask = 0;         // its embedding stands for "unknown"
+  std::vector<int> taps;  // target layers whose output is tapped, ascending
+  float value_scale = 1;  // of all values of attention
   float embedding_scale = 1;
   float logit_multiplier = 1;
-  float logit_cap = 0;         // 0: none
-  int conv_taps = 0;           // 0: no convolutions
-  int conv_group = 0;          // channels that share a part of the kernel
-  int selector_rank = 0;       // 0: no candidate selector
+  float logit_cap = 0;    // 0: none
+  int conv_taps = 0;      // 0: no convolutions
+  int conv_group = 0;     // channels that share a part of the kernel
+  int selector_rank = 0;  // 0: no candidate selector
   int selector_candidates = 0;
 };
 
@@ -172,8 +172,8 @@ class DFlashNetwork {
   std::vector<float> context_rows_;
   std::vector<float> block_rows_;
   std::vector<float> logits_;
-  std::vector<int> row_of_block_;        // of each row of the pass
-  std::vector<float> dynamic_kernels_;   // y of the sublayer that is computed
+  std::vector<int> row_of_block_;       // of each row of the pass
+  std::vector<float> dynamic_kernels_;  // y of the sublayer that is computed
   std::vector<float> convolved_;
   std::vector<float> selector_rows_;
 };

@@ -71,7 +71,8 @@ std::vector<Token> read_draft_vocabulary(const Checkpoint& files, int draft_voca
   const std::vector<std::uint8_t> stated = read_values<std::uint8_t>(files, "t2d", "BOOL", vocabulary);
   for (std::size_t token = 0; token < drafted.size(); ++token) {
     if ((stated[token] != 0) == drafted[token]) continue;
-    throw Error(origin + ": token " + std::to_string(token) + " is in the draft's vocabulary by one of d2t and t2d "
+    throw Error(origin + ": token " + std::to_string(token) +
+                " is in the draft's vocabulary by one of d2t and t2d "
                 "only; the checkpoint is damaged");
   }
   return tokens;
@@ -114,15 +115,15 @@ DraftTables::DraftTables(const WeightLoader& from, const std::string& prefix, co
 
 void DraftTables::copy_head(const WeightLoader& to, Format format) {
   const int hidden = shape_.hidden;
-  const MatrixSource source = {
-      format, shape_.draft_vocabulary, hidden, [this, hidden, format](int first, int count, void* rows) {
-        std::vector<float> row(static_cast<std::size_t>(hidden));
-        auto* to = static_cast<std::byte*>(rows);
-        for (int i = first; i < first + count; ++i, to += row_bytes(format, hidden)) {
-          target_.embeddings()->head_row(tokens_[static_cast<std::size_t>(i)], row.data());
-          quantize_row(format, row.data(), hidden, to);
-        }
-      }};
+  const MatrixSource source = {format, shape_.draft_vocabulary, hidden,
+                               [this, hidden, format](int first, int count, void* rows) {
+                                 std::vector<float> row(static_cast<std::size_t>(hidden));
+                                 auto* to = static_cast<std::byte*>(rows);
+                                 for (int i = first; i < first + count; ++i, to += row_bytes(format, hidden)) {
+                                   target_.embeddings()->head_row(tokens_[static_cast<std::size_t>(i)], row.data());
+                                   quantize_row(format, row.data(), hidden, to);
+                                 }
+                               }};
   head_ = to.pack(std::span(&source, 1));
   own_head_ = true;
 }

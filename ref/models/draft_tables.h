@@ -60,10 +60,10 @@ class DraftTables {
   bool own_head_;  // or a copy
   PackedMatrix embedding_;
   PackedMatrix head_;
-  std::vector<Token> tokens_;         // the target's token for each of the draft's
-  std::vector<Token> unknown_;        // the target's other tokens
-  bool first_tokens_ = false;         // the draft's tokens are the first ones of the target, with the same numbers
-  std::vector<float> draft_logits_;   // over the draft's vocabulary
+  std::vector<Token> tokens_;        // the target's token for each of the draft's
+  std::vector<Token> unknown_;       // the target's other tokens
+  bool first_tokens_ = false;        // the draft's tokens are the first ones of the target, with the same numbers
+  std::vector<float> draft_logits_;  // over the draft's vocabulary
 };
 
 }  // namespace draftproof

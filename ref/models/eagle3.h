@@ -34,7 +34,7 @@ namespace draftproof {
 struct Eagle3Config {
   TransformerConfig transformer;  // one layer; the vocabulary is the target's
   int draft_vocabulary = 0;
-  std::vector<int> taps;          // target layers whose output is tapped, ascending
+  std::vector<int> taps;  // target layers whose output is tapped, ascending
   bool norm_before_residual = false;
   bool norm_before_fc = false;
   bool fc_norm = false;
@@ -85,17 +85,17 @@ class Eagle3Head final : public Head {
   Eagle3Config config_;
   DraftTables tables_;
   PackedMatrix fc_;
-  std::vector<float> input_norm_;            // with norm_before_fc
+  std::vector<float> input_norm_;             // with norm_before_fc
   std::vector<std::vector<float>> fc_norms_;  // with fc_norm
-  PreNormLayer layer_;                       // attention_norm is that of the embedding
+  PreNormLayer layer_;                        // attention_norm is that of the embedding
   std::vector<float> hidden_norm_;
   std::vector<float> norm_;
 
   TransformerScratch scratch_;
   std::vector<Placement> placements_;
-  std::vector<Token> tokens_;          // of all rows of the pass
-  std::vector<float> tapped_;          // normalized
-  std::vector<float> wanted_rows_;     // final-normed
+  std::vector<Token> tokens_;       // of all rows of the pass
+  std::vector<float> tapped_;       // normalized
+  std::vector<float> wanted_rows_;  // final-normed
   std::vector<float> next_features_;
   std::vector<float> logits_;
 };

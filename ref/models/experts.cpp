@@ -93,11 +93,11 @@ Choices choose_experts(const float* logits, int rows, const Experts& layer, std:
   std::vector<int> ids(p.size());
   for (int row = 0; row < rows; ++row) {
     const float* const of = logits + static_cast<std::ptrdiff_t>(row) * layer.count;
-    const double most = *std::max_element(of, of + layer.count);
+    const double max = *std::max_element(of, of + layer.count);
     double total = 0;
     for (std::size_t e = 0; e < p.size(); ++e) {
       ids[e] = static_cast<int>(e);
-      p[e] = exp64(of[e] - most);
+      p[e] = exp64(of[e] - max);
       total += p[e];
     }
     // One by one, because NaN has no order that a sort could rely on.
@@ -129,8 +129,8 @@ std::size_t ExpertsScratch::bytes_per_row(const Experts& layer, int hidden) noex
   return sizeof(float) * static_cast<std::size_t>(layer.count + 2 * hidden + 2 * layer.chosen + 1);
 }
 
-Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
-              ExpertsScratch& scratch, std::span<const float> scales) {
+Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights, ExpertsScratch& scratch,
+              std::span<const float> scales) {
   TransformerScratch& s = pass.scratch;
   reserve_rows(scratch.logits, pass.rows, layer.count);
   pack_activations(pass.kernels, weights.router, s.normed.data(), pass.config.hidden, pass.rows, s.activations);

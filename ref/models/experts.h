@@ -54,8 +54,8 @@ struct ExpertsScratch {
 };
 
 /// Routes the rows of normed.
-Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
-              ExpertsScratch& scratch, std::span<const float> scales = {});
+Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights, ExpertsScratch& scratch,
+              std::span<const float> scales = {});
 
 /// projected [rows][hidden] = the experts of normed, those of `choices` or else those that normed itself chooses
 void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,

@@ -11,7 +11,7 @@
 namespace draftproof {
 namespace {
 
-constexpr std::int64_t window_max = 1 << 24;        // no real context comes near it
+constexpr std::int64_t window_max = 1 << 24;           // no real context comes near it
 constexpr double default_query_pre_attn_scalar = 256;  // transformers' of Gemma 2 and Gemma 3
 
 class Gemma final : public CausalTransformer {
@@ -53,9 +53,9 @@ TransformerConfig read_gemma_config(const Json& config, const Defaults& defaults
   return result;
 }
 
-float read_cap(const Json& config, std::string_view field, float otherwise) {
+float read_cap(const Json& config, std::string_view field, float default_value) {
   const auto value = config.find(field);
-  if (!value) return config.has(field) ? 0 : otherwise;
+  if (!value) return config.has(field) ? 0 : default_value;
   const auto cap = static_cast<float>(value->number());
   if (!(cap > 0 && cap <= std::numeric_limits<float>::max())) value->fail("must be a positive float");
   return cap;
@@ -81,8 +81,8 @@ std::vector<bool> read_sliding(const Json& config, int layers, int period) {
   return sliding;
 }
 
-int read_gemma_window(const Json& config, int otherwise) {
-  if (!config.has("sliding_window")) return otherwise;
+int read_gemma_window(const Json& config, int default_value) {
+  if (!config.has("sliding_window")) return default_value;
   return static_cast<int>(std::min(config.at("sliding_window").integer(1, std::int64_t{1} << 40), window_max));
 }
 
@@ -103,8 +103,8 @@ GemmaLayer load_gemma_layer(const WeightLoader& from, const TransformerConfig& c
   const auto norm = [&](const char* name) { return load_norm(from, config, prefix + name + ".weight", config.hidden); };
   GemmaLayer weights;
   weights.attention = load_attention(from, config, config.attention(i), prefix + "self_attn.", config.hidden);
-  weights.mlp = load_mlp(from, config.hidden, config.layers.at(static_cast<std::size_t>(i)).intermediate, false,
-                         prefix + "mlp.");
+  weights.mlp =
+      load_mlp(from, config.hidden, config.layers.at(static_cast<std::size_t>(i)).intermediate, false, prefix + "mlp.");
   weights.attention_norm = norm("input_layernorm");
   weights.attended_norm = norm("post_attention_layernorm");
   weights.mlp_norm = norm("pre_feedforward_layernorm");

@@ -22,14 +22,14 @@ void require_model_type(const Json& config, std::initializer_list<const char*> k
 /// Reads sizes, activation and the cap of the logits. `logit_cap`: where the field is missing; null means none.
 TransformerConfig read_gemma_config(const Json& config, const Defaults& defaults, float logit_cap);
 
-/// Reads a cap: a positive number, 0 when the field is null, `otherwise` when it is missing.
-float read_cap(const Json& config, std::string_view field, float otherwise);
+/// Reads a cap: a positive number, 0 when the field is null, `default_value` when it is missing.
+float read_cap(const Json& config, std::string_view field, float default_value);
 
 /// Reads whether each layer slides: from layer_types or else all but every `period`-th.
 std::vector<bool> read_sliding(const Json& config, int layers, int period);
 
-/// Reads sliding_window, which is `otherwise` when it is missing.
-int read_gemma_window(const Json& config, int otherwise);
+/// Reads sliding_window, which is `default_value` when it is missing.
+int read_gemma_window(const Json& config, int default_value);
 
 /// Reads query_pre_attn_scalar; the scale of scores is 1 / sqrt of it.
 float read_score_scale(const Json& config);

@@ -111,8 +111,9 @@ int read_layer_embedding(const Json& json, int vocabulary) {
 std::vector<Rope> read_ropes(const Json& json, int full_dim, int sliding_dim) {
   refuse_if_set(json, "rope_scaling", "is not implemented; Gemma 4 has rope_parameters for each layer type");
   const auto blocks = json.find("rope_parameters");
-  if (!blocks) return {proportional_rope(full_rope.theta, full_dim, default_turned_part),
-                       default_rope(sliding_rope.theta, sliding_dim)};
+  if (!blocks)
+    return {proportional_rope(full_rope.theta, full_dim, default_turned_part),
+            default_rope(sliding_rope.theta, sliding_dim)};
   for (const LayerTypeRope& of : {full_rope, sliding_rope}) blocks->at(of.type);
   return {read_rope(json, full_dim, full_rope), read_rope(json, sliding_dim, sliding_rope)};
 }
@@ -126,10 +127,10 @@ struct Gemma4Layer : GemmaLayer {
   std::vector<float> experts_norm;      // [hidden], "pre_feedforward_layernorm_2"
   std::vector<float> experts_out_norm;  // [hidden], "post_feedforward_layernorm_2"
   // Of models with embeddings for each layer, of width P.
-  PackedMatrix embedding_gate;         // [P][hidden]
-  PackedMatrix embedding_projection;   // [hidden][P]
-  std::vector<float> embedding_norm;   // [hidden], "post_per_layer_input_norm"
-  float scalar = 1;                    // what the stream is multiplied by
+  PackedMatrix embedding_gate;        // [P][hidden]
+  PackedMatrix embedding_projection;  // [hidden][P]
+  std::vector<float> embedding_norm;  // [hidden], "post_per_layer_input_norm"
+  float scalar = 1;                   // what the stream is multiplied by
 };
 
 class Gemma4 final : public CausalTransformer {
@@ -139,8 +140,10 @@ class Gemma4 final : public CausalTransformer {
     if (width > 0) {
       const Json json = text_config(from.weights.config());
       const int all = layers() * width;
-      table_ = load_table(from, {"model.embed_tokens_per_layer.weight",
-                                 positive(json, "vocab_size_per_layer_input", default_vocabulary)}, all);
+      table_ = load_table(
+          from,
+          {"model.embed_tokens_per_layer.weight", positive(json, "vocab_size_per_layer_input", default_vocabulary)},
+          all);
       projection_ = load_matrix(from, {{"model.per_layer_model_projection.weight", all}}, hidden());
       projection_norm_ = load_norm(from, config(), "model.per_layer_projection_norm.weight", width);
     }
@@ -255,8 +258,8 @@ class Gemma4 final : public CausalTransformer {
   }
 
   std::vector<Gemma4Layer> layers_;
-  PackedMatrix table_;       // [vocabulary][layers * width]
-  PackedMatrix projection_;  // [layers * width][hidden]
+  PackedMatrix table_;                  // [vocabulary][layers * width]
+  PackedMatrix projection_;             // [layers * width][hidden]
   std::vector<float> projection_norm_;  // [width]
   std::vector<float> own_;              // [rows][layers * width]: what tokens have of their own for each layer
   std::vector<float> dense_;            // [rows][hidden]: the MLP beside experts
@@ -275,16 +278,20 @@ float load_layer_scalar(const WeightLoader& from, const std::string& prefix) {
 
 TransformerConfig describe_gemma4_layers(const Json& json) {
   const bool unified = is_unified(json);
-  const Defaults defaults = {.vocabulary = default_vocabulary, .context = unified ? 262144 : 131072, .heads = 8,
-                             .kv_heads = 4, .head_dim = 256, .epsilon = 1e-6};
+  const Defaults defaults = {.vocabulary = default_vocabulary,
+                             .context = unified ? 262144 : 131072,
+                             .heads = 8,
+                             .kv_heads = 4,
+                             .head_dim = 256,
+                             .epsilon = 1e-6};
   TransformerConfig config = read_gemma_config(json, defaults, 0);
   const auto both = json.find("use_bidirectional_attention");
   if (both && !(both->is_string() && both->string() == "vision")) {
     refuse_if_set(json, "use_bidirectional_attention", "rows that see later rows cannot generate text");
   }
-  config.unused = {"vision_tower.", "audio_tower.", "embed_vision.", "embed_audio.", "vision_embedder.",
-                   "model.vision_tower.", "model.audio_tower.", "model.embed_vision.", "model.embed_audio.",
-                   "model.vision_embedder."};
+  config.unused = {"vision_tower.",      "audio_tower.",          "embed_vision.",      "embed_audio.",
+                   "vision_embedder.",   "model.vision_tower.",   "model.audio_tower.", "model.embed_vision.",
+                   "model.embed_audio.", "model.vision_embedder."};
   config.layer_embedding = read_layer_embedding(json, config.vocabulary);
 
   AttentionShape sliding_shape = read_attention_shape(json, config.hidden, defaults);

@@ -43,8 +43,8 @@ void read_from_target(const Json& json, int number, const TransformerConfig& tar
   const AttentionShape& own = layer.shape;
   const AttentionShape& read = of_target.shape;
   if (own.head_dim != read.head_dim) {
-    fail("head_dim", "heads of " + std::to_string(own.head_dim) + " values" + whose + "have " +
-                         std::to_string(read.head_dim));
+    fail("head_dim",
+         "heads of " + std::to_string(own.head_dim) + " values" + whose + "have " + std::to_string(read.head_dim));
   }
   if (own.kv_heads != read.kv_heads) {
     fail("num_key_value_heads",
@@ -105,19 +105,22 @@ TransformerConfig read_gemma4_assistant(const Checkpoint& files, const Model& ta
   const Json& config = files.config();
   const TransformerConfig* const lender = target.transformer();
   if (lender == nullptr || !lender->assisted) {
-    throw Error(files.path().string() + ": is an assistant of a Gemma 4, and the target is another model; name it with "
-                                        "the target that it was made for, or choose another draft");
+    throw Error(files.path().string() +
+                ": is an assistant of a Gemma 4, and the target is another model; name it with "
+                "the target that it was made for, or choose another draft");
   }
   const Json json = text_config(config);
   if (const int width = read_backbone_width(config); width != target.hidden()) {
-    config.find("backbone_hidden_size").value_or(config).fail("makes it an assistant of a target of the hidden_size " +
-                                                              std::to_string(width) + ", but the target's is " +
-                                                              std::to_string(target.hidden()));
+    config.find("backbone_hidden_size")
+        .value_or(config)
+        .fail("makes it an assistant of a target of the hidden_size " + std::to_string(width) +
+              ", but the target's is " + std::to_string(target.hidden()));
   }
   TransformerConfig result = describe_gemma4_assistant(config);
   if (result.vocabulary != target.vocabulary()) {
-    json.find("vocab_size").value_or(json).fail("does not fit the target's vocabulary of " +
-                                                std::to_string(target.vocabulary()));
+    json.find("vocab_size")
+        .value_or(json)
+        .fail("does not fit the target's vocabulary of " + std::to_string(target.vocabulary()));
   }
   for (int i = 0; i < result.depth(); ++i) {
     read_from_target(json, i, *lender, std::get<AttentionLayer>(result.layers[static_cast<std::size_t>(i)].mixer));
@@ -227,7 +230,7 @@ void Gemma4Assistant::attend(const TransformerPass& pass, int layer) {
   const int stride = attention.projected();
   const int width = attention.q_width();
   scratch_.to_attend.clear();
-  int most_rows = 0;
+  int rows_max = 0;
   for (const Text& text : texts_) {
     const AttentionCache& cache = text.target->layer<AttentionCache>(attention.donor);
     const int position = text.target->length();
@@ -240,9 +243,9 @@ void Gemma4Assistant::attend(const TransformerPass& pass, int layer) {
     std::fill_n(scratch_.visible.begin() + text.first, text.rows, seen);
     scratch_.to_attend.push_back({&cache.kv(), scratch_.qkv.data() + static_cast<std::ptrdiff_t>(text.first) * stride,
                                   scratch_.visible.data() + text.first, text.rows, attended});
-    most_rows = std::max(most_rows, text.rows);
+    rows_max = std::max(rows_max, text.rows);
   }
-  scratch_.attention.reserve(attention.shape, most_rows, *std::ranges::max_element(positions_));
+  scratch_.attention.reserve(attention.shape, rows_max, *std::ranges::max_element(positions_));
   draftproof::attention(pass.kernels, attention.shape, scratch_.to_attend, stride, scratch_.attention);
 }
 

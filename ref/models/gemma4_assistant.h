@@ -91,9 +91,9 @@ class Gemma4Assistant final : public Head {
   std::vector<Layer> layers_;
 
   TransformerScratch scratch_;
-  std::vector<Text> texts_;      // with wanted rows
-  std::vector<int> positions_;   // of all wanted rows of the pass
-  std::vector<float> inputs_;    // [rows][2 * width]
+  std::vector<Text> texts_;     // with wanted rows
+  std::vector<int> positions_;  // of all wanted rows of the pass
+  std::vector<float> inputs_;   // [rows][2 * width]
   std::vector<float> next_features_;
   std::vector<float> logits_;
 };

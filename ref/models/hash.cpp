@@ -52,9 +52,7 @@ class HashCache final : public FoldedCache {
   }
 
  protected:
-  void load(const LayerSnapshot& snapshot, int) override {
-    std::memcpy(&state_, snapshot.data.data(), sizeof state_);
-  }
+  void load(const LayerSnapshot& snapshot, int) override { std::memcpy(&state_, snapshot.data.data(), sizeof state_); }
   void on_clear() override { state_ = seed_; }
   void replay(int row, int rows, bool from_settled) override {
     if (from_settled) working_ = state_;
@@ -124,8 +122,8 @@ class HashModel final : public OneByOneModel {
     }
     for (int token = 0; token < shape_.vocabulary; ++token) {
       const std::uint64_t hash = mixed(state, ~static_cast<std::uint64_t>(token));
-      outputs.logits.push_back(
-          static_cast<float>(hash % static_cast<std::uint64_t>(shape_.levels)) * static_cast<float>(shape_.spread));
+      outputs.logits.push_back(static_cast<float>(hash % static_cast<std::uint64_t>(shape_.levels)) *
+                               static_cast<float>(shape_.spread));
     }
   }
 

@@ -22,8 +22,8 @@ class Head {
  public:
   virtual ~Head() = default;
 
-  virtual int context() const = 0;              // most positions it is made for
-  virtual int width() const = 0;                // of a feature
+  virtual int context() const = 0;                // most positions it is made for
+  virtual int width() const = 0;                  // of a feature
   virtual std::span<const int> taps() const = 0;  // target layers, ascending
 
   /// Creates the layers of the cache of one text. The cache may have more layers behind them, which the head leaves

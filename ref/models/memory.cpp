@@ -158,8 +158,8 @@ std::uint64_t memory_available() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
     const std::uint64_t used = kilobytes("/proc/self/status", "VmSize");
-    const std::uint64_t most = limit.rlim_cur;
-    available = std::min(available, used < most ? most - used : 0);
+    const std::uint64_t max = limit.rlim_cur;
+    available = std::min(available, used < max ? max - used : 0);
   }
   return std::min(available, cgroup_limits().memory_left);
 }

@@ -12,7 +12,7 @@ namespace draftproof {
 namespace {
 
 /// How queries grow.
-struct Growth {
+struct QueryGrowth {
   double beta = 0;
   std::int64_t step = 1;  // positions
 
@@ -21,7 +21,7 @@ struct Growth {
   }
 };
 
-Growth read_growth(const Json& text) {
+QueryGrowth read_growth(const Json& text) {
   const auto block = text.find("rope_parameters");
   const auto beta = block ? block->find("llama_4_scaling_beta") : std::nullopt;
   if (!beta) return {};
@@ -72,7 +72,7 @@ class Ministral3 final : public CausalTransformer {
   }
 
   std::vector<PreNormLayer> layers_;
-  Growth growth_;
+  QueryGrowth growth_;
 };
 
 TransformerConfig describe_model(const Json& json) {

@@ -21,11 +21,11 @@ namespace draftproof {
 /// may come in several segments of one transaction, all of them with depths. A forward pass computes a batch: segments
 /// of different caches.
 struct Segment {
-  Cache* cache = nullptr;          // with an open transaction
-  std::span<const Token> tokens;   // at least one, in [0, vocabulary)
+  Cache* cache = nullptr;            // with an open transaction
+  std::span<const Token> tokens;     // at least one, in [0, vocabulary)
   std::span<const int> depths = {};  // of a tree: the number of ancestors of each token in the transaction
-  std::span<const int> taps = {};  // layers whose output is wanted, ascending; see Model::layers
-  int logits_from = 0;             // logits are wanted for rows [logits_from, tokens.size())
+  std::span<const int> taps = {};    // layers whose output is wanted, ascending; see Model::layers
+  int logits_from = 0;               // logits are wanted for rows [logits_from, tokens.size())
 
   int rows() const noexcept { return static_cast<int>(tokens.size()); }
   int rows_wanted() const noexcept { return rows() - logits_from; }
@@ -58,7 +58,7 @@ struct Outputs {
   }
 };
 
-class PackedActivations;  // kernels/packed_activations.h
+class PackedActivations;   // kernels/packed_activations.h
 struct TransformerConfig;  // transformer_config.h
 
 /// The embedding table, final norm and LM head of a target, for drafts that have none of their own.

@@ -13,16 +13,9 @@ namespace draftproof {
 
 std::span<const Architecture* const> all_architectures() noexcept {
   static constexpr const Architecture* list[] = {
-      &qwen3_architecture,
-      &qwen2_architecture,
-      &qwen3_moe_architecture,
-      &qwen35_architecture,
-      &llama_architecture,
-      &mistral_architecture,
-      &ministral3_architecture,
-      &gemma2_architecture,
-      &gemma3_architecture,
-      &gemma4_architecture,
+      &qwen3_architecture,  &qwen2_architecture,   &qwen3_moe_architecture,  &qwen35_architecture,
+      &llama_architecture,  &mistral_architecture, &ministral3_architecture, &gemma2_architecture,
+      &gemma3_architecture, &gemma4_architecture,
   };
   return list;
 }
@@ -116,10 +109,10 @@ std::optional<Json> find_stop_field(const Checkpoint& files) {
 std::vector<Token> read_stop_tokens(const Checkpoint& files) {
   const auto field = find_stop_field(files);
   if (!field) return {};
-  constexpr std::int64_t most = std::numeric_limits<Token>::max();
-  if (!field->is_array()) return {static_cast<Token>(field->integer(0, most))};
+  constexpr std::int64_t max = std::numeric_limits<Token>::max();
+  if (!field->is_array()) return {static_cast<Token>(field->integer(0, max))};
   std::set<Token> stops;
-  for (const std::int64_t id : field->integers(0, most)) stops.insert(static_cast<Token>(id));
+  for (const std::int64_t id : field->integers(0, max)) stops.insert(static_cast<Token>(id));
   return {stops.begin(), stops.end()};
 }
 

@@ -84,8 +84,8 @@ MtpConfig read_fitting(const Checkpoint& files, const Model& target) {
   MtpConfig config = read_mtp_config(files);
   REQUIRE(target.embeddings() != nullptr, "an MTP head borrows the target's embedding, final norm and LM head");
   const TransformerConfig& t = config.transformer;
-  for (const auto& [what, own, of_target] : {std::tuple("hidden_size", t.hidden, target.hidden()),
-                                             {"vocab_size", t.vocabulary, target.vocabulary()}}) {
+  for (const auto& [what, own, of_target] :
+       {std::tuple("hidden_size", t.hidden, target.hidden()), {"vocab_size", t.vocabulary, target.vocabulary()}}) {
     if (own == of_target) continue;
     text_config(files.config()).at(what).fail("does not fit the target's, " + std::to_string(of_target));
   }

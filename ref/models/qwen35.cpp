@@ -50,7 +50,7 @@ AttentionWeights load_gated_attention(const WeightLoader& from, const Transforme
 }
 
 /// How a file stores what one tensor of Hugging Face's files says otherwise.
-struct Layout {
+struct StoredLayout {
   bool gains = false;  // norms hold 1 + weight
   bool rates = false;  // A_log holds -exp(A_log)
   bool dealt = false;  // value head h belongs to key head h % key_heads
@@ -64,7 +64,7 @@ struct Layout {
 
 /// llama.cpp's converter has all three. MLX's converter moves the taps of the convolution, and is known by that; it
 /// has the first.
-Layout layout_of(const Checkpoint& files) {
+StoredLayout layout_of(const Checkpoint& files) {
   if (files.metadata() != nullptr) return {.gains = true, .rates = true, .dealt = true};
   for (const auto& [name, tensor] : files.tensors()) {
     const bool taps = name.starts_with("model.layers.") && name.ends_with("linear_attn.conv1d.weight");
@@ -73,7 +73,7 @@ Layout layout_of(const Checkpoint& files) {
   return {};
 }
 
-TransformerConfig stored_as(const Layout& layout, TransformerConfig config) {
+TransformerConfig stored_as(const StoredLayout& layout, TransformerConfig config) {
   if (layout.gains) config.norm_offset = 0;
   for (LayerConfig& layer : config.layers) {
     if (auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) shape->delta.dealt = layout.dealt;
@@ -81,7 +81,7 @@ TransformerConfig stored_as(const Layout& layout, TransformerConfig config) {
   return config;
 }
 
-GatedDeltaNetWeights load_delta_net(const WeightLoader& from, const Layout& layout, int hidden,
+GatedDeltaNetWeights load_delta_net(const WeightLoader& from, const StoredLayout& layout, int hidden,
                                     const RecurrentShape& shape, const std::string& prefix) {
   const int heads = shape.delta.value_heads;
   const int channels = shape.channels();
@@ -94,8 +94,7 @@ GatedDeltaNetWeights load_delta_net(const WeightLoader& from, const Layout& layo
                             {prefix + "in_proj_a.weight", heads}},
                            hidden);
   weights.out = load_matrix(from, {{prefix + "out_proj.weight", hidden}}, values);
-  const std::vector<float> taps =
-      from.floats(prefix + "conv1d.weight", layout.convolution(channels, shape.conv_width));
+  const std::vector<float> taps = from.floats(prefix + "conv1d.weight", layout.convolution(channels, shape.conv_width));
   weights.convolution.resize(taps.size());
   for (std::size_t i = 0; i < taps.size(); ++i) {
     const auto width = static_cast<std::size_t>(shape.conv_width);
@@ -103,7 +102,8 @@ GatedDeltaNetWeights load_delta_net(const WeightLoader& from, const Layout& layo
   }
   const std::vector<float> a_log = from.floats(prefix + "A_log", {heads});
   if (!layout.rates) weights.rates = rates_of(a_log);
-  else for (const float rate : a_log) weights.rates.push_back(-double{rate});
+  else
+    for (const float rate : a_log) weights.rates.push_back(-double{rate});
   weights.dt_bias = from.floats(prefix + "dt_bias", {heads});
   weights.norm = from.floats(prefix + "norm.weight", {shape.delta.value_dim});
   return weights;
@@ -118,7 +118,7 @@ struct Qwen35Scratch {
 
 class Qwen35Layer {
  public:
-  Qwen35Layer(const WeightLoader& from, const Layout& layout, const TransformerConfig& config, int i,
+  Qwen35Layer(const WeightLoader& from, const StoredLayout& layout, const TransformerConfig& config, int i,
               const std::string& prefix) {
     const LayerConfig& layer = config.layers[static_cast<std::size_t>(i)];
     const int hidden = config.hidden;
@@ -163,8 +163,8 @@ class Qwen35Layer {
     const auto width = static_cast<std::size_t>(layer.gate);
     for_rows(pass.rows, gate_work * pass.rows * layer.gate, [&](int begin, int end) {
       for (int row = begin; row < end; ++row) {
-        float* const gates = pass.scratch.qkv.data() + std::ptrdiff_t{row} * layer.projected() +
-                             (layer.projected() - layer.gate);
+        float* const gates =
+            pass.scratch.qkv.data() + std::ptrdiff_t{row} * layer.projected() + (layer.projected() - layer.gate);
         float* const attended = pass.scratch.attended.data() + std::ptrdiff_t{row} * layer.gate;
         pass.kernels.exponentials(gates, 0, -1, width, gates);
         for (std::size_t k = 0; k < width; ++k) attended[k] /= 1 + gates[k];
@@ -188,7 +188,7 @@ class Qwen35Layer {
 
 class Qwen35 final : public CausalTransformer {
  public:
-  Qwen35(const WeightLoader& from, const Layout& layout, const TransformerConfig& description)
+  Qwen35(const WeightLoader& from, const StoredLayout& layout, const TransformerConfig& description)
       : CausalTransformer(from, stored_as(layout, description)) {
     for (int i = 0; i < layers(); ++i) layers_.emplace_back(from, layout, config(), i, prefix(i));
   }

@@ -16,9 +16,9 @@ namespace {
 constexpr double default_theta = 10000;  // transformers' of Llama, Qwen2 and Qwen3; Llama 2 was published without
 
 /// The fields of a config that describe its RoPE. They stand in one of two blocks or in both, and must agree.
-class Fields {
+class RopeFields {
  public:
-  explicit Fields(const Json& config) : config_(config) {
+  explicit RopeFields(const Json& config) : config_(config) {
     for (const char* name : {"rope_scaling", "rope_parameters"}) {
       const auto block = config.find(name);
       if (!block) continue;
@@ -30,7 +30,7 @@ class Fields {
     }
   }
 
-  Fields(const Json& config, const LayerTypeRope& of) : config_(config), theta_name_(of.theta_name) {
+  RopeFields(const Json& config, const LayerTypeRope& of) : config_(config), theta_name_(of.theta_name) {
     kinds_.push_back("proportional");
     if (const auto all = config.find("rope_parameters")) {
       for (const std::string& name : all->fields()) {
@@ -58,8 +58,9 @@ class Fields {
         }
         kind = named->string();
         if (*kind == "dynamic") {
-          named->fail("'dynamic' RoPE cannot be implemented: its frequencies depend on how a text is divided among "
-                      "calls, so speculation would change the output");
+          named->fail(
+              "'dynamic' RoPE cannot be implemented: its frequencies depend on how a text is divided among "
+              "calls, so speculation would change the output");
         }
         if (std::ranges::find(kinds_, *kind) == kinds_.end()) {
           std::string known;
@@ -85,10 +86,10 @@ class Fields {
     return found;
   }
 
-  /// A positive number; that of a missing field is `otherwise`, without which the field is required.
-  double positive(const char* name, std::optional<double> otherwise = {}, const char* flat = nullptr) const {
+  /// A positive number; that of a missing field is `default_value`, without which the field is required.
+  double positive(const char* name, std::optional<double> default_value = {}, const char* flat = nullptr) const {
     const auto found = find(name, flat);
-    if (!found && otherwise) return *otherwise;
+    if (!found && default_value) return *default_value;
     const Json value = found ? *found : blocks_.back().at(name);
     const double number = value.number();
     if (!(number > 0 && static_cast<float>(number) > 0 && number <= std::numeric_limits<float>::max())) {
@@ -97,21 +98,21 @@ class Fields {
     return number;
   }
   /// The same of a field of which 0 means that it is missing, too.
-  double positive_or_default(const char* name, double otherwise) const {
+  double positive_or_default(const char* name, double default_value) const {
     const auto found = find(name);
-    return found && found->number() == 0 ? otherwise : positive(name, otherwise);
+    return found && found->number() == 0 ? default_value : positive(name, default_value);
   }
-  double theta(double otherwise) const {
+  double theta(double default_value) const {
     const auto found = find("rope_theta", theta_name_);
-    const double theta = found ? found->number() : otherwise;
+    const double theta = found ? found->number() : default_value;
     if (!(theta > 1 && theta < 1e12)) found->fail("must lie between 1 and 1e12");
     return theta;
   }
-  bool boolean(const char* name, bool otherwise) const {
+  bool boolean(const char* name, bool default_value) const {
     for (const Json& block : blocks_) {
-      if (const auto found = block.find(name)) otherwise = found->boolean();
+      if (const auto found = block.find(name)) default_value = found->boolean();
     }
-    return otherwise;
+    return default_value;
   }
 
  private:
@@ -121,7 +122,7 @@ class Fields {
   std::vector<Json> blocks_;
 };
 
-Llama3Scaling read_llama3(const Fields& fields) {
+Llama3Scaling read_llama3(const RopeFields& fields) {
   const auto number = [&](const char* name) { return static_cast<float>(fields.positive(name)); };
   const Llama3Scaling result = {number("factor"), number("low_freq_factor"), number("high_freq_factor"),
                                 number("original_max_position_embeddings")};
@@ -134,7 +135,7 @@ Llama3Scaling read_llama3(const Fields& fields) {
 /// 1, or more the longer the context becomes.
 double yarn_magnitude(double factor, double weight) { return factor <= 1 ? 1 : 0.1 * weight * log64(factor) + 1; }
 
-YarnScaling read_yarn(const Json& config, const Fields& fields) {
+YarnScaling read_yarn(const Json& config, const RopeFields& fields) {
   const auto context = static_cast<double>(config.at("max_position_embeddings").integer(1, std::int64_t{1} << 40));
   YarnScaling result;
   constexpr const char* original = "original_max_position_embeddings";
@@ -148,14 +149,14 @@ YarnScaling read_yarn(const Json& config, const Fields& fields) {
   result.truncate = fields.boolean("truncate", true);
   const auto weight = [&](const char* name) { return fields.positive_or_default(name, 0); };
   const bool both = weight("mscale") != 0 && weight("mscale_all_dim") != 0;
-  const double otherwise = both ? yarn_magnitude(result.factor, weight("mscale")) /
-                                      yarn_magnitude(result.factor, weight("mscale_all_dim"))
-                                : yarn_magnitude(result.factor, 1);
-  result.magnitude = fields.positive("attention_factor", otherwise);
+  const double default_value =
+      both ? yarn_magnitude(result.factor, weight("mscale")) / yarn_magnitude(result.factor, weight("mscale_all_dim"))
+           : yarn_magnitude(result.factor, 1);
+  result.magnitude = fields.positive("attention_factor", default_value);
   return result;
 }
 
-Rope rope_of(const Json& config, const Fields& fields, double theta, int width) {
+Rope rope_of(const Json& config, const RopeFields& fields, double theta, int width) {
   const std::string kind = fields.kind();
   if (kind == "linear") return linear_rope(theta, width, fields.positive("factor"));
   if (kind == "llama3") return llama3_rope(theta, width, read_llama3(fields));
@@ -261,12 +262,12 @@ Rope llama3_rope(double theta, int width, const Llama3Scaling& scaling) {
 }
 
 Rope read_rope(const Json& config, int width) {
-  const Fields fields(config);
+  const RopeFields fields(config);
   return rope_of(config, fields, fields.theta(default_theta), width);
 }
 
 Rope read_rope(const Json& config, int width, const LayerTypeRope& of) {
-  const Fields fields(config, of);
+  const RopeFields fields(config, of);
   const double theta = fields.theta(of.theta);
   const double part = fields.positive("partial_rotary_factor", 1);
   if (part > 1) fields.find("partial_rotary_factor")->fail("must lie above 0 and not above 1");

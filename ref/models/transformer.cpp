@@ -183,8 +183,7 @@ Placement placement_of(const Segment& segment) {
 
 std::size_t TransformerScratch::bytes_per_row(const TransformerConfig& config) noexcept {
   const Widths widths(config);
-  const int floats =
-      3 * config.hidden + widths.qkv + widths.attended + 3 * widths.intermediate + widths.turns;
+  const int floats = 3 * config.hidden + widths.qkv + widths.attended + 3 * widths.intermediate + widths.turns;
   return sizeof(float) * static_cast<std::size_t>(floats);
 }
 
@@ -199,8 +198,8 @@ void TransformerScratch::forget_rows() {
   positions.clear();
   ranges.clear();
   trees.clear();
-  most_rows = 0;
-  most_positions = 0;
+  rows_max = 0;
+  positions_max = 0;
 }
 
 void TransformerScratch::lay_out(const TransformerConfig& config, std::span<const Placement> segments) {
@@ -209,8 +208,8 @@ void TransformerScratch::lay_out(const TransformerConfig& config, std::span<cons
     caches.push_back(segment.cache);
     first_rows.push_back(rows());
     trees.push_back(!segment.depths.empty());
-    most_rows = std::max(most_rows, segment.rows);
-    most_positions = std::max(most_positions, segment.cache->capacity());
+    rows_max = std::max(rows_max, segment.rows);
+    positions_max = std::max(positions_max, segment.cache->capacity());
     int turn = 0;
     for (int row = 0; row < segment.rows; ++row) {
       const int at = segment.position + (segment.depths.empty() ? row : segment.depths[row]);
@@ -323,7 +322,7 @@ void TransformerPass::attend(const AttentionLayer& layer, const AttentionWeights
   if (layer.sinks) shape.sinks = weights.sinks.data();
   const int stride = layer.projected();
   const int width = layer.q_width();
-  s.attention.reserve(shape, s.most_rows, s.most_positions);
+  s.attention.reserve(shape, s.rows_max, s.positions_max);
   for (std::size_t first = 0; first < s.ranges.size();) {
     s.to_store.clear();
     s.to_attend.clear();

@@ -85,7 +85,7 @@ void leave_out_tokens(int first, int vocabulary, std::span<float> logits);
 struct Placement {
   Cache* cache;
   int rows;
-  int position;  // of the first row; of a tree: of its root
+  int position;                      // of the first row; of a tree: of its root
   std::span<const int> depths = {};  // of a tree; its rows are at position + depth
 };
 /// Returns the placement of a segment's rows behind those that its cache holds.
@@ -94,7 +94,7 @@ Placement placement_of(const Segment& segment);
 /// Consecutive rows of one segment at consecutive positions. A chain is one range; a tree has one for each branch.
 struct RowRange {
   int segment;
-  int row;       // of the pass
+  int row;  // of the pass
   int rows;
   int position;  // of the first row
   int turn;      // the number of ranges of the segment before it, which must be complete before it begins
@@ -111,20 +111,20 @@ void reserve_rows(std::vector<float>& buffer, int rows, int width);
 /// The activations of a pass; memory is kept from pass to pass.
 struct TransformerScratch {
   std::vector<float> hidden_states, normed, qkv, attended, projected, gate_up, gated;
-  std::vector<Turns> turns;          // of each RoPE
-  std::vector<Cache*> caches;        // of each segment
-  std::vector<int> first_rows;       // of each segment, in the pass
-  std::vector<int> positions;        // of each row
-  std::vector<RowRange> ranges;      // all rows, by turn
-  std::vector<bool> trees;           // of each segment
-  std::vector<AttentionCache*> kv;   // of each segment, in the layer that is computed
-  std::vector<Visible> visible;      // of each row, in the layer that is computed
+  std::vector<Turns> turns;         // of each RoPE
+  std::vector<Cache*> caches;       // of each segment
+  std::vector<int> first_rows;      // of each segment, in the pass
+  std::vector<int> positions;       // of each row
+  std::vector<RowRange> ranges;     // all rows, by turn
+  std::vector<bool> trees;          // of each segment
+  std::vector<AttentionCache*> kv;  // of each segment, in the layer that is computed
+  std::vector<Visible> visible;     // of each row, in the layer that is computed
   std::vector<StoreJob> to_store;
   std::vector<AttentionJob> to_attend;
   PackedActivations activations;
   AttentionScratch attention;
-  int most_rows = 0;       // of a segment
-  int most_positions = 0;  // of a text
+  int rows_max = 0;       // of a segment
+  int positions_max = 0;  // of a text
 
   /// Makes room for the rows of these segments, one after the other, and computes their angles.
   void lay_out(const TransformerConfig& config, std::span<const Placement> segments);

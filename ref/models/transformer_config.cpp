@@ -10,9 +10,9 @@
 namespace draftproof {
 namespace {
 
-constexpr int size_max = 1 << 24;   // no width of a real checkpoint comes near it
-constexpr int layers_max = 1 << 10;  // nor any number of layers
-constexpr int mtp_heads_max = 64;    // nor of MTP heads
+constexpr int size_max = 1 << 24;              // no width of a real checkpoint comes near it
+constexpr int layers_max = 1 << 10;            // nor any number of layers
+constexpr int mtp_heads_max = 64;              // nor of MTP heads
 constexpr int default_max_window_layers = 28;  // transformers' Qwen3Config: so many layers see everything
 
 }  // namespace
@@ -33,8 +33,8 @@ int TransformerConfig::cached_layers() const noexcept {
   return static_cast<int>(first - layers.begin());
 }
 
-int positive(const Json& config, std::string_view field, std::optional<int> otherwise) {
-  if (otherwise && !config.find(field)) return *otherwise;
+int positive(const Json& config, std::string_view field, std::optional<int> default_value) {
+  if (default_value && !config.find(field)) return *default_value;
   return static_cast<int>(config.at(field).integer(1, size_max));
 }
 

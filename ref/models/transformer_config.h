@@ -31,10 +31,10 @@ struct AttentionLayer {
   int gate = 0;                             // floats behind v
   bool qkv_bias = false;
   bool output_bias = false;
-  bool sinks = false;                       // a score of each head's own
-  bool values_from_keys = false;            // v is k before its norm and RoPE, of the same projection
-  int donor = own;                          // the earlier layer whose keys and values it reads, projecting none; of
-                                            // an assistant (gemma4_assistant.h) a layer of its target
+  bool sinks = false;             // a score of each head's own
+  bool values_from_keys = false;  // v is k before its norm and RoPE, of the same projection
+  int donor = own;                // the earlier layer whose keys and values it reads, projecting none; of
+                                  // an assistant (gemma4_assistant.h) a layer of its target
 
   int q_width() const noexcept { return shape.heads * shape.head_dim; }
   int kv_width() const noexcept { return shape.kv_heads * shape.head_dim; }
@@ -60,17 +60,17 @@ struct LayerConfig {
 struct TransformerConfig {
   int vocabulary = 0;
   int hidden = 0;
-  int context = 0;            // max_position_embeddings
-  float epsilon = 0;          // of all norms
-  float norm_offset = 0;      // what norms add to the stored weights
+  int context = 0;        // max_position_embeddings
+  float epsilon = 0;      // of all norms
+  float norm_offset = 0;  // what norms add to the stored weights
   float embedding_scale = 1;
-  int layer_embedding = 0;    // values that a token has of its own for each layer; 0: none
-  float logit_cap = 0;        // logits become cap * tanh(logit / cap); 0: they stay
+  int layer_embedding = 0;  // values that a token has of its own for each layer; 0: none
+  float logit_cap = 0;      // logits become cap * tanh(logit / cap); 0: they stay
   Activation activation = Activation::silu;
   std::vector<Rope> ropes;
   std::vector<LayerConfig> layers;
-  int mtp_heads = 0;          // that the checkpoint says it has beside the model, see mtp.h
-  bool assisted = false;      // assistants are made for this architecture, see gemma4_assistant.h
+  int mtp_heads = 0;                // that the checkpoint says it has beside the model, see mtp.h
+  bool assisted = false;            // assistants are made for this architecture, see gemma4_assistant.h
   std::vector<std::string> unused;  // what the names of tensors of other parts of a checkpoint begin with
 
   int depth() const noexcept { return static_cast<int>(layers.size()); }
@@ -104,8 +104,8 @@ Json text_config(const Json& config);
 
 // The parts of it, for architectures of another shape.
 
-/// Reads a width or a count. `otherwise`: of a missing field; without it the field is required.
-int positive(const Json& config, std::string_view field, std::optional<int> otherwise = {});
+/// Reads a width or a count. `default_value`: of a missing field; without it the field is required.
+int positive(const Json& config, std::string_view field, std::optional<int> default_value = {});
 
 /// Throws Error, saying why, when the field is neither missing nor false.
 void refuse_if_set(const Json& config, std::string_view field, const std::string& why);

@@ -118,8 +118,10 @@ WeightSource WeightLoader::weight(const std::string& name, const std::vector<std
     if (missing_.empty()) return source;
   } else {
     const std::size_t values = note_missing(name, shape);
-    source = {Format::f32, static_cast<int>(values / static_cast<std::size_t>(shape.back())),
-              static_cast<int>(shape.back()), {}};
+    source = {Format::f32,
+              static_cast<int>(values / static_cast<std::size_t>(shape.back())),
+              static_cast<int>(shape.back()),
+              {}};
   }
   source.read = [bytes = source.bytes_per_row()](int, int rows, void* to) {
     std::memset(to, 0, bytes * static_cast<std::size_t>(rows));
@@ -131,9 +133,9 @@ WeightSource WeightLoader::weight(const std::string& name, const std::vector<std
 /// take more memory than the file.
 std::size_t WeightLoader::note_missing(const std::string& name, const std::vector<std::int64_t>& shape) const {
   missing_.push_back(weights.expected(name, shape));
-  const std::uint64_t most = std::max<std::uint64_t>(weights.bytes(), 1 << 20) / sizeof(float);
+  const std::uint64_t max = std::max<std::uint64_t>(weights.bytes(), 1 << 20) / sizeof(float);
   const std::optional<std::uint64_t> values = elements(shape);
-  if (!values || *values > most - missing_values_) finish();
+  if (!values || *values > max - missing_values_) finish();
   missing_values_ += *values;
   return *values;
 }

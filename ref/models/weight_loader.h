@@ -43,12 +43,12 @@ struct LoadOptions {
 
   const Kernels& kernels;
   Quantization quantize;
-  KvFormat kv;  // of the caches of the model
-  bool requantize = false;  // quantize also matrices that are stored quantized, where that takes fewer bytes
+  KvFormat kv;                // of the caches of the model
+  bool requantize = false;    // quantize also matrices that are stored quantized, where that takes fewer bytes
   bool small_tables = false;  // by q4, the embedding and the LM head also take 4 bits, not 6
-  int layers = 0;           // load the first so many layers only; 0: all
-  int head_tokens = 0;      // load the LM head of the first so many tokens only, as a draft may; 0: of all
-  LoadingObserver observer;  // may be empty
+  int layers = 0;             // load the first so many layers only; 0: all
+  int head_tokens = 0;        // load the LM head of the first so many tokens only, as a draft may; 0: of all
+  LoadingObserver observer;   // may be empty
 };
 
 /// Returns how many tokens the LM head has, of a vocabulary.

@@ -32,10 +32,10 @@ std::size_t leading_space(std::string_view text) {
   return end;
 }
 
-/// Returns where the trailing white space of `text` begins, at least `least`.
-std::size_t trailing_space_start(std::string_view text, std::size_t least) {
+/// Returns where the trailing white space of `text` begins, at least `min`.
+std::size_t trailing_space_start(std::string_view text, std::size_t min) {
   std::size_t start = text.size();
-  while (start > least && unicode::is_space(last_character(text.substr(0, start)))) {
+  while (start > min && unicode::is_space(last_character(text.substr(0, start)))) {
     start = last_character_start(text.substr(0, start));
   }
   return start;

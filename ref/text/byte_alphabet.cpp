@@ -10,13 +10,13 @@ namespace {
 
 constexpr int character_count = 0x100 + 68;
 
-struct Tables {
+struct AlphabetTables {
   std::array<std::string, 256> spelling;
   std::array<int, character_count> byte_of;  // by code point; -1: not of the alphabet
 };
 
-Tables make_tables() {
-  Tables tables;
+AlphabetTables make_tables() {
+  AlphabetTables tables;
   tables.byte_of.fill(-1);
   char32_t hidden = 0x100;
   for (int byte = 0; byte < 256; ++byte) {
@@ -28,8 +28,8 @@ Tables make_tables() {
   return tables;
 }
 
-const Tables& tables() {
-  static const Tables made = make_tables();
+const AlphabetTables& tables() {
+  static const AlphabetTables made = make_tables();
   return made;
 }
 
@@ -46,7 +46,7 @@ std::string spell(std::string_view bytes) {
 std::optional<std::string> unspell(std::string_view spelled) {
   std::string bytes;
   for (std::size_t offset = 0; offset < spelled.size();) {
-    const utf8::Step next = utf8::step(spelled, offset);
+    const utf8::Character next = utf8::step(spelled, offset);
     if (next.status != utf8::Status::character || next.code_point >= character_count) return std::nullopt;
     const int byte = tables().byte_of[next.code_point];
     if (byte < 0) return std::nullopt;

@@ -16,8 +16,7 @@ int ByteBpe::missing_byte() const {
   return -1;
 }
 
-void ByteBpe::encode(std::span<const std::string_view> pieces, PieceWork& work,
-                     std::vector<Token>& tokens) const {
+void ByteBpe::encode(std::span<const std::string_view> pieces, PieceWork& work, std::vector<Token>& tokens) const {
   std::vector<Symbol>& symbols = work.merger.symbols();
   const auto join = [this](const Symbol& left, const Symbol& right) { return merges_.find(left.token, right.token); };
   for (const std::string_view piece : pieces) {

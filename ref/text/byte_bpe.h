@@ -20,8 +20,7 @@ class ByteBpe final : public PieceModel {
   void take_whole(std::string_view bytes, Token token) { whole_.insert(bytes, token); }
 
   std::string_view kind() const override { return "BPE of bytes"; }
-  void encode(std::span<const std::string_view> pieces, PieceWork& work,
-              std::vector<Token>& tokens) const override;
+  void encode(std::span<const std::string_view> pieces, PieceWork& work, std::vector<Token>& tokens) const override;
 
  private:
   std::string origin_;

@@ -19,7 +19,7 @@ void CharacterBpe::add_entry(std::string_view text, Token token) {
   entries_.insert(text, token);
   char32_t left = 0;
   for (std::size_t at = 0; at < text.size();) {
-    const utf8::Step next = utf8::step(text, at);
+    const utf8::Character next = utf8::step(text, at);
     if (at > 0) {
       const std::uint64_t bit = hash_of(left, next.code_point) % neighbor_bits;
       neighbors_[bit / 64] |= std::uint64_t{1} << bit % 64;
@@ -69,8 +69,8 @@ void CharacterBpe::encode_part(std::string_view part, bool& after_unknown, Piece
   symbols.clear();
   for (std::size_t at = 0; at < part.size();) {
     const std::size_t length = utf8::step(part, at).length;
-    symbols.push_back({entries_.find(part.substr(at, length)), static_cast<std::int32_t>(at),
-                       static_cast<std::int32_t>(length)});
+    symbols.push_back(
+        {entries_.find(part.substr(at, length)), static_cast<std::int32_t>(at), static_cast<std::int32_t>(length)});
     at += length;
   }
   merge(part, work.merger);
@@ -92,7 +92,7 @@ void CharacterBpe::encode_piece(std::string_view piece, PieceWork& work, std::ve
   std::size_t begin = 0;
   char32_t left = 0;
   for (std::size_t at = 0; at < piece.size();) {
-    const utf8::Step next = utf8::step(piece, at);
+    const utf8::Character next = utf8::step(piece, at);
     if (at > begin && !may_be_joined(left, next.code_point)) {
       encode_part(piece.substr(begin, at - begin), after_unknown, work, tokens);
       begin = at;
@@ -103,8 +103,7 @@ void CharacterBpe::encode_piece(std::string_view piece, PieceWork& work, std::ve
   encode_part(piece.substr(begin), after_unknown, work, tokens);
 }
 
-void CharacterBpe::encode(std::span<const std::string_view> pieces, PieceWork& work,
-                          std::vector<Token>& tokens) const {
+void CharacterBpe::encode(std::span<const std::string_view> pieces, PieceWork& work, std::vector<Token>& tokens) const {
   for (const std::string_view piece : pieces) {
     const Token whole = taken_whole(piece) ? entries_.find(piece) : -1;
     if (whole >= 0) {

@@ -28,8 +28,7 @@ class CharacterBpe final : public PieceModel {
   void take_entries_whole() { entries_whole_ = true; }
 
   std::string_view kind() const override { return "BPE of characters"; }
-  void encode(std::span<const std::string_view> pieces, PieceWork& work,
-              std::vector<Token>& tokens) const override;
+  void encode(std::span<const std::string_view> pieces, PieceWork& work, std::vector<Token>& tokens) const override;
 
  private:
   static constexpr std::size_t neighbor_bits = std::size_t{1} << 20;
@@ -44,8 +43,8 @@ class CharacterBpe final : public PieceModel {
   UnknownText unknown_;
   TextTable entries_;
   MergeTable merges_;
-  std::vector<std::uint32_t> ranks_;       // by token, of their scores; empty: joined by merges
-  std::vector<std::uint64_t> neighbors_;   // a bit for each two neighbors in an entry, by hash
+  std::vector<std::uint32_t> ranks_;      // by token, of their scores; empty: joined by merges
+  std::vector<std::uint64_t> neighbors_;  // a bit for each two neighbors in an entry, by hash
   bool line_feeds_whole_ = false;
   bool entries_whole_ = false;
 };

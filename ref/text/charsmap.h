@@ -18,7 +18,7 @@ class Charsmap {
   Charsmap(std::string_view bytes, const std::string& origin);
 
   struct Match {
-    std::size_t length;            // of the text that is replaced, whole characters
+    std::size_t length;  // of the text that is replaced, whole characters
     std::string_view replacement;
   };
   /// The longest, or the shortest, beginning of `text` (UTF-8) that has a replacement. Throws Error when the map is

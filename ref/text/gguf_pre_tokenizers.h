@@ -9,10 +9,10 @@
 namespace draftproof {
 
 struct GgufPreTokenizer {
-  std::vector<std::string_view> names;    // the first is the kind's own
-  std::vector<std::string> expressions;   // applied one after the other
-  bool takes_whole = false;               // a piece that is in the vocabulary becomes that token
-  bool adds_bos = false;                  // used when the file does not specify it
+  std::vector<std::string_view> names;   // the first is the kind's own
+  std::vector<std::string> expressions;  // applied one after the other
+  bool takes_whole = false;              // a piece that is in the vocabulary becomes that token
+  bool adds_bos = false;                 // used when the file does not specify it
 };
 
 const std::vector<GgufPreTokenizer>& gguf_pre_tokenizers();

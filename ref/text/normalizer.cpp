@@ -23,7 +23,7 @@ void append_checked(std::string& text, std::string_view more) {
 template <typename Act>
 void for_each_character(std::string_view text, const Act& act) {
   for (std::size_t at = 0; at < text.size();) {
-    const utf8::Step next = utf8::step(text, at);
+    const utf8::Character next = utf8::step(text, at);
     act(next.code_point, text.substr(at, next.length));
     at += next.length;
   }

@@ -49,10 +49,10 @@ Normalizer::Step replace_graphemes(Charsmap map);
 
 /// SentencePiece's own normalization, in one walk.
 struct SentencePiece {
-  std::shared_ptr<const Charsmap> map;            // null: no character is replaced
-  std::shared_ptr<const AddedTokenCutter> kept;   // texts that the map leaves alone
-  bool remove_extra_spaces = false;               // leading, trailing and repeated ones
-  bool add_space = false;                         // before the text
+  std::shared_ptr<const Charsmap> map;           // null: no character is replaced
+  std::shared_ptr<const AddedTokenCutter> kept;  // texts that the map leaves alone
+  bool remove_extra_spaces = false;              // leading, trailing and repeated ones
+  bool add_space = false;                        // before the text
   bool mark_spaces = true;
 };
 Normalizer::Step sentencepiece(SentencePiece rules);

@@ -18,7 +18,7 @@ namespace draftproof {
 namespace {
 
 constexpr std::size_t expression_bytes_max = std::size_t{1} << 15;
-constexpr std::size_t jit_stack_bytes_least = std::size_t{1} << 15;
+constexpr std::size_t jit_stack_bytes_min = std::size_t{1} << 15;
 constexpr std::size_t jit_stack_bytes_max = std::size_t{1} << 23;
 constexpr std::uint32_t heap_kibibytes_max = std::uint32_t{1} << 17;
 
@@ -68,7 +68,7 @@ struct MatchBudget::Workspace {
   Held<pcre2_match_data, pcre2_match_data_free> data{allocated(pcre2_match_data_create(1, nullptr))};
   Held<pcre2_match_context, pcre2_match_context_free> context{allocated(pcre2_match_context_create(nullptr))};
   Held<pcre2_jit_stack, pcre2_jit_stack_free> stack{
-      pcre2_jit_stack_create(jit_stack_bytes_least, jit_stack_bytes_max, nullptr)};  // null where PCRE2 has no JIT
+      pcre2_jit_stack_create(jit_stack_bytes_min, jit_stack_bytes_max, nullptr)};  // null where PCRE2 has no JIT
 };
 
 MatchBudget::MatchBudget(std::size_t text_bytes)
@@ -97,7 +97,8 @@ bool Pattern::Compiled::find(std::string_view text, std::size_t start, MatchBudg
   for (std::uint64_t limit = first_limit; status == PCRE2_ERROR_MATCHLIMIT; limit *= limit_growth) {
     if (limit > first_limit) {
       if (limit > budget.steps_left_ || limit > std::numeric_limits<std::uint32_t>::max()) {
-        throw Error(origin + ": the expression backtracks too much on the text to encode; take a tokenizer whose "
+        throw Error(origin +
+                    ": the expression backtracks too much on the text to encode; take a tokenizer whose "
                     "expression does not");
       }
       budget.steps_left_ -= limit;

@@ -131,8 +131,14 @@ class Translation {
       case 'S': return replace("\\P{White_Space}");
       case 'd': return replace("\\p{Nd}");
       case 'D': return replace("\\P{Nd}");
-      case 'n': case 'r': case 't': case 'f': case 'a': case 'e': return copy(2);
-      case 'p': case 'P': return property();
+      case 'n':
+      case 'r':
+      case 't':
+      case 'f':
+      case 'a':
+      case 'e': return copy(2);
+      case 'p':
+      case 'P': return property();
       case 'x':  // two digits would be a byte in Ruby's syntax
         if (!starts_with("\\x{")) refuse("\\x without braces");
         return code_point(at_ + 3, expression_.find('}', at_), 1);

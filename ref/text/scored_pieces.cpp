@@ -32,9 +32,7 @@ void add_piece(const ScoredPiece& piece, Token id, PieceKind kind, PieceSource s
       added.normalized = true;
       return builder.add_token(std::move(added), piece.origin);
     case PieceType::unknown:
-    case PieceType::control:
-      added.special = true;
-      return builder.add_token(std::move(added), piece.origin, piece.text);
+    case PieceType::control: added.special = true; return builder.add_token(std::move(added), piece.origin, piece.text);
   }
 }
 
@@ -48,8 +46,8 @@ UnknownText unknown_text(const std::vector<ScoredPiece>& pieces, const std::stri
   return unknown;
 }
 
-std::unique_ptr<const PieceModel> bpe_of(const std::vector<ScoredPiece>& pieces, PieceSource source,
-                                         UnknownText unknown) {
+std::unique_ptr<const PieceModel> make_bpe(const std::vector<ScoredPiece>& pieces, PieceSource source,
+                                           UnknownText unknown) {
   auto bpe = std::make_unique<CharacterBpe>(std::move(unknown));
   std::vector<double> scores;
   for (std::size_t id = 0; id < pieces.size(); ++id) {
@@ -58,16 +56,16 @@ std::unique_ptr<const PieceModel> bpe_of(const std::vector<ScoredPiece>& pieces,
     if (piece.type == PieceType::unused && source == PieceSource::sentencepiece) {
       throw Error(piece.origin + ": an unused piece is not implemented for BPE");
     }
-    const bool found = piece.type == PieceType::normal || piece.type == PieceType::user_defined ||
-                       piece.type == PieceType::unused;
+    const bool found =
+        piece.type == PieceType::normal || piece.type == PieceType::user_defined || piece.type == PieceType::unused;
     if (found) bpe->add_entry(piece.text, static_cast<Token>(id));
   }
   bpe->set_scores(scores);
   return bpe;
 }
 
-std::unique_ptr<const PieceModel> unigram_of(const std::vector<ScoredPiece>& pieces, PieceSource source,
-                                             UnknownText unknown) {
+std::unique_ptr<const PieceModel> make_unigram(const std::vector<ScoredPiece>& pieces, PieceSource source,
+                                               UnknownText unknown) {
   auto unigram = std::make_unique<Unigram>(std::move(unknown));
   double smallest = std::numeric_limits<float>::max();
   double largest = std::numeric_limits<float>::min();
@@ -102,13 +100,13 @@ TokenDecoder piece_decoder() {
 void add_pieces(const std::vector<ScoredPiece>& pieces, PieceKind kind, PieceSource source, const std::string& origin,
                 TokenizerPartsBuilder& builder) {
   if (pieces.empty()) throw Error(origin + ": has no entries");
-  if (pieces.size() > static_cast<std::size_t>(token_most)) throw Error(origin + ": has too many entries");
+  if (pieces.size() > static_cast<std::size_t>(token_max)) throw Error(origin + ": has too many entries");
   for (std::size_t id = 0; id < pieces.size(); ++id) {
     add_piece(pieces[id], static_cast<Token>(id), kind, source, builder);
   }
   UnknownText unknown = unknown_text(pieces, origin);
-  builder.parts().model = kind == PieceKind::bpe ? bpe_of(pieces, source, std::move(unknown))
-                                                 : unigram_of(pieces, source, std::move(unknown));
+  builder.parts().model = kind == PieceKind::bpe ? make_bpe(pieces, source, std::move(unknown))
+                                                 : make_unigram(pieces, source, std::move(unknown));
 }
 
 }  // namespace draftproof

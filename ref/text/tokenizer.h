@@ -62,11 +62,11 @@ class Tokenizer {
   /// Returns the raw bytes of one token; the text of a special token, and nothing for an unused id.
   /// Throws Error when the token is out of range.
   std::string bytes_of(Token token) const;
-  bool is_special(Token token) const;                 // false out of range
-  int vocabulary() const;                             // largest id + 1
-  Token find(std::string_view token_text) const;      // as spelled in the file; -1 when there is none
-  std::string_view text_of(Token token) const;        // as spelled in the file; empty for an unused id
-  std::string_view kind() const;                      // of the model that makes tokens: "BPE of bytes"
+  bool is_special(Token token) const;             // false out of range
+  int vocabulary() const;                         // largest id + 1
+  Token find(std::string_view token_text) const;  // as spelled in the file; -1 when there is none
+  std::string_view text_of(Token token) const;    // as spelled in the file; empty for an unused id
+  std::string_view kind() const;                  // of the model that makes tokens: "BPE of bytes"
 
  private:
   friend class Detokenizer;
@@ -89,8 +89,8 @@ class Detokenizer {
  private:
   const Tokenizer& tokenizer_;
   bool skip_special_;
-  std::size_t spaces_left_ = 0;         // that are not part of the text, if they come next
-  bool in_first_token_ = false;         // no space of the next token is part of the text
+  std::size_t spaces_left_ = 0;  // that are not part of the text, if they come next
+  bool in_first_token_ = false;  // no space of the next token is part of the text
 };
 
 /// Decodes a stream of tokens up to the first stop string: a StoppedText of their bytes. Without a stop string, the

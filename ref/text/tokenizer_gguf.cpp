@@ -18,9 +18,9 @@
 namespace draftproof {
 namespace {
 
-class Fields {
+class TokenizerFields {
  public:
-  Fields(const std::string& file, const GgufMetadata& values) : name_(file), values_(values) {}
+  TokenizerFields(const std::string& file, const GgufMetadata& values) : name_(file), values_(values) {}
 
   std::string where(const std::string& field) const { return name_ + ": field " + field; }
 
@@ -50,7 +50,7 @@ class Fields {
   const GgufMetadata& values_;
 };
 
-const GgufPreTokenizer& find_kind(const Fields& fields) {
+const GgufPreTokenizer& find_kind(const TokenizerFields& fields) {
   const std::string field = "tokenizer.ggml.pre";
   const auto& name = fields.at<std::string>(field);
   if (const GgufPreTokenizer* known = find_gguf_pre_tokenizer(name)) return *known;
@@ -67,13 +67,13 @@ PieceType type_of(std::int64_t number, const std::string& origin) {
 }
 
 /// Returns the tokens with their types; with scores if the kind has them.
-std::vector<ScoredPiece> read_pieces(const Fields& fields, bool scored) {
+std::vector<ScoredPiece> read_pieces(const TokenizerFields& fields, bool scored) {
   const auto& tokens = fields.at<std::vector<std::string>>("tokenizer.ggml.tokens");
   const auto& types = fields.at<std::vector<std::int64_t>>("tokenizer.ggml.token_type");
   const std::string origin = fields.where("tokenizer.ggml.tokens");
   const std::string types_origin = fields.where("tokenizer.ggml.token_type");
   const std::string scores_origin = fields.where("tokenizer.ggml.scores");
-  if (tokens.size() > static_cast<std::size_t>(token_most)) throw Error(origin + ": has too many tokens");
+  if (tokens.size() > static_cast<std::size_t>(token_max)) throw Error(origin + ": has too many tokens");
   if (types.size() != tokens.size()) throw Error(types_origin + ": is not as long as tokenizer.ggml.tokens");
   const std::vector<double> none(scored ? 0 : tokens.size());
   const auto& scores = scored ? fields.at<std::vector<double>>("tokenizer.ggml.scores") : none;
@@ -87,12 +87,12 @@ std::vector<ScoredPiece> read_pieces(const Fields& fields, bool scored) {
 }
 
 /// Returns the id in `field`, or `absent` when the file has none; nothing unless it is `wanted`.
-std::vector<Token> added(const Fields& fields, bool wanted, const std::string& field,
+std::vector<Token> added(const TokenizerFields& fields, bool wanted, const std::string& field,
                          std::optional<std::uint64_t> absent, const TokenizerPartsBuilder& builder) {
   if (!wanted) return {};
   const auto* found = fields.find<std::uint64_t>(field);
   const std::uint64_t id = found == nullptr && absent ? *absent : fields.at<std::uint64_t>(field);
-  if (id > static_cast<std::uint64_t>(token_most) || !builder.has_token(static_cast<std::int64_t>(id))) {
+  if (id > static_cast<std::uint64_t>(token_max) || !builder.has_token(static_cast<std::int64_t>(id))) {
     throw Error(fields.where(field) + ": id " + std::to_string(id) + " is not a token");
   }
   return {static_cast<Token>(id)};
@@ -106,14 +106,14 @@ struct AddedByDefault {
   std::optional<std::uint64_t> eos_id = {};
 };
 
-void read_added(const Fields& fields, const AddedByDefault& absent, TokenizerPartsBuilder& builder) {
+void read_added(const TokenizerFields& fields, const AddedByDefault& absent, TokenizerPartsBuilder& builder) {
   const bool bos = fields.flag("tokenizer.ggml.add_bos_token", absent.bos);
   const bool eos = fields.flag("tokenizer.ggml.add_eos_token", absent.eos);
   builder.parts().before = added(fields, bos, "tokenizer.ggml.bos_token_id", absent.bos_id, builder);
   builder.parts().after = added(fields, eos, "tokenizer.ggml.eos_token_id", absent.eos_id, builder);
 }
 
-void read_merges(const Fields& fields, const TokenizerPartsBuilder& builder, MergeTable& merges) {
+void read_merges(const TokenizerFields& fields, const TokenizerPartsBuilder& builder, MergeTable& merges) {
   const std::string field = "tokenizer.ggml.merges";
   for (const std::string& merge : fields.at<std::vector<std::string>>(field)) {
     builder.add_merge(merges, merge, fields.where(field));
@@ -137,7 +137,7 @@ void add_tokens(const std::vector<ScoredPiece>& pieces, TokenizerPartsBuilder& b
   }
 }
 
-TokenizerParts read_byte_level(const Fields& fields) {
+TokenizerParts read_byte_level(const TokenizerFields& fields) {
   const GgufPreTokenizer& kind = find_kind(fields);
   TokenDecoder decoder;
   decoder.add(token_decoders::byte_level());
@@ -167,7 +167,7 @@ TokenizerParts read_byte_level(const Fields& fields) {
 
 /// Spaces are written as U+2581 and merges work on characters; a run of line feeds that is a token is taken whole. The
 /// BOS is always added, whatever the file says: Google's first files say that it is not.
-TokenizerParts read_gemma4(const Fields& fields) {
+TokenizerParts read_gemma4(const TokenizerFields& fields) {
   TokenDecoder decoder = piece_decoder();
   decoder.add(token_decoders::byte_fallback());
   Normalizer normalizer;
@@ -192,12 +192,12 @@ TokenizerParts read_gemma4(const Fields& fields) {
   read_merges(fields, builder, bpe->merges());
   parts.model = std::move(bpe);
   parts.before = added(fields, true, "tokenizer.ggml.bos_token_id", {}, builder);
-  parts.after = added(fields, fields.flag("tokenizer.ggml.add_eos_token", false), "tokenizer.ggml.eos_token_id", {},
-                      builder);
+  parts.after =
+      added(fields, fields.flag("tokenizer.ggml.add_eos_token", false), "tokenizer.ggml.eos_token_id", {}, builder);
   return std::move(parts);
 }
 
-TokenizerParts read_sentencepiece_bpe(const Fields& fields) {
+TokenizerParts read_sentencepiece_bpe(const TokenizerFields& fields) {
   const bool space = fields.flag("tokenizer.ggml.add_space_prefix", true);
   Normalizer normalizer;
   if (space) normalizer.add(normalizers::prepend(" "));
@@ -211,7 +211,7 @@ TokenizerParts read_sentencepiece_bpe(const Fields& fields) {
 }
 
 /// Normalized by SentencePiece's own rules, which llama.cpp follows but for a U+2581 at the end of a text.
-TokenizerParts read_unigram(const Fields& fields) {
+TokenizerParts read_unigram(const TokenizerFields& fields) {
   normalizers::SentencePiece rules;
   rules.remove_extra_spaces = fields.flag("tokenizer.ggml.remove_extra_whitespaces", false);
   rules.add_space = fields.flag("tokenizer.ggml.add_space_prefix", false);
@@ -233,7 +233,7 @@ TokenizerParts read_unigram(const Fields& fields) {
 }  // namespace
 
 TokenizerParts read_tokenizer_gguf(const std::string& file, const GgufMetadata& metadata) {
-  const Fields fields(file, metadata);
+  const TokenizerFields fields(file, metadata);
   const auto& model = fields.at<std::string>("tokenizer.ggml.model");
   if (model == "gpt2") return read_byte_level(fields);
   if (model == "llama") return read_sentencepiece_bpe(fields);

@@ -18,7 +18,7 @@
 namespace draftproof {
 namespace {
 
-constexpr std::size_t steps_most = 64;           // of one kind
+constexpr std::size_t steps_max = 64;            // of one kind
 constexpr std::size_t content_bytes_max = 4096;  // of a step
 
 void refuse_other_fields(const Json& object, std::initializer_list<std::string_view> known) {
@@ -53,7 +53,7 @@ std::vector<Json> members(const Json& first, std::string_view list) {
   for (std::size_t index = 0; index < inner.size(); ++index) {
     for (Json& member : members(inner[index], list)) all.push_back(std::move(member));
   }
-  if (all.size() > steps_most) inner.fail("has more than 64 steps");
+  if (all.size() > steps_max) inner.fail("has more than 64 steps");
   return all;
 }
 
@@ -296,7 +296,7 @@ void read_vocabulary(const Json& vocabulary, TokenizerPartsBuilder& builder) {
   if (!vocabulary.is_object()) vocabulary.fail("is not an object");
   const std::string origin = vocabulary.where();
   for (const std::string& text : vocabulary.fields()) {
-    builder.add_entry(text, static_cast<Token>(vocabulary.at(text).integer(0, token_most)), origin);
+    builder.add_entry(text, static_cast<Token>(vocabulary.at(text).integer(0, token_max)), origin);
   }
 }
 
@@ -383,7 +383,7 @@ std::unique_ptr<const PieceModel> read_character_bpe(const Json& model, Tokenize
 /// [["text", score], ...], by id.
 void read_scored_vocabulary(const Json& vocabulary, TokenizerPartsBuilder& builder) {
   if (!vocabulary.is_array()) vocabulary.fail("is not an array");
-  if (vocabulary.size() == 0 || vocabulary.size() > std::size_t{token_most}) vocabulary.fail("has a wrong length");
+  if (vocabulary.size() == 0 || vocabulary.size() > std::size_t{token_max}) vocabulary.fail("has a wrong length");
   for (std::size_t id = 0; id < vocabulary.size(); ++id) {
     const Json entry = vocabulary[id];
     if (!entry.is_array() || entry.size() != 2) entry.fail("is not a pair of a text and a score");
@@ -417,7 +417,7 @@ void read_added_tokens(const Json& tokens, TokenizerPartsBuilder& builder) {
     const Json token = tokens[index];
     refuse_other_fields(token, {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
     AddedToken added;
-    added.id = static_cast<Token>(token.at("id").integer(0, token_most));
+    added.id = static_cast<Token>(token.at("id").integer(0, token_max));
     added.content = token.at("content").string();
     added.single_word = token.at("single_word").boolean();
     added.lstrip = token.at("lstrip").boolean();
@@ -434,7 +434,7 @@ std::vector<Token> read_special_ids(const Json& special_tokens, const std::strin
   refuse_other_fields(special, {"id", "ids", "tokens"});
   const Json ids = special.at("ids");
   std::vector<Token> tokens;
-  for (const std::int64_t id : ids.integers(0, token_most)) {
+  for (const std::int64_t id : ids.integers(0, token_max)) {
     if (!builder.has_token(id)) ids.fail("id " + std::to_string(id) + " is not a token");
     tokens.push_back(static_cast<Token>(id));
   }

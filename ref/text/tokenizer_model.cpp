@@ -33,7 +33,7 @@ struct NormalizerSpec {
 };
 
 /// The contents of the file that matter.
-struct Model {
+struct SentencePieceModel {
   std::vector<ScoredPiece> pieces;
   PieceKind kind = PieceKind::unigram;
   std::int64_t bos = 1;
@@ -56,7 +56,7 @@ ScoredPiece read_piece(std::string_view message, const std::string& origin) {
   return piece;
 }
 
-void read_trainer(std::string_view message, const std::string& origin, Model& model) {
+void read_trainer(std::string_view message, const std::string& origin, SentencePieceModel& model) {
   for (ProtobufFields fields(message, origin); fields.next();) {
     if (fields.number() == 3) {
       const std::int64_t type = fields.integer("model_type");
@@ -85,8 +85,8 @@ NormalizerSpec read_normalizer(std::string_view message, const std::string& orig
   return spec;
 }
 
-Model read_model(std::string_view bytes, const std::string& name) {
-  Model model;
+SentencePieceModel read_model(std::string_view bytes, const std::string& name) {
+  SentencePieceModel model;
   for (ProtobufFields fields(bytes, name); fields.next();) {
     const auto message = [&](const std::string& field) { return fields.bytes(field); };
     if (fields.number() == 1) {
@@ -108,7 +108,7 @@ Model read_model(std::string_view bytes, const std::string& name) {
 }
 
 /// The pieces of `model` are distinct.
-Normalizer normalizer_of(const Model& model, const std::string& origin) {
+Normalizer make_normalizer(const SentencePieceModel& model, const std::string& origin) {
   normalizers::SentencePiece rules;
   rules.remove_extra_spaces = model.normalizer.remove_extra_whitespaces;
   rules.add_space = model.normalizer.add_dummy_prefix;
@@ -132,12 +132,12 @@ std::size_t spaces_at_start(const NormalizerSpec& spec) {
   return spec.add_dummy_prefix ? 1 : 0;
 }
 
-/// Returns the flag of the tokenizer_config.json beside the model; `otherwise` when there is none.
-bool configured(const std::filesystem::path& file, std::string_view flag, bool otherwise) {
+/// Returns the flag of the tokenizer_config.json beside the model; `default_value` when there is none.
+bool configured(const std::filesystem::path& file, std::string_view flag, bool default_value) {
   const std::filesystem::path config = file.parent_path() / "tokenizer_config.json";
-  if (!is_present(config)) return otherwise;
+  if (!is_present(config)) return default_value;
   const auto value = Json::read(config).find(flag);
-  return value ? value->boolean() : otherwise;
+  return value ? value->boolean() : default_value;
 }
 
 std::vector<Token> added_around(const std::string& name, const std::string& field, std::int64_t id, bool wanted,
@@ -152,7 +152,7 @@ std::vector<Token> added_around(const std::string& name, const std::string& fiel
 SentencePieceBpe read_sentencepiece_bpe(const std::filesystem::path& file) {
   const std::string name = printable(file.string());
   const std::string bytes = read_file(file);
-  Model model = read_model(bytes, name);
+  SentencePieceModel model = read_model(bytes, name);
   const NormalizerSpec& rules = model.normalizer;
   const bool plain = rules.charsmap.empty() && !rules.remove_extra_whitespaces && rules.escape_whitespaces;
   if (model.kind != PieceKind::bpe || !plain) {
@@ -164,11 +164,11 @@ SentencePieceBpe read_sentencepiece_bpe(const std::filesystem::path& file) {
 TokenizerParts read_tokenizer_model(const std::filesystem::path& file) {
   const std::string name = printable(file.string());
   const std::string bytes = read_file(file);
-  const Model model = read_model(bytes, name);
+  const SentencePieceModel model = read_model(bytes, name);
   TokenizerPartsBuilder builder(piece_decoder(), Normalizer());
   add_pieces(model.pieces, model.kind, PieceSource::sentencepiece, name + ": field pieces", builder);
   TokenizerParts& parts = builder.parts();
-  parts.normalizer = normalizer_of(model, name + ": field normalizer_spec");
+  parts.normalizer = make_normalizer(model, name + ": field normalizer_spec");
   parts.start.spaces = spaces_at_start(model.normalizer);
   // SentencePiece adds nothing by itself; the models do: Llama's a BOS, T5's an EOS.
   const bool bpe = model.kind == PieceKind::bpe;

@@ -24,7 +24,7 @@ TokenizerPartsBuilder::TokenizerPartsBuilder(TokenDecoder decoder, Normalizer no
 }
 
 TokenizerParts::Entry& TokenizerPartsBuilder::entry(Token id, const std::string& origin) {
-  if (id < 0 || id > token_most) throw Error(origin + ": id " + std::to_string(id) + " is out of range");
+  if (id < 0 || id > token_max) throw Error(origin + ": id " + std::to_string(id) + " is out of range");
   const auto index = static_cast<std::size_t>(id);
   if (index >= parts_.entries.size()) parts_.entries.resize(index + 1);
   return parts_.entries[index];

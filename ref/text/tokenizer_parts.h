@@ -23,7 +23,7 @@ namespace draftproof {
 
 /// The largest id. Known vocabularies have at most a few hundred thousand entries; tables are as long as the largest
 /// id.
-inline constexpr Token token_most = (1 << 22) - 1;
+inline constexpr Token token_max = (1 << 22) - 1;
 
 struct TokenizerParts {
   struct Entry {
@@ -44,7 +44,7 @@ struct TokenizerParts {
   PreTokenizer pre_tokenizer;
   std::unique_ptr<const PieceModel> model;
   TextStart start;
-  std::vector<Token> before;                          // tokens that add_special puts around a text
+  std::vector<Token> before;  // tokens that add_special puts around a text
   std::vector<Token> after;
 };
 

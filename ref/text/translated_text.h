@@ -34,9 +34,9 @@ class TranslatedText {
   const Tokenizer& draft_;
   Detokenizer detokenizer_;
   std::size_t appended_ = 0;
-  std::size_t before_ = 0;         // of these, that the target's tokenizer has put before the text
-  std::string text_;               // whole characters
-  std::string unfinished_;         // the first bytes of a character
+  std::size_t before_ = 0;          // of these, that the target's tokenizer has put before the text
+  std::string text_;                // whole characters
+  std::string unfinished_;          // the first bytes of a character
   std::vector<TextRange> special_;  // what special tokens say
 };
 

@@ -83,7 +83,7 @@ std::string lower_case(std::string_view text) {
   std::string result;
   result.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
-    const utf8::Step next = utf8::step(text, at);
+    const utf8::Character next = utf8::step(text, at);
     result += lower_case(next.code_point);
     at += next.length;
   }

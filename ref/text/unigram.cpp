@@ -54,7 +54,7 @@ void Unigram::emit(std::string_view part, const std::vector<Best>& best, bool& a
 
 void Unigram::encode_piece(std::string_view piece, std::vector<Best>& best, std::vector<Token>& tokens) const {
   bool after_unknown = false;
-  std::size_t done = 0;    // begin of the current part
+  std::size_t done = 0;     // begin of the current part
   std::size_t spanned = 0;  // no entry that begins before spans beyond
   best.assign(1, Best());
   const auto offer = [&](std::size_t end, Best offered) {

@@ -22,8 +22,7 @@ class Unigram final : public PieceModel {
   void set_smallest_score(double score) { unknown_score_ = score - 10; }
 
   std::string_view kind() const override { return "a unigram model"; }
-  void encode(std::span<const std::string_view> pieces, PieceWork& work,
-              std::vector<Token>& tokens) const override;
+  void encode(std::span<const std::string_view> pieces, PieceWork& work, std::vector<Token>& tokens) const override;
 
  private:
   struct Node {

@@ -51,9 +51,8 @@ VocabularyMatch match_vocabularies(const Vocabulary& target, const Vocabulary& d
   const Token end = std::min({target.rows, draft.rows, of_target.vocabulary(), of_draft.vocabulary()});
   for (Token token = first_compared_token; token < end; ++token) {
     if (of_target.text_of(token) == of_draft.text_of(token)) continue;
-    const std::string why = "token " + std::to_string(token) + " is " +
-                            in_quotes(of_target.text_of(token)) + " in the target and " +
-                            in_quotes(of_draft.text_of(token)) + " in the draft";
+    const std::string why = "token " + std::to_string(token) + " is " + in_quotes(of_target.text_of(token)) +
+                            " in the target and " + in_quotes(of_draft.text_of(token)) + " in the draft";
     return broken(VocabularyRule::text, why, token);
   }
   return {};

@@ -28,8 +28,8 @@ enum class VocabularyRule {
   add_eos,  // and behind it
   bos,      // the same tokens, if any are put there
   eos,
-  size,     // the numbers of rows differ by at most vocabulary_size_difference
-  text,     // equal texts from id first_compared_token on, as far as both tokenizers and both models have ids
+  size,  // the numbers of rows differ by at most vocabulary_size_difference
+  text,  // equal texts from id first_compared_token on, as far as both tokenizers and both models have ids
 };
 
 /// Numbers of rows are compared and not those of tokens, because a GGUF may have tokens for all rows, where the

@@ -127,8 +127,7 @@ TEST(Distribution, TheRemainderIsNotNegativeAndWithinItsBound) {
     std::vector<std::uint64_t> raw;
     for (std::size_t i = 0; i < count; ++i) raw.push_back(random_raw_weight(numbers, 40));
     raw[numbers.next() % count] = one;
-    const std::uint64_t reciprocal =
-        static_cast<std::uint64_t>((static_cast<unsigned __int128>(1) << 103) / sum(raw));
+    const std::uint64_t reciprocal = static_cast<std::uint64_t>((static_cast<unsigned __int128>(1) << 103) / sum(raw));
     const Distribution p = quantized(raw);
     ASSERT_EQ(sum(p.weights()), total);
     const auto largest = static_cast<std::size_t>(std::max_element(raw.begin(), raw.end()) - raw.begin());

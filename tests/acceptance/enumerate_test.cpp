@@ -14,7 +14,7 @@ constexpr Key other = {0, 1, Purpose::target};
 using Outcome = std::vector<std::size_t>;
 
 template <class Program>
-std::map<Outcome, Rational> distribution_of(Program program) {
+std::map<Outcome, Rational> compute_distribution(Program program) {
   std::map<Outcome, Rational> distribution;
   EnumeratedSource random;
   do {
@@ -26,32 +26,32 @@ std::map<Outcome, Rational> distribution_of(Program program) {
 }
 
 TEST(EnumeratedSource, AProgramWithoutDrawsHasOnePathOfProbabilityOne) {
-  const auto distribution = distribution_of([](RandomSource&) { return Outcome{}; });
+  const auto distribution = compute_distribution([](RandomSource&) { return Outcome{}; });
   EXPECT_EQ(distribution, (std::map<Outcome, Rational>{{{}, 1}}));
 }
 
 TEST(EnumeratedSource, OneDrawHasTheDistributionOfItsWeightsWithoutZeros) {
   const std::uint64_t weights[] = {0, 3, 0, 1, 2};
   const auto distribution =
-      distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
+      compute_distribution([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
   EXPECT_EQ(distribution, (std::map<Outcome, Rational>{{{1}, {1, 2}}, {{3}, {1, 6}}, {{4}, {1, 3}}}));
 }
 
 TEST(EnumeratedSource, DifferentKeysAreIndependent) {
   const std::uint64_t a[] = {1, 2};
   const std::uint64_t b[] = {3, 1};
-  const auto distribution = distribution_of([&](RandomSource& random) {
+  const auto distribution = compute_distribution([&](RandomSource& random) {
     return Outcome{random.sample_index(one, a), random.sample_index(other, b)};
   });
-  EXPECT_EQ(distribution, (std::map<Outcome, Rational>{
-                     {{0, 0}, {3, 12}}, {{0, 1}, {1, 12}}, {{1, 0}, {6, 12}}, {{1, 1}, {2, 12}}}));
+  EXPECT_EQ(distribution,
+            (std::map<Outcome, Rational>{{{0, 0}, {3, 12}}, {{0, 1}, {1, 12}}, {{1, 0}, {6, 12}}, {{1, 1}, {2, 12}}}));
 }
 
 TEST(EnumeratedSource, OneKeyIsOneUniformNumberForAnyNumberAndKindOfDraws) {
   const std::uint64_t thirds[] = {1, 1, 1};
   const std::uint64_t halves[] = {1, 1};
   const std::uint64_t coin[] = {1, 1};
-  const auto distribution = distribution_of([&](RandomSource& random) {
+  const auto distribution = compute_distribution([&](RandomSource& random) {
     const std::size_t third = random.sample_index(one, thirds);
     const std::size_t between = random.sample_index(other, coin);
     const std::size_t half = random.sample_index(one, halves);
@@ -71,7 +71,7 @@ TEST(EnumeratedSource, OneKeyIsOneUniformNumberForAnyNumberAndKindOfDraws) {
 
 TEST(EnumeratedSource, PathsMayHaveDifferentNumbersOfDraws) {
   const std::uint64_t coin[] = {1, 1};
-  const auto distribution = distribution_of([&](RandomSource& random) {
+  const auto distribution = compute_distribution([&](RandomSource& random) {
     Outcome outcome;
     for (std::int32_t position = 0; position < 4; ++position) {
       outcome.push_back(random.sample_index({0, position, Purpose::draft}, coin));
@@ -79,17 +79,16 @@ TEST(EnumeratedSource, PathsMayHaveDifferentNumbersOfDraws) {
     }
     return outcome;
   });
-  EXPECT_EQ(distribution, (std::map<Outcome, Rational>{{{1}, {1, 2}},
-                                              {{0, 1}, {1, 4}},
-                                              {{0, 0, 1}, {1, 8}},
-                                              {{0, 0, 0, 1}, {1, 16}},
-                                              {{0, 0, 0, 0}, {1, 16}}}));
+  EXPECT_EQ(
+      distribution,
+      (std::map<Outcome, Rational>{
+          {{1}, {1, 2}}, {{0, 1}, {1, 4}}, {{0, 0, 1}, {1, 8}}, {{0, 0, 0, 1}, {1, 16}}, {{0, 0, 0, 0}, {1, 16}}}));
 }
 
 TEST(EnumeratedSource, WeightsOfTheWholeTotalStayExact) {
   const std::uint64_t weights[] = {1, (std::uint64_t{1} << 52) - 1};
   const auto distribution =
-      distribution_of([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
+      compute_distribution([&](RandomSource& random) { return Outcome{random.sample_index(one, weights)}; });
   EXPECT_EQ(distribution.at({0}), Rational(1, std::uint64_t{1} << 52));
   EXPECT_EQ(distribution.at({0}) + distribution.at({1}), 1);
 }

@@ -77,7 +77,7 @@ TEST(Matching, TheDistributionIsThatOfPlainDecoding) {
   for (std::uint64_t salt = 0; salt < 100; ++salt) {
     const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), matching.judge, shared_noise(),
                               always(2)};
-    ASSERT_EQ(distribution_of(decoder, 4), plain_distribution(decoder.target, 4)) << salt;
+    ASSERT_EQ(compute_distribution(decoder, 4), plain_distribution(decoder.target, 4)) << salt;
   }
 }
 
@@ -134,11 +134,11 @@ TEST(MatchingMutants, KeysOfTheAcceptanceTest) {
    private:
     RandomSource& random_;
   };
-  EXPECT_GT(paths_that_differ([](const Proposal& proposal, TargetRows& rows, int sequence, int position,
-                                 RandomSource& random) {
-              Misnamed misnamed(random);
-              return matching.judge(proposal, rows, sequence, position, misnamed);
-            }),
+  EXPECT_GT(paths_that_differ(
+                [](const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
+                  Misnamed misnamed(random);
+                  return matching.judge(proposal, rows, sequence, position, misnamed);
+                }),
             0);
 }
 

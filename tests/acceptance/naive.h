@@ -20,8 +20,7 @@ inline Distribution naive_quantized(const std::vector<std::uint64_t>& raw) {
   const std::uint64_t sum = std::accumulate(raw.begin(), raw.end(), std::uint64_t{0});
   const auto reciprocal = static_cast<std::uint64_t>((Wide{1} << 103) / sum);
   std::vector<std::uint64_t> weights;
-  for (const std::uint64_t weight : raw)
-    weights.push_back(static_cast<std::uint64_t>(Wide{weight} * reciprocal >> 51));
+  for (const std::uint64_t weight : raw) weights.push_back(static_cast<std::uint64_t>(Wide{weight} * reciprocal >> 51));
   const std::uint64_t all = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
   const auto largest = std::max_element(raw.begin(), raw.end());
   weights[largest - raw.begin()] += Distribution::total - all;

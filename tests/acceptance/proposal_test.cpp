@@ -29,7 +29,7 @@ TEST(ProposalBuilder, RecordsTheDistributionsAndDrawsWithTheKeysOfThePositions) 
       std::vector<Token> expected;
       for (std::int32_t i = 0; i < 3; ++i) {
         // The penalties see the draft tokens before this one.
-        const Distribution q = distribution_of(logits, sampling, {committed, expected});
+        const Distribution q = compute_distribution(logits, sampling, {committed, expected});
         const Token token = draw(q, draft_key(4, 100, i, noise), random);
         EXPECT_EQ(builder.draw(logits), token);
         EXPECT_EQ(builder.proposal().drawn_from.back(), q);
@@ -49,7 +49,7 @@ TEST(ProposalBuilder, AnAddedTokenIsDeterministicAndTakesAPosition) {
   ProposalBuilder builder(sampling, {}, 0, 10, Purpose::draft, random, sampler);
   builder.add_token(2);
   const Token drawn = builder.draw(logits);
-  EXPECT_EQ(drawn, draw(distribution_of(logits, sampling, {}), {0, 11, Purpose::draft, 1}, random));
+  EXPECT_EQ(drawn, draw(compute_distribution(logits, sampling, {}), {0, 11, Purpose::draft, 1}, random));
   EXPECT_THAT(builder.proposal().tokens, ElementsAre(2, drawn));
   EXPECT_EQ(builder.proposal().drawn_from.front(), Distribution::point(2));
 }
@@ -155,9 +155,8 @@ TEST(Proposal, CutsDescendantsAndNothingElse) {
         tokens.push_back(static_cast<Token>(10 + draft_token));
       }
       Proposal proposal = proposal_of(depths);
-      proposal.prune([&](int node) {
-        return is_end(proposal.tokens[node] - 10) ? Proposal::Kept::alone : Proposal::Kept::whole;
-      });
+      proposal.prune(
+          [&](int node) { return is_end(proposal.tokens[node] - 10) ? Proposal::Kept::alone : Proposal::Kept::whole; });
       EXPECT_EQ(proposal.tokens, tokens);
       EXPECT_EQ(proposal.drawn_from.size(), tokens.size());
       const bool cut = tokens.size() < 6;
@@ -188,7 +187,7 @@ TEST(ProposalBuilder, RewindsToAnyDraftTokenOfTheBranchAndPenaltiesSeeTheBranchO
   builder.add_token(0);
   EXPECT_THAT(builder.proposal().tokens, ElementsAre(first, second, first, second, 0));
   EXPECT_THAT(builder.proposal().depths, ElementsAre(0, 0, 1, 1, 2));
-  EXPECT_EQ(builder.proposal().drawn_from[0], distribution_of(logits, sampling, {committed, {}}));
+  EXPECT_EQ(builder.proposal().drawn_from[0], compute_distribution(logits, sampling, {committed, {}}));
   EXPECT_EQ(builder.proposal().drawn_from[1], Distribution::point(second));
 }
 
@@ -203,11 +202,10 @@ TEST(ProposalBuilder, AddingASiblingDoesNotChangeTheBranch) {
   builder.add_sibling((first + 2) % 4);
   const Token below = builder.draw(logits);
   EXPECT_EQ(below,
-            draw(distribution_of(logits, sampling, {{}, std::vector{first}}), {2, 11, Purpose::draft, 1}, random));
+            draw(compute_distribution(logits, sampling, {{}, std::vector{first}}), {2, 11, Purpose::draft, 1}, random));
   builder.add_sibling((below + 1) % 4);
   EXPECT_THAT(builder.branch(), ElementsAre(first, below));
-  EXPECT_THAT(builder.proposal().tokens,
-              ElementsAre(first, below, (below + 1) % 4, (first + 1) % 4, (first + 2) % 4));
+  EXPECT_THAT(builder.proposal().tokens, ElementsAre(first, below, (below + 1) % 4, (first + 1) % 4, (first + 2) % 4));
   EXPECT_THAT(builder.proposal().depths, ElementsAre(0, 1, 1, 0, 0));
   for (std::size_t draft_token = 2; draft_token < 5; ++draft_token) {
     EXPECT_EQ(builder.proposal().drawn_from[draft_token], Distribution::point(builder.proposal().tokens[draft_token]));
@@ -297,7 +295,7 @@ TEST(Draw, FromSeveralBlocksHasTheDistributionOfTheWeights) {
     distribution[token] += random.probability();
   } while (random.next_path());
   EXPECT_EQ(distribution, (std::map<Token, Rational>{
-                     {0, Rational(1, 8)}, {63, Rational(1, 4)}, {64, Rational(1, 8)}, {500, Rational(1, 2)}}));
+                              {0, Rational(1, 8)}, {63, Rational(1, 4)}, {64, Rational(1, 8)}, {500, Rational(1, 2)}}));
 }
 
 TEST(DrawDeathTest, ASourceThatUsesTwoNumbersForOneKeyAborts) {

@@ -37,7 +37,7 @@ TEST(Rejection, OneDraftTokenPreservesTheDistributionForEveryPairOfSmallDistribu
     for (const Distribution& p : all) {
       for (const Distribution& q : all) {
         const TinyDecoder decoder = one_draft_token(p, q, rejection.judge);
-        ASSERT_EQ(distribution_of(decoder, 2, &paths), plain_distribution(decoder.target, 2))
+        ASSERT_EQ(compute_distribution(decoder, 2, &paths), plain_distribution(decoder.target, 2))
             << "vocabulary " << space.vocabulary << ", sum " << space.sum << ", pair " << pairs;
         ++pairs;
       }
@@ -60,7 +60,7 @@ TEST(Rejection, TwoDraftTokensPreserveTheJointDistributionForEveryTreeOfHalves) 
     };
     const Rows draft = [&](const Text& text) { return rows[3 + static_cast<std::size_t>(node(text))]; };
     const TinyDecoder decoder{target, draft, rejection.judge, {}, always(2)};
-    ASSERT_EQ(distribution_of(decoder, 3), plain_distribution(target, 3)) << "tree " << code;
+    ASSERT_EQ(compute_distribution(decoder, 3), plain_distribution(target, 3)) << "tree " << code;
     ++trees;
   }
   EXPECT_EQ(trees, 729);
@@ -76,9 +76,9 @@ TEST(Rejection, ChainsOfAnyLengthPreserveTheJointDistributionThroughSeveralRound
     const auto& all = wide ? thirds : halves;
     const int length = wide ? 3 : 4;
     for (int draft_tokens = 0; draft_tokens <= 3; ++draft_tokens) {
-      const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, {},
-                                always(draft_tokens)};
-      ASSERT_EQ(distribution_of(decoder, length), plain_distribution(decoder.target, length))
+      const TinyDecoder decoder{
+          mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, {}, always(draft_tokens)};
+      ASSERT_EQ(compute_distribution(decoder, length), plain_distribution(decoder.target, length))
           << "salt " << salt << ", " << draft_tokens;
     }
   }
@@ -215,7 +215,7 @@ int pairs_that_differ(const Judge& judge, const Drafting& drafting = {}) {
   for (const Distribution& p : all) {
     for (const Distribution& q : all) {
       const TinyDecoder decoder = one_draft_token(p, q, judge, drafting);
-      differing += distribution_of(decoder, 2) != plain_distribution(decoder.target, 2);
+      differing += compute_distribution(decoder, 2) != plain_distribution(decoder.target, 2);
     }
   }
   return differing;
@@ -349,7 +349,7 @@ int distributions_with_memory_that_differ(int salts, const Drafting& drafting) {
     };
     const auto target = mixed_rows(all, static_cast<std::uint64_t>(salt) + 1000);
     const TinyDecoder decoder{target, draft, rejection.judge, drafting, draft_tokens};
-    differing += distribution_of(decoder, 4) != plain_distribution(decoder.target, 4);
+    differing += compute_distribution(decoder, 4) != plain_distribution(decoder.target, 4);
   }
   return differing;
 }
@@ -393,8 +393,8 @@ TEST(RejectionControls, AnArgmaxDraftRecordedAsAPointPreservesTheDistribution) {
   Drafting drafting;
   const auto best = [](const Distribution& q) {
     const std::vector<std::uint64_t> weights = q.weights();
-    const auto most = std::max_element(weights.begin(), weights.end());
-    return q.tokens()[most - weights.begin()];
+    const auto max = std::max_element(weights.begin(), weights.end());
+    return q.tokens()[max - weights.begin()];
   };
   drafting.draft_token = [best](const Distribution& q, const Key&, RandomSource&) { return best(q); };
   drafting.stated = [best](const Distribution& q) { return Distribution::point(best(q)); };
@@ -413,7 +413,7 @@ TEST(RejectionControls, ASampledDraftTokenRecordedAsDeterministicPreservesTheDis
       };
       drafting.stated = [&](const Distribution&) { return Distribution::point(drafted); };
       const TinyDecoder decoder = one_draft_token(p, q, rejection.judge, drafting);
-      differing += distribution_of(decoder, 2) != plain_distribution(decoder.target, 2);
+      differing += compute_distribution(decoder, 2) != plain_distribution(decoder.target, 2);
     }
   }
   // Given the draft token, a point distribution is exact; only fewer draft tokens are accepted.
@@ -425,9 +425,9 @@ TEST(RejectionControls, ADraftWithAnotherTopKPreservesTheDistribution) {
   const auto two_best = [](const Distribution& q) {
     std::vector<std::uint64_t> weights = q.weights();
     if (weights.size() < 3) return q;
-    auto least = std::min_element(weights.begin(), weights.end());
-    const std::uint64_t dropped = std::exchange(*least, 0);
-    weights[least == weights.begin() ? 1 : 0] += dropped;
+    auto min = std::min_element(weights.begin(), weights.end());
+    const std::uint64_t dropped = std::exchange(*min, 0);
+    weights[min == weights.begin() ? 1 : 0] += dropped;
     return Distribution::exact(q.tokens(), weights);
   };
   drafting.draft_token = [two_best](const Distribution& q, const Key& key, RandomSource& random) {
@@ -454,7 +454,7 @@ TEST(RejectionControls, DrawingDraftTokensWithTheTargetsKeysPreservesTheDistribu
     const auto draft_tokens = [salt](const Text& text, const Proposal&) { return text.empty() ? 2 : int(salt % 3); };
     const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 1000), rejection.judge, drafting,
                               draft_tokens};
-    ASSERT_EQ(distribution_of(decoder, 3), plain_distribution(decoder.target, 3)) << salt;
+    ASSERT_EQ(compute_distribution(decoder, 3), plain_distribution(decoder.target, 3)) << salt;
   }
 }
 
@@ -477,7 +477,7 @@ TEST(RejectionControls, DraftLengthsThatDependOnTheTextPreserveTheDistribution) 
       return static_cast<int>(n % 4);
     };
     const TinyDecoder decoder{mixed_rows(all, salt), mixed_rows(all, salt + 500), rejection.judge, {}, draft_tokens};
-    ASSERT_EQ(distribution_of(decoder, 4), plain_distribution(decoder.target, 4)) << salt;
+    ASSERT_EQ(compute_distribution(decoder, 4), plain_distribution(decoder.target, 4)) << salt;
   }
 }
 

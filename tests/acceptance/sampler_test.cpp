@@ -30,7 +30,7 @@ constexpr float denormal = std::numeric_limits<float>::denorm_min();
 using Row = std::vector<float>;
 using Tokens = std::vector<Token>;
 
-Distribution sampled(const Row& logits, const Sampling& sampling) { return distribution_of(logits, sampling, {}); }
+Distribution sampled(const Row& logits, const Sampling& sampling) { return compute_distribution(logits, sampling, {}); }
 
 /// Few different values, so that ties occur at every boundary; sometimes -infinity, both zeros and denormals.
 Row tied_row(Numbers& numbers, std::size_t size) {
@@ -77,18 +77,22 @@ TEST(Sampling, BiasesAndConstraintChangeTheRowBeforeEverythingElse) {
         return std::string("an error");
       }
     };
-    EXPECT_EQ(read([&] { return distribution_of(row, biased, {history, {}}, &allowed); }),
-              read([&] { return distribution_of(changed, sampling, {history, {}}); }));
+    EXPECT_EQ(read([&] {
+                return compute_distribution(row, biased, {history, {}}, &allowed);
+              }),
+              read([&] {
+                return compute_distribution(changed, sampling, {history, {}});
+              }));
   }
 }
 
 TEST(Sampling, AConstraintHidesNoUnusableLogitAndAnEmptyOneIsAnError) {
   TokenSet allowed(3);
   allowed.add(1);
-  EXPECT_THROW(distribution_of(Row{nan, 1, 2}, {}, {}, &allowed), Error);
-  EXPECT_THROW(distribution_of(Row{0, 1, infinity}, {}, {}, &allowed), Error);
-  EXPECT_THROW(distribution_of(Row{0, -infinity, 1}, {}, {}, &allowed), Error);
-  EXPECT_EQ(distribution_of(Row{0, -5, 1}, {}, {}, &allowed).fingerprint(), Distribution::point(1).fingerprint());
+  EXPECT_THROW(compute_distribution(Row{nan, 1, 2}, {}, {}, &allowed), Error);
+  EXPECT_THROW(compute_distribution(Row{0, 1, infinity}, {}, {}, &allowed), Error);
+  EXPECT_THROW(compute_distribution(Row{0, -infinity, 1}, {}, {}, &allowed), Error);
+  EXPECT_EQ(compute_distribution(Row{0, -5, 1}, {}, {}, &allowed).fingerprint(), Distribution::point(1).fingerprint());
 }
 
 TEST(TokenSet, KnowsItsOnlyToken) {
@@ -118,7 +122,7 @@ TEST(Sampling, EqualsANaiveImplementationOfItsDocumentation) {
       history.push_back(static_cast<Token>(numbers.next() % (row.size() + 1)));  // may be beyond the row
     const std::size_t split = numbers.next() % (history.size() + 1);
     const History halves = {std::span(history).first(split), std::span(history).subspan(split)};
-    const Distribution p = distribution_of(row, sampling, halves);
+    const Distribution p = compute_distribution(row, sampling, halves);
     ASSERT_EQ(p, naive_distribution(row, sampling, history)) << "round " << round;
     const std::vector<std::uint64_t> weights = p.weights();
     ASSERT_EQ(std::accumulate(weights.begin(), weights.end(), std::uint64_t{0}), Distribution::total);
@@ -134,17 +138,19 @@ Row shaped_row(Numbers& numbers, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) {
     const float u = uniform();
     switch (shape) {
-      case 0: row.push_back(u); break;                                      // flat
+      case 0: row.push_back(u); break;                                       // flat
       case 1: row.push_back(8 * (u + uniform() + uniform() - 1.5f)); break;  // a bell
       case 2: row.push_back(u < 0.01f ? 30 * uniform() : -40 * u); break;    // a heavy tail
       case 3: row.push_back(numbers.next() % size < 3 ? 60.0f : u); break;   // one, or few, far above
       case 4: row.push_back(u < 0.7f ? -infinity : u); break;
-      case 5: row.push_back(0.25f); break;                                   // all equal
-      case 6: row.push_back(__builtin_bit_cast(float, 0x40000000u + static_cast<std::uint32_t>(numbers.next() % 5)));
+      case 5: row.push_back(0.25f); break;  // all equal
+      case 6:
+        row.push_back(__builtin_bit_cast(float, 0x40000000u + static_cast<std::uint32_t>(numbers.next() % 5)));
         break;  // neighbors
-      case 7: row.push_back(__builtin_bit_cast(float, static_cast<std::uint32_t>(numbers.next() % 0x41000000u)) - 1);
-        break;  // every exponent
-      default: row.push_back(std::floor(u * 16) - 8); break;                 // tied
+      case 7:
+        row.push_back(__builtin_bit_cast(float, static_cast<std::uint32_t>(numbers.next() % 0x41000000u)) - 1);
+        break;                                                // every exponent
+      default: row.push_back(std::floor(u * 16) - 8); break;  // tied
     }
   }
   row[numbers.next() % size] = 1;  // at least one finite logit
@@ -215,7 +221,7 @@ TEST(Sampling, GreedyIsThePointDistributionOnTheSmallestOfTheBestTokens) {
   // With any other settings except penalties.
   EXPECT_EQ(sampled({1, 3, 2}, {.top_k = 2, .top_p = 0.1f, .min_p = 1}), Distribution::point(1));
   const Tokens history = {1};
-  EXPECT_EQ(distribution_of(Row{1, 3, 2}, {.presence_penalty = 2}, {history, {}}), Distribution::point(2));
+  EXPECT_EQ(compute_distribution(Row{1, 3, 2}, {.presence_penalty = 2}, {history, {}}), Distribution::point(2));
 }
 
 TEST(Sampling, TiesAtTheEdgeOfTopKKeepTheSmallerTokens) {
@@ -246,12 +252,12 @@ TEST(Sampling, TransformsAreAppliedInTheirOrder) {
   // Penalties before top-k: the penalized best token is removed.
   const Tokens history = {0};
   const Sampling two = {.temperature = 1, .top_k = 2, .presence_penalty = 5};
-  EXPECT_THAT(distribution_of(Row{3, 2, 1}, two, {history, {}}).tokens(), ElementsAre(1, 2));
+  EXPECT_THAT(compute_distribution(Row{3, 2, 1}, two, {history, {}}).tokens(), ElementsAre(1, 2));
   // Repeat, then presence, then frequency times the count.
   const Tokens twice = {0, 0};
   const Sampling all = {.temperature = 1, .repeat_penalty = 2, .presence_penalty = 0.5f, .frequency_penalty = 0.25f};
-  EXPECT_EQ(distribution_of(Row{3, 1}, all, {twice, {}}), sampled({0.5f, 1}, {.temperature = 1}));
-  EXPECT_EQ(distribution_of(Row{-1, 1}, all, {twice, {}}), sampled({-3, 1}, {.temperature = 1}));
+  EXPECT_EQ(compute_distribution(Row{3, 1}, all, {twice, {}}), sampled({0.5f, 1}, {.temperature = 1}));
+  EXPECT_EQ(compute_distribution(Row{-1, 1}, all, {twice, {}}), sampled({-3, 1}, {.temperature = 1}));
 }
 
 TEST(Sampling, NeutralValuesHaveNoEffect) {
@@ -263,12 +269,12 @@ TEST(Sampling, NeutralValuesHaveNoEffect) {
   for (const float p : {0.0f, -1.0f, 1.0f, 7.0f, nan}) neutral.push_back({.temperature = 0.8f, .top_p = p});
   for (const float p : {0.0f, -1.0f, 1.5f, nan}) neutral.push_back({.temperature = 0.8f, .min_p = p});
   for (const float r : {0.0f, -1.0f, 1.0f, nan}) neutral.push_back({.temperature = 0.8f, .repeat_penalty = r});
-  neutral.push_back({.temperature = 0.8f, .repeat_penalty = 3, .presence_penalty = 3, .frequency_penalty = 3,
-                     .repeat_last_n = 0});
+  neutral.push_back(
+      {.temperature = 0.8f, .repeat_penalty = 3, .presence_penalty = 3, .frequency_penalty = 3, .repeat_last_n = 0});
   for (int round = 0; round < 100; ++round) {
     const Row row = tied_row(numbers, 9);
     const Distribution expected = sampled(row, plain);
-    for (const Sampling& sampling : neutral) EXPECT_EQ(distribution_of(row, sampling, {history, {}}), expected);
+    for (const Sampling& sampling : neutral) EXPECT_EQ(compute_distribution(row, sampling, {history, {}}), expected);
   }
 }
 
@@ -276,13 +282,16 @@ TEST(Sampling, PenaltiesSeeTheSameTokensHoweverTheTextIsSplitIntoCommittedAndDra
   const Tokens text = {0, 1, 2, 1, 3, 3, 0, 4};
   const Row row = {1, -1, 2, -2, 0.5f, 3};
   for (int last = -1; last <= 10; ++last) {
-    const Sampling sampling = {.temperature = 1, .repeat_penalty = 1.7f, .presence_penalty = 0.3f,
-                               .frequency_penalty = 0.2f, .repeat_last_n = last};
+    const Sampling sampling = {.temperature = 1,
+                               .repeat_penalty = 1.7f,
+                               .presence_penalty = 0.3f,
+                               .frequency_penalty = 0.2f,
+                               .repeat_last_n = last};
     for (std::size_t length = 0; length <= text.size(); ++length) {
       const auto seen = std::span(text).first(length);
       const Distribution expected = naive_distribution(row, sampling, Tokens(seen.begin(), seen.end()));
       for (std::size_t split = 0; split <= length; ++split) {
-        EXPECT_EQ(distribution_of(row, sampling, {seen.first(split), seen.subspan(split)}), expected)
+        EXPECT_EQ(compute_distribution(row, sampling, {seen.first(split), seen.subspan(split)}), expected)
             << "the last " << last << " of " << length << ", split at " << split;
       }
     }
@@ -317,7 +326,7 @@ TEST(Sampling, ExtremeTemperaturesAndLogitsGiveValidDistributions) {
 
 std::string error_of(const Row& row, const Sampling& sampling, const Tokens& history = {}) {
   try {
-    distribution_of(row, sampling, {history, {}});
+    compute_distribution(row, sampling, {history, {}});
   } catch (const Error& error) {
     return error.what();
   }

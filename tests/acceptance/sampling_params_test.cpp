@@ -40,10 +40,10 @@ TEST(SamplingFields, ThatAreOffLeaveTheDistributionAsItIs) {
   const std::vector<Token> text = {0, 2, 2};
   Sampling off;
   for_each_sampling_field([&](const auto& field) { off.*field.member = field.off; });
-  const Distribution plain = distribution_of(logits, {.temperature = 1}, {text, {}});
-  EXPECT_EQ(distribution_of(logits, off, {text, {}}), plain);
+  const Distribution plain = compute_distribution(logits, {.temperature = 1}, {text, {}});
+  EXPECT_EQ(compute_distribution(logits, off, {text, {}}), plain);
   off.repeat_last_n = -1;
-  EXPECT_EQ(distribution_of(logits, off, {text, {}}), plain) << "each penalty is off on its own";
+  EXPECT_EQ(compute_distribution(logits, off, {text, {}}), plain) << "each penalty is off on its own";
 }
 
 }  // namespace

@@ -160,7 +160,7 @@ inline OutcomeDistribution plain_distribution(const Rows& target, int length) {
   return distribution;
 }
 
-inline OutcomeDistribution distribution_of(const TinyDecoder& decoder, int length, long* paths = nullptr) {
+inline OutcomeDistribution compute_distribution(const TinyDecoder& decoder, int length, long* paths = nullptr) {
   OutcomeDistribution distribution;
   EnumeratedSource random;
   do {

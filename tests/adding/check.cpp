@@ -11,7 +11,7 @@ Finding examine(Trial& trial) {
     std::size_t emitted = 0;
     for (const Round& round : run.trace.rounds) emitted += round.emitted.size();
     examination.expect(emitted == run.trace.output.size(), [&] {
-      return failure_of(run.variation, -1, -1, std::to_string(run.trace.output.size()), std::to_string(emitted), {});
+      return make_failure(run.variation, -1, -1, std::to_string(run.trace.output.size()), std::to_string(emitted), {});
     });
   }
   return std::move(examination).finding("every token is one of a round");
@@ -19,7 +19,11 @@ Finding examine(Trial& trial) {
 
 }  // namespace
 
-const Check tokens_of_rounds = {"tokens_of_rounds", "the rounds of a run emit its tokens", "the record of a run",
-                                "the model", examine, [](const TrialCosts&) { return 0.0; }};
+const Check tokens_of_rounds = {"tokens_of_rounds",
+                                "the rounds of a run emit its tokens",
+                                "the record of a run",
+                                "the model",
+                                examine,
+                                [](const TrialCosts&) { return 0.0; }};
 
 }  // namespace draftproof

@@ -29,7 +29,7 @@ MemoryNeed memory_need(const DraftStage&, const Checkpoint*, const MemoryNeed&, 
 }
 
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint*, const DraftTarget&, const LoadOptions&) {
-  return text_drafter<LastTokenDraft>(LastTokenSettings{.m = stage.whole("m")});
+  return text_drafter<LastTokenDraft>(LastTokenSettings{.m = stage.integer("m")});
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The walk of docs/adding.md: an acceptance rule. It accepts nothing, which loses nothing.
-#include "ref/acceptance/draw.h"
 #include "ref/acceptance/rule.h"
+#include "ref/acceptance/draw.h"
 
 namespace draftproof {
 namespace {

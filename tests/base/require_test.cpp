@@ -22,15 +22,11 @@ TEST(Require, EvaluatesAConditionThatHoldsExactlyOnce) {
 
 TEST(Require, IsOneStatement) {
   const bool fine = true;
-  if (fine)
-    REQUIRE(fine, "stands alone before an else");
-  else
-    FAIL() << "the else must belong to the outer if";
+  if (fine) REQUIRE(fine, "stands alone before an else");
+  else FAIL() << "the else must belong to the outer if";
 }
 
-TEST(Error, CarriesItsMessage) {
-  EXPECT_STREQ(Error("model.gguf: no such file").what(), "model.gguf: no such file");
-}
+TEST(Error, CarriesItsMessage) { EXPECT_STREQ(Error("model.gguf: no such file").what(), "model.gguf: no such file"); }
 
 }  // namespace
 }  // namespace draftproof::require_test

@@ -27,15 +27,16 @@ std::string error_of(const std::function<void()>& action) {
   return "no error";
 }
 
-Subprocess::Answer answers() {
-  return [calls = 0](const std::string& question) mutable {
+Subprocess::Handler answers() {
+  return [calls = 0](const std::string& request) mutable {
     ++calls;
-    if (question == "crash") raise(SIGSEGV);
-    if (question == "end") _exit(7);
-    if (question == "hang") while (true) pause();
-    if (question == "refuse") throw Error("that is refused");
-    if (question == "much") return std::string(101, 'x');
-    return question + " " + std::to_string(calls);
+    if (request == "crash") raise(SIGSEGV);
+    if (request == "end") _exit(7);
+    if (request == "hang")
+      while (true) pause();
+    if (request == "refuse") throw Error("that is refused");
+    if (request == "much") return std::string(101, 'x');
+    return request + " " + std::to_string(calls);
   };
 }
 
@@ -45,7 +46,8 @@ TEST(Subprocess, AnswersInAnotherProcessThatKeepsItsState) {
   EXPECT_EQ(there.ask(std::string(90, 'b')), std::string(90, 'b') + " 2");
   EXPECT_EQ(there.ask(""), " 3");
   const int own = getpid();
-  Subprocess process("it", [] { return [](const std::string&) { return std::to_string(getpid()); }; }, 100);
+  Subprocess process(
+      "it", [] { return [](const std::string&) { return std::to_string(getpid()); }; }, 100);
   EXPECT_NE(process.ask(""), std::to_string(own));
 }
 
@@ -53,19 +55,21 @@ TEST(Subprocess, ErrorsAreThrownInTheCallerAndTheProcessContinues) {
   Subprocess there("it", answers, 100);
   EXPECT_EQ(error_of([&] { there.ask("refuse"); }), "that is refused");
   EXPECT_EQ(there.ask("a"), "a 2");
-  Subprocess never("it", []() -> Subprocess::Answer { throw Error("there is nothing to begin with"); }, 100);
+  Subprocess never(
+      "it", []() -> Subprocess::Handler { throw Error("there is nothing to begin with"); }, 100);
   EXPECT_EQ(error_of([&] { never.ask("a"); }), "there is nothing to begin with");
 }
 
 TEST(Subprocess, ACrashAHangAndATooLargeAnswerAreErrors) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer answers the signal";
-  const std::pair<const char*, const char*> cases[] = {
-      {"crash", "it: its reader was ended by signal 11"}, {"end", "it: its reader ended with status 7"},
-      {"hang", "it: takes more than 1 s to read"}, {"much", "it: its reader was ended by signal 9"}};
-  for (const auto& [question, words] : cases) {
+  const std::pair<const char*, const char*> cases[] = {{"crash", "it: its reader was ended by signal 11"},
+                                                       {"end", "it: its reader ended with status 7"},
+                                                       {"hang", "it: takes more than 1 s to read"},
+                                                       {"much", "it: its reader was ended by signal 9"}};
+  for (const auto& [request, words] : cases) {
     Subprocess there("it", answers, 100, std::chrono::seconds(1));
     EXPECT_EQ(there.ask("a"), "a 1");
-    EXPECT_THAT(error_of([&] { there.ask(question); }), HasSubstr(words));
+    EXPECT_THAT(error_of([&] { there.ask(request); }), HasSubstr(words));
     EXPECT_EQ(error_of([&] { there.ask("a"); }), "it: its reader has ended");
   }
 }

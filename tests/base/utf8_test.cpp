@@ -22,7 +22,7 @@ TEST(Utf8, WritesAndReadsEveryCharacter) {
     if (code_point >= 0xD800 && code_point < 0xE000) continue;
     std::string text;
     utf8::append(text, code_point);
-    const utf8::Step read = utf8::step(text, 0);
+    const utf8::Character read = utf8::step(text, 0);
     ASSERT_EQ(read.status, utf8::Status::character);
     ASSERT_EQ(read.length, text.size());
     ASSERT_EQ(read.code_point, code_point);

@@ -178,8 +178,7 @@ TEST(Attention, ALongTextInTransactionsOfFullSizeStaysCorrectThroughManyLapsOfTh
       for (int round = 0; pair.length() + pending_rows <= 300 && round < 400; ++round)
         pair.run({pending_rows, (round * 7 + window) % (pending_rows + 1)});
       ASSERT_EQ(pair.failures(), 0) << "window " << window << ", pending rows " << pending_rows;
-      ASSERT_EQ(pair.digest(), pair.digest_of_kept(300, 3))
-          << "window " << window << ", pending rows " << pending_rows;
+      ASSERT_EQ(pair.digest(), pair.digest_of_kept(300, 3)) << "window " << window << ", pending rows " << pending_rows;
     }
   }
 }

@@ -80,8 +80,8 @@ class Pair {
  private:
   static std::vector<std::unique_ptr<LayerCache>> layers(int window, int capacity) {
     std::vector<std::unique_ptr<LayerCache>> list;
-    list.push_back(std::make_unique<AttentionCache>(1, 1, window, capacity, pending_rows, KvFormat::f32,
-                                                    subtracting()));
+    list.push_back(
+        std::make_unique<AttentionCache>(1, 1, window, capacity, pending_rows, KvFormat::f32, subtracting()));
     return list;
   }
   AttentionCache& layer() { return cache_.layer<AttentionCache>(0); }
@@ -220,8 +220,7 @@ TEST(Discard, IsRefusedByAStateWithTheNumberOfTheLayer) {
   layers.push_back(std::make_unique<RecurrentCache>(
       shape, 2, [](const DeltaShape&, const DeltaRows&, int, const float*, float*) {}));
   Cache cache(std::move(layers), 10, 2);
-  EXPECT_EQ(cache.discard_error(5, 1, 2),
-            "layer 1 keeps one state of the whole text, of which no part can be dropped");
+  EXPECT_EQ(cache.discard_error(5, 1, 2), "layer 1 keeps one state of the whole text, of which no part can be dropped");
   EXPECT_DEATH(cache.discard(0, 1), "positions that can be dropped|positions that the cache can hold");
 }
 
@@ -248,9 +247,9 @@ TEST(ContextShift, CountsWhatWasDroppedAsAReaderDoes) {
 }
 
 TEST(ContextShift, RefusesNumbersThatLeaveNoRoom) {
-  for (const ContextShift& shift : {ContextShift{4, 0, 0}, ContextShift{4, -1, 1}, ContextShift{4, 2, 2},
-                                    ContextShift{4, 3, 1}, ContextShift{0, 0, 1},
-                                    ContextShift{2147483647, 2147483647, 1}}) {
+  for (const ContextShift& shift :
+       {ContextShift{4, 0, 0}, ContextShift{4, -1, 1}, ContextShift{4, 2, 2}, ContextShift{4, 3, 1},
+        ContextShift{0, 0, 1}, ContextShift{2147483647, 2147483647, 1}}) {
     EXPECT_NE(shift.error(), "");
   }
   EXPECT_EQ((ContextShift{4, 2, 1}).error(), "");

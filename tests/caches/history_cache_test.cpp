@@ -30,9 +30,13 @@ TEST(History, AnyPathOfATreeCanBeKept) {
   // 5 -> {6 -> 7, 8 -> {9, 4}}
   const std::vector<Token> tokens = {5, 6, 7, 8, 9, 4};
   const std::vector<int> depths = {0, 1, 2, 1, 2, 2};
-  const std::vector<std::pair<std::vector<int>, std::vector<Token>>> paths = {
-      {{}, {}}, {{0}, {5}}, {{0, 1}, {5, 6}}, {{0, 1, 2}, {5, 6, 7}}, {{0, 3}, {5, 8}}, {{0, 3, 4}, {5, 8, 9}},
-      {{0, 3, 5}, {5, 8, 4}}};
+  const std::vector<std::pair<std::vector<int>, std::vector<Token>>> paths = {{{}, {}},
+                                                                              {{0}, {5}},
+                                                                              {{0, 1}, {5, 6}},
+                                                                              {{0, 1, 2}, {5, 6, 7}},
+                                                                              {{0, 3}, {5, 8}},
+                                                                              {{0, 3, 4}, {5, 8, 9}},
+                                                                              {{0, 3, 5}, {5, 8, 4}}};
   for (const auto& [path, kept] : paths) {
     HistoryCache history;
     history.open(1);

@@ -253,7 +253,7 @@ TEST(PrefixCacheSlow, FindsTheLongestPrefixInThousandsOfLongRuns) {
 
 /// Every sequence of requests for texts of at most three of two tokens.
 TEST(PrefixCache, FindsTheLongestPrefixInEverySequenceOfFourSmallRequests) {
-  const std::vector<std::pair<int, int>> small = {{0, 0}, {4, 0}, {0, 1}, {4, 1}, {12, 1},
+  const std::vector<std::pair<int, int>> small = {{0, 0}, {4, 0}, {0, 1},  {4, 1}, {12, 1},
                                                   {0, 2}, {4, 2}, {12, 2}, {36, 2}};
   const int count = static_cast<int>(small.size());
   for (const int window : {0, 1, 2, 3}) {

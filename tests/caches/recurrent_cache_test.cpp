@@ -153,8 +153,7 @@ class Pair {
   void write_range(RecurrentCache& layer, std::span<const Node> range) {
     std::vector<int> before = tags_;
     before.insert(before.end(), path_.begin(), path_.end());
-    const RecurrentCache::Rows rows =
-        layer.claim_rows(length() + range[0].depth, static_cast<int>(range.size()));
+    const RecurrentCache::Rows rows = layer.claim_rows(length() + range[0].depth, static_cast<int>(range.size()));
     const Content expected(shape_, before);
     failures_ += !same_bits(rows.tail, expected.tail);
     failures_ += !same_bits(rows.from, expected.state);
@@ -288,8 +287,8 @@ TEST(Recurrent, EveryNumberOfKeptRowsOfEveryDivisionIntoCallsGivesTheContentOfTh
 template <class Use>
 void for_every_forest(std::vector<int>& depths, int size, const Use& use) {
   if (static_cast<int>(depths.size()) == size) return use(depths);
-  const int most = depths.empty() ? 0 : depths.back() + 1;
-  for (int depth = 0; depth <= most; ++depth) {
+  const int max = depths.empty() ? 0 : depths.back() + 1;
+  for (int depth = 0; depth <= max; ++depth) {
     depths.push_back(depth);
     for_every_forest(depths, size, use);
     depths.pop_back();
@@ -347,8 +346,8 @@ void run_random(Pair& pair, Numbers& numbers, int rounds) {
     const bool tree = numbers.below(2) == 0;
     std::vector<Node> nodes;
     for (int row = 0; row < size; ++row) {
-      const int most = row == 0 ? 0 : nodes.back().depth + 1;
-      nodes.push_back({tree ? (numbers.below(2) == 0 ? most : numbers.below(most + 1)) : row, tag++});
+      const int max = row == 0 ? 0 : nodes.back().depth + 1;
+      nodes.push_back({tree ? (numbers.below(2) == 0 ? max : numbers.below(max + 1)) : row, tag++});
     }
     const int last = numbers.below(size + 1) - 1;
     const std::vector<int> path = path_to(nodes, last);

@@ -199,7 +199,8 @@ class Pair {
     if (parent.to() != child.from) return;
     const LayerSnapshotPtr merged = merge(parent.snapshot, child.snapshot);
     expect(equal(split(merged, child.from).first, parent.snapshot) &&
-               equal(split(merged, child.from).second, child.snapshot), "split is the inverse of merge");
+               equal(split(merged, child.from).second, child.snapshot),
+           "split is the inverse of merge");
     parent.tags.insert(parent.tags.end(), child.tags.begin(), child.tags.end());
     taken_.push_back({merged, parent.from, parent.tags});
   }
@@ -310,11 +311,11 @@ TEST(Snapshots, OfLongTextsBehaveAsTheNaiveModel) {
 constexpr int letters = 13;
 void run_letter(Pair& pair, int letter) {
   switch (letter) {
-    case 0: pair.run({0, 0, 1, 0}); return;        // one row, kept
-    case 1: pair.run({0, 1, 1, 0}); return;        // two rows, one kept
-    case 2: pair.run({0, 2, 3, 0}); return;        // three rows, all kept
-    case 3: pair.run({2, 1, 0, 0}); return;        // snapshot from 0 on
-    case 4: pair.run({2, 3, 0, 0}); return;        // from 2 on
+    case 0: pair.run({0, 0, 1, 0}); return;                  // one row, kept
+    case 1: pair.run({0, 1, 1, 0}); return;                  // two rows, one kept
+    case 2: pair.run({0, 2, 3, 0}); return;                  // three rows, all kept
+    case 3: pair.run({2, 1, 0, 0}); return;                  // snapshot from 0 on
+    case 4: pair.run({2, 3, 0, 0}); return;                  // from 2 on
     case 5: pair.run({3, 0, pair.length() + 1, 0}); return;  // the oldest snapshot to the same length
     case 6: pair.run({3, 0, pair.length(), 0}); return;      // to one less
     case 7: pair.run({3, 1, 3, 0}); return;                  // another snapshot to length 2

@@ -49,8 +49,8 @@ TEST(ChatTemplate, RendersWhatTransformersRenders) {
       EXPECT_EQ(ours.text, expected.text) << file << ", " << name << ": " << ours.error << expected.error;
       const std::string raised = "TemplateError: ";
       if (expected.error.starts_with(raised)) {
-        EXPECT_THAT(ours.error, HasSubstr("the template refuses this conversation: " +
-                                          expected.error.substr(raised.size())));
+        EXPECT_THAT(ours.error,
+                    HasSubstr("the template refuses this conversation: " + expected.error.substr(raised.size())));
       }
       ++(expected.text ? equal : refused);
     }
@@ -103,8 +103,8 @@ TEST(ChatTemplate, EncodesAsTheWholeTextUnlessUsersWriteSpecialTokens) {
 
 TEST(ChatTemplate, MakesNoSpecialTokenAcrossABorder) {
   const Tale model;
-  const std::vector<Piece> pieces = {{"<|im_end|>a<|im_", true}, {"end|>", false}, {"<|im_end|>", true},
-                                     {"<|im_", false}, {"end|><|im_end|>", true}};
+  const std::vector<Piece> pieces = {
+      {"<|im_end|>a<|im_", true}, {"end|>", false}, {"<|im_end|>", true}, {"<|im_", false}, {"end|><|im_end|>", true}};
   const std::vector<Token> tokens = encode(model.tokenizer, pieces);
   EXPECT_EQ(std::count(tokens.begin(), tokens.end(), model.tokenizer.find("<|im_end|>")), 3);
   EXPECT_EQ(model.tokenizer.decode(tokens, false), text_of(pieces));

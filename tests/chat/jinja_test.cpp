@@ -99,9 +99,8 @@ std::string repeated(const std::string& text, int times) {
 TEST(Jinja, LimitsNesting) {
   for (const std::string& source :
        {"{{ " + repeated("(", 5000) + "1" + repeated(")", 5000) + " }}",
-        "{{ " + repeated("[", 5000) + repeated("]", 5000) + " }}",
-        "{{ " + repeated("-", 5000) + "1 }}", "{{ " + repeated("not ", 5000) + "1 }}",
-        "{{ 1" + repeated(" + 1", 5000) + " }}",
+        "{{ " + repeated("[", 5000) + repeated("]", 5000) + " }}", "{{ " + repeated("-", 5000) + "1 }}",
+        "{{ " + repeated("not ", 5000) + "1 }}", "{{ 1" + repeated(" + 1", 5000) + " }}",
         "{{ x" + repeated(".a", 5000) + " }}", "{{ x" + repeated("|list", 5000) + " }}",
         "{{ " + repeated("1 if 1 else ", 5000) + "1 }}", repeated("{% if 1 %}", 5000),
         repeated("{% for x in y %}", 5000)}) {
@@ -117,14 +116,13 @@ TEST(Jinja, LimitsRecursionValuesAndWork) {
   const std::string endless =
       "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}"
       "{% endfor %}";
-  for (const std::string& source : {endless, std::string("{{ 'a' * 9999999999 }}"),
-                                    std::string("{{ [1] * 9999999999 }}"),
-                                    std::string("{{ [] | tojson(indent=9999999999) }}"),
-                                    std::string("{{ 'a\nb' | indent(9999999999) }}"),
-                                    std::string("{% set ns = namespace(s='a', l=[1]) %}{% for i in range(99) %}"
-                                                "{% set ns.s = ns.s + ns.s %}{% endfor %}"),
-                                    std::string("{% set ns = namespace(l=[1]) %}{% for i in range(99) %}"
-                                                "{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l | tojson }}")}) {
+  for (const std::string& source :
+       {endless, std::string("{{ 'a' * 9999999999 }}"), std::string("{{ [1] * 9999999999 }}"),
+        std::string("{{ [] | tojson(indent=9999999999) }}"), std::string("{{ 'a\nb' | indent(9999999999) }}"),
+        std::string("{% set ns = namespace(s='a', l=[1]) %}{% for i in range(99) %}"
+                    "{% set ns.s = ns.s + ns.s %}{% endfor %}"),
+        std::string("{% set ns = namespace(l=[1]) %}{% for i in range(99) %}"
+                    "{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l | tojson }}")}) {
     const auto little = [&] {
       return Template(source, "t").render({}, fixture_time(), Template::work_max / 16).bytes();
     };

@@ -72,7 +72,8 @@ struct RandomWeights {
 std::string sizes(const Model& target) {
   return fmt::format(R"("hidden_size": {}, "intermediate_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2,
  "num_key_value_heads": 1, "head_dim": 8, "hidden_act": "silu", "max_position_embeddings": 512, "rms_norm_eps": 1e-6,
- "rope_theta": 10000.0, "vocab_size": {}}})", target.hidden(), target.vocabulary());
+ "rope_theta": 10000.0, "vocab_size": {}}})",
+                     target.hidden(), target.vocabulary());
 }
 
 /// Writes a DFlash draft for a target: features of its first and its last layer.
@@ -87,7 +88,8 @@ void write_dflash(const Model& target, const std::filesystem::path& folder) {
   test::put(folder / "model.safetensors", safetensors(weights.tensors));
   test::put(folder / "config.json",
             fmt::format(R"({{"architectures": ["DFlashDraftModel"], "model_type": "qwen3", "block_size": 4,
- "dflash_config": {{"mask_token_id": 3, "target_layer_ids": [{}]}}, {})", fmt::join(taps, ", "), sizes(target)));
+ "dflash_config": {{"mask_token_id": 3, "target_layer_ids": [{}]}}, {})",
+                        fmt::join(taps, ", "), sizes(target)));
 }
 
 /// Writes an EAGLE-3 draft for a target, with its embedding and head: features of what leaves its first and its last
@@ -100,9 +102,9 @@ void write_eagle3(const Model& target, const std::filesystem::path& folder) {
   for (const char* name : {"midlayer.hidden_norm", "norm"}) weights.add(name, {hidden}, 1);
   weights.add_layer("midlayer.", hidden, 2 * hidden);
   test::put(folder / "model.safetensors", safetensors(weights.tensors));
-  test::put(folder / "config.json",
-            fmt::format(R"({{"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama",
- "eagle_aux_hidden_state_layer_ids": [{}], {})", fmt::join(ids, ", "), sizes(target)));
+  test::put(folder / "config.json", fmt::format(R"({{"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama",
+ "eagle_aux_hidden_state_layer_ids": [{}], {})",
+                                                fmt::join(ids, ", "), sizes(target)));
 }
 
 struct Setting {
@@ -141,8 +143,8 @@ TEST_P(Architecture, SpeculatesToTheTextOfPlainDecodingHoweverItIsComputed) {
         Asked request = asked({1, 5, 9, 2, 7, 4, 4, 8, 3}, 24, 3, setting.sampling);
         request.verification = verification;
         PhiloxSource random(11);
-        const Trace trace = engine.decode({.request = request, .execution = request, .draft = draft,
-                                           .rule = *setting.rule, .random = random});
+        const Trace trace = engine.decode(
+            {.request = request, .execution = request, .draft = draft, .rule = *setting.rule, .random = random});
         if (draft == "none") return trace.output;
         EXPECT_EQ(trace.statistics.serial, verification == Verification::serial ? trace.statistics.iterations : 0);
         if (verification == Verification::batched) {

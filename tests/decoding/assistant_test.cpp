@@ -40,8 +40,13 @@ class AssistantDraft : public testing::TestWithParam<Named> {
   Trace decode(const Asked& request, const std::string& draft, const Rule& rule = matching,
                PrefixCache* prefixes = nullptr) {
     PhiloxSource random(seed);
-    return engine_.decode({.request = request, .execution = request, .draft = draft, .rule = rule, .random = random,
-                           .recording = Recording::digests}, prefixes);
+    return engine_.decode({.request = request,
+                           .execution = request,
+                           .draft = draft,
+                           .rule = rule,
+                           .random = random,
+                           .recording = Recording::digests},
+                          prefixes);
   }
 
   const Threads one_{1};
@@ -130,12 +135,16 @@ TEST_P(AssistantDraft, ProposesForEverySequenceOfABatchWhatItProposesAlone) {
       std::vector<Scheduled> scheduled;
       for (int i = 0; i < 8; ++i) {
         const Asked& asked = all[static_cast<std::size_t>(i)];
-        opened.push_back(engine_.open({.request = asked, .execution = asked, .draft = names[i % 4],
-                                       .rule = i % 3 == 2 ? rejection : matching, .random = random,
+        opened.push_back(engine_.open({.request = asked,
+                                       .execution = asked,
+                                       .draft = names[i % 4],
+                                       .rule = i % 3 == 2 ? rejection : matching,
+                                       .random = random,
                                        .recording = Recording::digests}));
       }
       for (int i = 0; i < 8; ++i) {
-        scheduled.push_back({opened[static_cast<std::size_t>(i)].sequence.get(), {},
+        scheduled.push_back({opened[static_cast<std::size_t>(i)].sequence.get(),
+                             {},
                              {.joins_after = i / 2, .preempted_after = preempted_after}});
       }
       Scheduler scheduler(engine_.target(), {.rows_per_pass = rows});
@@ -180,8 +189,8 @@ TEST_P(AssistantDraft, ReadsTheShiftedCacheUnderAContextShift) {
       EXPECT_EQ(difference(decode(cut, name), whole), "") << name;
       for (const int round : {1, 5, 12}) {
         PhiloxSource random(seed);
-        const Engine::Opened opened = engine_.open({.request = asked, .execution = asked, .draft = name,
-                                                    .random = random, .recording = Recording::digests});
+        const Engine::Opened opened = engine_.open(
+            {.request = asked, .execution = asked, .draft = name, .random = random, .recording = Recording::digests});
         Scheduler scheduler(engine_.target());
         std::vector<Scheduled> scheduled = {{opened.sequence.get(), {}, {.preempted_after = round}}};
         run_batch(scheduler, scheduled);
@@ -197,8 +206,8 @@ TEST_P(AssistantDraft, GoesOnAfterACancellationInEveryRound) {
   const Trace whole = decode(asked, draft());
   for (int round = 1; round < std::ssize(whole.rounds); ++round) {
     PhiloxSource random(seed);
-    const Engine::Opened opened = engine_.open({.request = asked, .execution = asked, .draft = draft(),
-                                                .random = random, .recording = Recording::digests});
+    const Engine::Opened opened = engine_.open(
+        {.request = asked, .execution = asked, .draft = draft(), .random = random, .recording = Recording::digests});
     opened.sequence->watch(
         {[&](const Trace& trace) { return std::ssize(trace.rounds) == round ? Next::cancel : Next::go_on; }}, nullptr);
     decode_alone(*opened.sequence);

@@ -105,10 +105,9 @@ TEST(ContextShift, ContinuesWithTheSameBitsAfterPreemptionAndCancellationInEvery
           const Collaborators with = {
               .target = *again.target, .draft = *again.draft, .rule = matching, .random = again.random};
           Sequence sequence(with, request, request, Recording::digests);
-          sequence.watch({[&](const Trace& trace) {
-                            return std::ssize(trace.rounds) == round ? Next::cancel : Next::go_on;
-                          }},
-                         nullptr);
+          sequence.watch(
+              {[&](const Trace& trace) { return std::ssize(trace.rounds) == round ? Next::cancel : Next::go_on; }},
+              nullptr);
           decode_alone(sequence);
           ASSERT_EQ(sequence.trace().finish, Finish::cancelled);
           if (preempt) sequence.preempt();

@@ -189,11 +189,11 @@ std::string fault_of(Bench& bench, const Case& point) {
     if (stop != plain.end()) plain.erase(stop + 1, plain.end());
     if (trace.output != plain) return "the output is not plain decoding's";
   }
-  const auto stop = std::find_first_of(trace.output.begin(), trace.output.end(), request.stops.begin(),
-                                       request.stops.end());
-  if (stop == trace.output.end() ? trace.finish != Finish::length ||
-                                       static_cast<int>(trace.output.size()) != request.max_new_tokens
-                                 : trace.finish != Finish::stop || stop + 1 != trace.output.end()) {
+  const auto stop =
+      std::find_first_of(trace.output.begin(), trace.output.end(), request.stops.begin(), request.stops.end());
+  if (stop == trace.output.end()
+          ? trace.finish != Finish::length || static_cast<int>(trace.output.size()) != request.max_new_tokens
+          : trace.finish != Finish::stop || stop + 1 != trace.output.end()) {
     return std::string("the text ends wrongly, by ") + name_of(trace.finish);
   }
   if (static_cast<int>(trace.output.size()) > request.max_new_tokens) return "the budget is exceeded";
@@ -218,7 +218,10 @@ std::vector<Sampling> samplings() {
   return {
       {},
       {.temperature = 1},
-      {.temperature = 0.8F, .repeat_penalty = 1.3F, .presence_penalty = 0.5F, .frequency_penalty = 0.25F,
+      {.temperature = 0.8F,
+       .repeat_penalty = 1.3F,
+       .presence_penalty = 0.5F,
+       .frequency_penalty = 0.25F,
        .repeat_last_n = 3},
       {.repeat_penalty = 2, .repeat_last_n = -1},
   };
@@ -301,7 +304,7 @@ TEST(Decoder, EveryRowThatDecidedATokenEqualsThePlainRowAndEveryCacheANewOne) {
         forward_alone(bench.target(), {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
         bad += !(round.logits.at(i) == digest_of(outputs.logits));
         bad += !(round.targets.at(i) ==
-                 distribution_of(outputs.logits, point.request.sampling, {text, {}}).fingerprint());
+                 compute_distribution(outputs.logits, point.request.sampling, {text, {}}).fingerprint());
         text.push_back(round.emitted[i]);
         ++rows;
       }
@@ -613,35 +616,25 @@ void expect_step_kept_everywhere(const Arm& arm) {
 }
 
 TEST(Decoder, ATargetThatFailsBeforeAnyPassLeavesTheStateConsistent) {
-  expect_step_kept_everywhere(
-      [](WatchedModel& target, WatchedModel&, WatchedDraft&, std::function<void()>&, const auto& fail) {
-        target.before = fail;
-      });
+  expect_step_kept_everywhere([](WatchedModel& target, WatchedModel&, WatchedDraft&, std::function<void()>&,
+                                 const auto& fail) { target.before = fail; });
 }
 
 TEST(Decoder, ATargetThatFailsAfterWritingItsRowsLeavesTheStateConsistent) {
-  expect_step_kept_everywhere(
-      [](WatchedModel& target, WatchedModel&, WatchedDraft&, std::function<void()>&, const auto& fail) {
-        target.after = fail;
-      });
+  expect_step_kept_everywhere([](WatchedModel& target, WatchedModel&, WatchedDraft&, std::function<void()>&,
+                                 const auto& fail) { target.after = fail; });
 }
 
 TEST(Decoder, ADraftThatFailsToProposeOrObserveLeavesTheStateConsistent) {
-  expect_step_kept_everywhere(
-      [](WatchedModel&, WatchedModel&, WatchedDraft& draft, std::function<void()>&, const auto& fail) {
-        draft.before = [fail](WatchedDraft::Call) { fail(); };
-      });
+  expect_step_kept_everywhere([](WatchedModel&, WatchedModel&, WatchedDraft& draft, std::function<void()>&,
+                                 const auto& fail) { draft.before = [fail](WatchedDraft::Call) { fail(); }; });
 }
 
 TEST(Decoder, ADraftModelThatFailsDuringProposeOrObserveLeavesTheStateConsistent) {
-  expect_step_kept_everywhere(
-      [](WatchedModel&, WatchedModel& model, WatchedDraft&, std::function<void()>&, const auto& fail) {
-        model.before = fail;
-      });
-  expect_step_kept_everywhere(
-      [](WatchedModel&, WatchedModel& model, WatchedDraft&, std::function<void()>&, const auto& fail) {
-        model.after = fail;
-      });
+  expect_step_kept_everywhere([](WatchedModel&, WatchedModel& model, WatchedDraft&, std::function<void()>&,
+                                 const auto& fail) { model.before = fail; });
+  expect_step_kept_everywhere([](WatchedModel&, WatchedModel& model, WatchedDraft&, std::function<void()>&,
+                                 const auto& fail) { model.after = fail; });
 }
 
 /// A draft may compute something for its digest.
@@ -677,10 +670,8 @@ TEST(Decoder, ADigestThatFailsIsAnErrorOfItsPassWhoseRoundIsReported) {
 }
 
 TEST(Decoder, ACallbackThatFailsHasReceivedEverythingThatIsRecorded) {
-  expect_step_kept_everywhere(
-      [](WatchedModel&, WatchedModel&, WatchedDraft&, std::function<void()>& at_emit, const auto& fail) {
-        at_emit = fail;
-      });
+  expect_step_kept_everywhere([](WatchedModel&, WatchedModel&, WatchedDraft&, std::function<void()>& at_emit,
+                                 const auto& fail) { at_emit = fail; });
 }
 
 TEST(Decoder, RowsAreVisibleToTheCallbackAndNotKeptAfterwards) {

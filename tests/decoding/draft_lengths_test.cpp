@@ -32,21 +32,21 @@ TEST(DraftLengths, BoundByMemoryTheLongestProposalPaysAndBoundByArithmeticNone) 
   for (const int sequences : {1, 4, 64}) {
     DraftLengths memory(costs(1, 0));
     learn(memory, 8, 8, 300);
-    EXPECT_EQ(memory.most(sequences), 8);
+    EXPECT_EQ(memory.max(sequences), 8);
     DraftLengths arithmetic(costs(0, 1));
     learn(arithmetic, 8, 4, 300);
-    EXPECT_EQ(arithmetic.most(sequences), 0);
+    EXPECT_EQ(arithmetic.max(sequences), 0);
   }
 }
 
 TEST(DraftLengths, ProposalsBecomeShorterAsSequencesBecomeMore) {
   DraftLengths lengths(costs(20, 1));
   for (int i = 0; i < 400; ++i) learn(lengths, 8, i * 3 % 7, 1);  // 0 to 6 draft tokens are accepted
-  int last = lengths.most(1);
+  int last = lengths.max(1);
   EXPECT_GE(last, 4);
   for (int sequences = 2; sequences <= 256; ++sequences) {
-    EXPECT_LE(lengths.most(sequences), last) << sequences;
-    last = lengths.most(sequences);
+    EXPECT_LE(lengths.max(sequences), last) << sequences;
+    last = lengths.max(sequences);
   }
   EXPECT_LE(last, 1);
 }
@@ -68,17 +68,17 @@ TEST(DraftLengths, IsTheBestOfAllLengthsByItsOwnFormula) {
         best_length = k;
       }
     }
-    EXPECT_EQ(lengths.most(sequences), best_length) << sequences;
+    EXPECT_EQ(lengths.max(sequences), best_length) << sequences;
   }
 }
 
 TEST(DraftLengths, WhatIsNeverAcceptedIsNotDraftedAndIsTriedAgainLater) {
   DraftLengths lengths(costs(1, 0.2));
-  EXPECT_GT(lengths.most(1), 0);
+  EXPECT_GT(lengths.max(1), 0);
   learn(lengths, 8, 0, 50);
-  EXPECT_EQ(lengths.most(1), 0);
+  EXPECT_EQ(lengths.max(1), 0);
   int passes = 0;
-  while (lengths.most(1) == 0 && passes < 5000) {
+  while (lengths.max(1) == 0 && passes < 5000) {
     lengths.forget();
     ++passes;
   }
@@ -89,7 +89,7 @@ TEST(DraftLengths, WhatIsNeverAcceptedIsNotDraftedAndIsTriedAgainLater) {
 TEST(DraftLengths, ADraftThatCostsMoreThanItGivesIsNotAsked) {
   DraftCosts expensive = costs(1, 0);
   for (std::size_t n = 1; n < expensive.draft[0].size(); ++n) expensive.draft[0][n] = 20;
-  EXPECT_EQ(DraftLengths(expensive).most(1), 0);
+  EXPECT_EQ(DraftLengths(expensive).max(1), 0);
 }
 
 /// A machine whose passes are bound by memory up to a number of rows, then by arithmetic. Its costs were measured with
@@ -122,7 +122,7 @@ TEST(DraftLengths, LearnWhatPassesAndProposalsOfSeveralSequencesReallyTake) {
       double tokens = 0;
       double seconds = 0;
       for (int i = 0; i < 4000; ++i) {
-        const int k = lengths.most(sequences);
+        const int k = lengths.max(sequences);
         lengths.learn_pass(sequences * (1 + k), machine.of(sequences, k) - machine.proposal * sequences * k);
         lengths.learn_proposals(sequences, k, machine.proposal * sequences * k);
         lengths.forget();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Engines assembled by name, and the guarantee end to end on the trained models of the repository.
-#include "ref/base/error.h"
 #include "ref/decoding/engine.h"
+#include "ref/base/error.h"
 #include "ref/decoding/stop_at_strings.h"
 #include "ref/models/models.h"
 #include "ref/text/tokenizer.h"
@@ -14,7 +14,6 @@
 
 #include <cmath>
 #include <map>
-
 
 namespace draftproof::engine_test {
 namespace {
@@ -72,9 +71,9 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndReportsTheReasonWhenItIsClosed) {
   Engine engine(files, best_kernels());
   EXPECT_EQ(engine.gate("none"), Gate::no_draft);
   EXPECT_EQ(engine.gate("none", true), Gate::no_draft);
-  for (const std::string& draft : {dflash(), eagle3(), small_model(), std::string("always-reject"),
-                                   std::string("perfect"), std::string("tree-test"), std::string("ngram-simple"),
-                                   "ngram-simple+" + dflash()}) {
+  for (const std::string& draft :
+       {dflash(), eagle3(), small_model(), std::string("always-reject"), std::string("perfect"),
+        std::string("tree-test"), std::string("ngram-simple"), "ngram-simple+" + dflash()}) {
     EXPECT_EQ(engine.gate(draft), Gate::open) << draft;
     EXPECT_EQ(engine.gate(draft, true), Gate::logprobs_requested) << draft;
     EXPECT_EQ(engine.gate(draft), Gate::open) << "an earlier question leaves nothing behind";
@@ -157,8 +156,8 @@ TEST(Engine, ReusesPrefixesWithEveryKindOfDraft) {
                                    small_model(), std::string("self"), std::string("ngram-simple?n=2+self")}) {
     PrefixCache prefixes(std::size_t{1} << 26);
     const auto decode = [&](PrefixCache* with) {
-      return engine.decode({.request = request, .draft = draft, .random = random,
-                            .recording = Recording::digests}, with);
+      return engine.decode({.request = request, .draft = draft, .random = random, .recording = Recording::digests},
+                           with);
     };
     const Trace alone = decode(nullptr);
     decode(&prefixes);
@@ -244,7 +243,7 @@ TEST(Engine, UsesTheDraftsDefaultLengthUnlessOneIsRequested) {
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
   PhiloxSource random(1);
-  const std::map<std::string, int> suited = {{dflash(), 7},   {eagle3(), 5},  {eagle3() + "?tree=12", 12},
+  const std::map<std::string, int> suited = {{dflash(), 7},      {eagle3(), 5},  {eagle3() + "?tree=12", 12},
                                              {small_model(), 5}, {"perfect", 5}, {"none", 0}};
   for (const auto& [draft, expected] : suited) {
     Asked request = tale_request(20);
@@ -252,11 +251,11 @@ TEST(Engine, UsesTheDraftsDefaultLengthUnlessOneIsRequested) {
     EXPECT_EQ(own.execution.draft_max, expected) << draft;
     request.draft_max = 2;
     const Trace two = engine.decode({.request = request, .execution = request, .draft = draft, .random = random});
-    int most = 0;
+    int max = 0;
     for (const Round& round : two.rounds) {
-      most = std::max(most, round.proposal.size());
+      max = std::max(max, round.proposal.size());
     }
-    EXPECT_EQ(most, std::min(expected, 2)) << draft;
+    EXPECT_EQ(max, std::min(expected, 2)) << draft;
   }
 }
 
@@ -293,8 +292,8 @@ TEST(Engine, WithATunerGivesTheTextOfPlainDecodingByLengthsThatFollowFromTheCost
     const Execution tuned = {.draft_max = Execution::draft_max_auto};
     for (const std::string& draft : {dflash(), "self?layers=2+" + std::string("suffix"), std::string("ngram-simple")}) {
       for (const Rule* const rule : {&matching, &rejection}) {
-        const Trace trace = engine.decode({.request = request, .execution = tuned, .draft = draft, .rule = *rule,
-                                           .random = random});
+        const Trace trace =
+            engine.decode({.request = request, .execution = tuned, .draft = draft, .rule = *rule, .random = random});
         const bool same_text = rule == &matching || temperature == 0;
         if (same_text) {
           EXPECT_EQ(trace.output, plain.output) << draft;
@@ -340,22 +339,25 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
         ASSERT_EQ(difference(trace, plain[greedy]), "") << table << " is of another class";
       }
       const Trace& expected = plain[greedy];
-      for (const std::string& draft : {dflash(), dflash() + "?q4=1", dflash() + "?head=500", eagle3(),
-                                       eagle3() + "?q4=1,tree=8", small_model(), small_model() + "?q4=1",
-                                       small_model() + "?head=700", std::string("always-reject"),
-                                       std::string("perfect"), std::string("tree-test")}) {
+      for (const std::string& draft :
+           {dflash(), dflash() + "?q4=1", dflash() + "?head=500", eagle3(), eagle3() + "?q4=1,tree=8", small_model(),
+            small_model() + "?q4=1", small_model() + "?head=700", std::string("always-reject"), std::string("perfect"),
+            std::string("tree-test")}) {
         for (const int threads : {1, 2}) {
           for (const Verification verification : {Verification::batched, Verification::serial}) {
             for (const int draft_max : {0, 3}) {
-              const bool representative = table == tables.front() && !greedy && draft == dflash() &&
-                                          draft_max == 0 && verification == Verification::batched;
+              const bool representative = table == tables.front() && !greedy && draft == dflash() && draft_max == 0 &&
+                                          verification == Verification::batched;
               if (threads == 2 && !representative) continue;
               const Threads some(threads);
               request.verification = verification;
               request.draft_max = draft_max;
               PhiloxSource random(21);
-              const Trace trace = engine.decode({.request = request, .execution = request, .draft = draft,
-                                                 .random = random, .recording = Recording::digests});
+              const Trace trace = engine.decode({.request = request,
+                                                 .execution = request,
+                                                 .draft = draft,
+                                                 .random = random,
+                                                 .recording = Recording::digests});
               const auto where = [&] {
                 return table + " " + draft + " temperature " + (greedy ? "0" : "1") + " threads " +
                        std::to_string(threads) + " " + name_of(verification) + " " + std::to_string(draft_max);
@@ -399,10 +401,13 @@ TEST(Engine, HybridAndSharingTargetsVerifyInOnePassAndGiveTheTextOfPlainDecoding
       PhiloxSource random(21);
       const Trace plain = engine.decode({.request = request, .random = random, .recording = Recording::digests});
       EXPECT_EQ(plain.output, plain_output(engine.target(), request, 21)) << name;
-      for (const std::string& draft : {"model:" + (external / other).string(), std::string("always-reject"),
-                                       std::string("tree-test")}) {
+      for (const std::string& draft :
+           {"model:" + (external / other).string(), std::string("always-reject"), std::string("tree-test")}) {
         PhiloxSource again(21);
-        const Trace trace = engine.decode({.request = request, .execution = request, .draft = draft, .random = again,
+        const Trace trace = engine.decode({.request = request,
+                                           .execution = request,
+                                           .draft = draft,
+                                           .random = again,
                                            .recording = Recording::digests});
         const std::string where = std::string(name) + " " + draft + " at " + std::to_string(temperature);
         EXPECT_EQ(trace.output, plain.output) << where;
@@ -427,8 +432,8 @@ TEST(Engine, GreedyRejectionGivesTheSameTextToo) {
   for (const std::string& draft : {dflash(), dflash() + "?window=16,min_prob=0.3", eagle3(), eagle3() + "?tree=8",
                                    eagle3() + "?min_prob=0.3", small_model(), small_model() + "?min_prob=0.3",
                                    std::string("always-reject"), std::string("perfect"), std::string("tree-test")}) {
-    const Trace trace = engine.decode({.request = request, .execution = request, .draft = draft, .rule = rejection,
-                                       .random = random});
+    const Trace trace =
+        engine.decode({.request = request, .execution = request, .draft = draft, .rule = rejection, .random = random});
     EXPECT_EQ(trace.output, plain.output) << draft;
   }
 }
@@ -509,8 +514,8 @@ TEST(Engine, EndsTextsAtStopStringsWithTheSameTokensForEveryDraft) {
     const Trace plain = engine.decode({.request = request, .random = random, .stop = &plainly});
     ASSERT_EQ(plain.finish, Finish::stop);
     ASSERT_NE(tokenizer.decode(plain.output).find(stops.strings()[1]), std::string::npos);
-    for (const std::string& draft : {dflash(), eagle3(), small_model(), std::string("perfect"),
-                                     std::string("tree-test")}) {
+    for (const std::string& draft :
+         {dflash(), eagle3(), small_model(), std::string("perfect"), std::string("tree-test")}) {
       StopAtStrings stop(tokenizer, stops);
       const Trace drafted = engine.decode({.request = request, .draft = draft, .random = random, .stop = &stop});
       EXPECT_EQ(drafted.output, plain.output) << draft;

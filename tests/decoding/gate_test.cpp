@@ -9,39 +9,42 @@ namespace draftproof::gate_test {
 namespace {
 
 TEST(Gate, ReturnsTheFirstReasonThatAppliesInTheDocumentedOrder) {
-  GateQuestion question;
-  question.logprobs = true;
-  question.draft_needs_target = true;
-  EXPECT_EQ(gate(question), Gate::no_draft);
-  question.draft_given = true;
-  EXPECT_EQ(gate(question), Gate::target_without_taps);
-  question.target_has_taps = true;
-  EXPECT_EQ(gate(question), Gate::target_embeddings_missing);
-  question.target_has_embeddings = true;
-  EXPECT_EQ(gate(question), Gate::logprobs_requested);
-  question.logprobs = false;
-  EXPECT_EQ(gate(question), Gate::open);
+  GateInputs inputs;
+  inputs.logprobs = true;
+  inputs.draft_needs_target = true;
+  EXPECT_EQ(gate(inputs), Gate::no_draft);
+  inputs.draft_given = true;
+  EXPECT_EQ(gate(inputs), Gate::target_without_taps);
+  inputs.target_has_taps = true;
+  EXPECT_EQ(gate(inputs), Gate::target_embeddings_missing);
+  inputs.target_has_embeddings = true;
+  EXPECT_EQ(gate(inputs), Gate::logprobs_requested);
+  inputs.logprobs = false;
+  EXPECT_EQ(gate(inputs), Gate::open);
 }
 
 TEST(Gate, IgnoresTheTargetForADraftThatDoesNotNeedIt) {
-  GateQuestion question;
-  question.draft_given = true;
-  EXPECT_EQ(gate(question), Gate::open);
-  question.logprobs = true;
-  EXPECT_EQ(gate(question), Gate::logprobs_requested);
+  GateInputs inputs;
+  inputs.draft_given = true;
+  EXPECT_EQ(gate(inputs), Gate::open);
+  inputs.logprobs = true;
+  EXPECT_EQ(gate(inputs), Gate::logprobs_requested);
 }
 
-TEST(Gate, ReturnsTheFirstMissingRequirementForEveryQuestion) {
+TEST(Gate, ReturnsTheFirstMissingRequirementForAllInputs) {
   for (int bits = 0; bits < 32; ++bits) {
     const auto bit = [&](int i) { return (bits >> i & 1) != 0; };
-    const GateQuestion question{.draft_given = bit(0), .draft_needs_target = bit(1), .target_has_taps = bit(2),
-                                .target_has_embeddings = bit(3), .logprobs = bit(4)};
-    const Gate expected = !bit(0)              ? Gate::no_draft
+    const GateInputs inputs{.draft_given = bit(0),
+                            .draft_needs_target = bit(1),
+                            .target_has_taps = bit(2),
+                            .target_has_embeddings = bit(3),
+                            .logprobs = bit(4)};
+    const Gate expected = !bit(0)             ? Gate::no_draft
                           : bit(1) && !bit(2) ? Gate::target_without_taps
                           : bit(1) && !bit(3) ? Gate::target_embeddings_missing
-                          : bit(4)             ? Gate::logprobs_requested
-                                               : Gate::open;
-    EXPECT_EQ(gate(question), expected) << bits;
+                          : bit(4)            ? Gate::logprobs_requested
+                                              : Gate::open;
+    EXPECT_EQ(gate(inputs), expected) << bits;
   }
 }
 

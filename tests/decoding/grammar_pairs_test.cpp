@@ -62,9 +62,9 @@ void compare(const char* target, const std::vector<std::string>& drafts, std::si
         const Trace plain = engine.decode({.request = request, .random = plain_random});
         for (const std::string& draft : drafts) {
           const std::size_t colon = draft.find(':');
-          const std::string name =
-              colon == std::string::npos ? draft
-                                         : draft.substr(0, colon + 1) + (models / draft.substr(colon + 1)).string();
+          const std::string name = colon == std::string::npos
+                                       ? draft
+                                       : draft.substr(0, colon + 1) + (models / draft.substr(colon + 1)).string();
           for (const Rule* const rule : {&matching, &rejection}) {
             PhiloxSource random(g * 16 + p);
             Trace trace;
@@ -95,11 +95,11 @@ TEST(GrammarPairs, TextsThatMayEndOrGoOnAreThoseOfPlainDecoding) {
 
 TEST(GrammarPairsSlow, TextsThatMayEndOrGoOnAreThoseOfPlainDecodingWithEveryDraft) {
   Pairs pairs;
-  compare("tale-target",
-          {"dflash:tale-dflash", "dflash:tale-dflash?tree=8", "eagle3:tale-eagle3", "eagle3:tale-eagle3?tree=12",
-           "mtp:tale-mtp", "model:tale-small", "model:tale-llama?translate=1", "self", "perfect", "tree-test",
-           "suffix"},
-          std::size(grammars), std::size(prompts), pairs);
+  compare(
+      "tale-target",
+      {"dflash:tale-dflash", "dflash:tale-dflash?tree=8", "eagle3:tale-eagle3", "eagle3:tale-eagle3?tree=12",
+       "mtp:tale-mtp", "model:tale-small", "model:tale-llama?translate=1", "self", "perfect", "tree-test", "suffix"},
+      std::size(grammars), std::size(prompts), pairs);
   compare("tale-hybrid", {"mtp:tale-hybrid-mtp?tree=8", "eagle3:tale-hybrid-eagle3", "perfect"}, std::size(grammars), 2,
           pairs);
   compare("tale-gemma", {"mtp:tale-gemma-assistant", "perfect"}, std::size(grammars), 2, pairs);

@@ -16,7 +16,7 @@ namespace draftproof::min_probability_test {
 namespace {
 
 constexpr int vocabulary = 3;
-constexpr double least = 0.5;
+constexpr double min = 0.5;
 
 /// Rows whose most probable token has a probability of 0.42 or 0.73, by the text before.
 std::vector<float> row_after(std::span<const Token> text, int salt) {
@@ -30,7 +30,7 @@ std::vector<float> row_after(std::span<const Token> text, int salt) {
 std::vector<float> of_target(std::span<const Token> text) { return row_after(text, 1); }
 std::vector<float> of_draft(std::span<const Token> text) { return row_after(text, 12); }
 
-/// Draws from the rows of the draft, and ends where the token that it would draw is less probable than `least`.
+/// Draws from the rows of the draft, and ends where the token that it would draw is less probable than `min`.
 class LooksAtItsSample final : public Draft {
  public:
   explicit LooksAtItsSample(RandomSource& random) : random_(random) {}
@@ -44,9 +44,9 @@ class LooksAtItsSample final : public Draft {
     const auto position = static_cast<int>(text.size());
     for (int depth = 0; depth < limit; ++depth) {
       const std::vector<float> row = of_draft(text);
-      const Distribution q = distribution_of(row, {.temperature = 1}, {});
+      const Distribution q = compute_distribution(row, {.temperature = 1}, {});
       const Token token = draw(q, draft_key(0, position, depth, Purpose::draft), random_);
-      if (static_cast<double>(q.weight(token)) < least * static_cast<double>(Distribution::total)) return;
+      if (static_cast<double>(q.weight(token)) < min * static_cast<double>(Distribution::total)) return;
       text.push_back(builder.draw(row));
       EXPECT_EQ(text.back(), token);
     }
@@ -98,8 +98,7 @@ Rational distance(const Texts& a, const Texts& b) {
 }
 
 TEST(MinProbabilitySlow, DecidedByTheRowLeavesTheDistributionAndDecidedByTheSampleDoesNot) {
-  const Texts plain =
-      all_texts(matching, [](RandomSource&, int) { return std::make_unique<NoDraft>(); }).texts;
+  const Texts plain = all_texts(matching, [](RandomSource&, int) { return std::make_unique<NoDraft>(); }).texts;
   EXPECT_EQ(plain.size(), 243U);
   TableModel model(vocabulary, of_draft);
   const auto by_row = [&](MinProbability min_probability) {
@@ -108,7 +107,7 @@ TEST(MinProbabilitySlow, DecidedByTheRowLeavesTheDistributionAndDecidedByTheSamp
     });
   };
   const Exact always = by_row({});
-  const Exact sure = by_row(MinProbability(least));
+  const Exact sure = by_row(MinProbability(min));
   EXPECT_TRUE(always.texts == plain);
   EXPECT_TRUE(sure.texts == plain);
   EXPECT_EQ(distance(sure.texts, plain), 0);
@@ -116,8 +115,8 @@ TEST(MinProbabilitySlow, DecidedByTheRowLeavesTheDistributionAndDecidedByTheSamp
   EXPECT_GT(sure.undrafted, 10) << "the first position is left out as well";
   EXPECT_GT(sure.accepted, 10);
   EXPECT_GT(sure.rejected, 10);
-  const Exact by_sample = all_texts(
-      rejection, [&](RandomSource& random, int) { return std::make_unique<LooksAtItsSample>(random); });
+  const Exact by_sample =
+      all_texts(rejection, [&](RandomSource& random, int) { return std::make_unique<LooksAtItsSample>(random); });
   EXPECT_GT(distance(by_sample.texts, plain), Rational(1, 100));
 }
 
@@ -127,7 +126,7 @@ TEST(MinProbability, LeavesTheTextOfPlainDecodingByMatching) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const Asked request = asked({0, 1}, 30, 3, {.temperature = 1});
     PhiloxSource random(seed);
-    ModelDraft draft(model, request.positions(), 3, MinProbability(least));
+    ModelDraft draft(model, request.positions(), 3, MinProbability(min));
     Decoder decoder(target, draft, matching, random, request, request, Recording::digests);
     decoder.run();
     EXPECT_EQ(decoder.trace().output, plain_output(target, request, seed));

@@ -118,11 +118,17 @@ TEST_F(PrefixFile, LeavesOutPartsThatAreNotAskedFor) {
 TEST_F(PrefixFile, OfAnotherOriginIsRefused) {
   PrefixCache other(unlimited);
   Both both;
-  EXPECT_THAT(error_of([&] { load_prefix_cache(other, {"other model", "canonical q8"}, both.parts(), file_); }),
+  EXPECT_THAT(error_of([&] {
+                load_prefix_cache(other, {"other model", "canonical q8"}, both.parts(), file_);
+              }),
               AllOf(StartsWith(file_.string()), HasSubstr("'model' is 'some model'"), HasSubstr("delete the file")));
-  EXPECT_THAT(error_of([&] { load_prefix_cache(other, {"some model", "bf16"}, both.parts(), file_); }),
+  EXPECT_THAT(error_of([&] {
+                load_prefix_cache(other, {"some model", "bf16"}, both.parts(), file_);
+              }),
               AllOf(StartsWith(file_.string()), HasSubstr("'numerics' is 'canonical q8'")));
-  EXPECT_THAT(refusal_of([](FileParts& parts) { parts.texts[{"/", "schema"}] = "draftproof.prefix_cache/0"; }),
+  EXPECT_THAT(refusal_of([](FileParts& parts) {
+                parts.texts[{"/", "schema"}] = "draftproof.prefix_cache/0";
+              }),
               HasSubstr("'schema' is 'draftproof.prefix_cache/0'"));
   EXPECT_TRUE(other.nodes().empty());
 }
@@ -135,11 +141,11 @@ TEST_F(PrefixFile, OfCachesOfOtherKindsIsRefused) {
                 HasSubstr("does not fit the caches of this model"));
   }
   Both both;
-  EXPECT_THAT(error_of([&] {
-                load_prefix_cache(other, prefix_parts::origin(), {{"target", &both.draft}, {"draft", &both.target}},
-                                  file_);
-              }),
-              HasSubstr("does not fit the caches of this model"));
+  EXPECT_THAT(
+      error_of([&] {
+        load_prefix_cache(other, prefix_parts::origin(), {{"target", &both.draft}, {"draft", &both.target}}, file_);
+      }),
+      HasSubstr("does not fit the caches of this model"));
 }
 
 TEST_F(PrefixFile, ThatIsMissingOrNoneIsRefused) {
@@ -177,14 +183,14 @@ TEST_F(PrefixFile, WithOneBitChangedIsRefused) {
 using PrefixFileSlow = PrefixFile;
 
 TEST_F(PrefixFileSlow, WithWrongNumbersUnderARightHashIsRefused) {
-  constexpr auto most = std::numeric_limits<std::int64_t>::max();
-  constexpr auto least = std::numeric_limits<std::int64_t>::min();
+  constexpr auto max = std::numeric_limits<std::int64_t>::max();
+  constexpr auto min = std::numeric_limits<std::int64_t>::min();
   // Every number that says where something is or how large it is.
   for (const char* path : {"nodes", "0/snapshots", "1/snapshots", "parts"}) {
     const std::size_t count = FileParts(file_).integers(path).size();
     for (std::size_t i = 0; i < count; ++i) {
       const bool use = std::string(path) == "nodes" && i % 3 == 2;  // any number that is not below 0 will do
-      const std::int64_t wrongs[] = {most, least, -2, std::int64_t{1} << 32};
+      const std::int64_t wrongs[] = {max, min, -2, std::int64_t{1} << 32};
       for (std::size_t n = 0; n < std::size(wrongs); ++n) {
         const std::int64_t wrong = wrongs[n];
         if ((use && wrong >= 0) || (i > 12 && i % std::size(wrongs) != n)) continue;
@@ -208,12 +214,16 @@ TEST_F(PrefixFile, WithArraysThatAreMissingSwappedOrOfAnotherSizeIsRefused) {
                       content.shape = {static_cast<std::int64_t>(content.values.size())};
                     },
                     parts.arrays[path]);
-              }), "") << path;
+              }),
+              "")
+        << path;
   }
   for (const auto& [place, text] : good.texts) {
     EXPECT_NE(refusal_of([&](FileParts& parts) { parts.texts.erase(place); }), "") << place.first << place.second;
   }
-  EXPECT_THAT(refusal_of([](FileParts& parts) { parts.texts[{"1/present", "name"}] = "draft"; }),
+  EXPECT_THAT(refusal_of([](FileParts& parts) {
+                parts.texts[{"1/present", "name"}] = "draft";
+              }),
               HasSubstr("two parts"));
   const auto negative = [](FileParts& parts) { std::get<Array<std::int32_t>>(parts.arrays["tokens"]).values[0] = -1; };
   EXPECT_THAT(refusal_of(negative), HasSubstr("token below 0"));

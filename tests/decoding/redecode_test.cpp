@@ -28,10 +28,13 @@ TEST(Redecode, GivesTheRowsAndTheCachesOfABatchedVerification) {
       for (const Rule* const rule : {&matching, &rejection}) {
         request.sampling.temperature = 1;
         PhiloxSource random(5);
-        const Trace batched = engine.decode({.request = request, .draft = draft, .rule = *rule, .random = random,
-                                             .recording = Recording::digests});
-        const Trace again = engine.decode({.request = request, .execution = {.verification = Verification::redecode},
-                                           .draft = draft, .rule = *rule, .random = random,
+        const Trace batched = engine.decode(
+            {.request = request, .draft = draft, .rule = *rule, .random = random, .recording = Recording::digests});
+        const Trace again = engine.decode({.request = request,
+                                           .execution = {.verification = Verification::redecode},
+                                           .draft = draft,
+                                           .rule = *rule,
+                                           .random = random,
                                            .recording = Recording::digests});
         ASSERT_EQ(again.rounds.size(), batched.rounds.size()) << target << ", " << draft;
         for (std::size_t i = 0; i < again.rounds.size(); ++i) {

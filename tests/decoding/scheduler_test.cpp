@@ -8,8 +8,8 @@
 #include <random>
 
 #include "ref/base/error.h"
-#include "ref/decoding/scheduler.h"
 #include "ref/decoding/batch_run.h"
+#include "ref/decoding/scheduler.h"
 #include "tests/decoding/support.h"
 
 namespace draftproof::scheduler_test {
@@ -36,7 +36,7 @@ class Pool {
 };
 
 /// What one sequence is asked for.
-struct Question {
+struct Input {
   Asked asked;
   int draft = 0;  // 0: none; 1: a model of its own; 2: a model together with others; 3: rejected; 4: accepted; 5: trees
   const Rule* rule = &matching;
@@ -44,10 +44,10 @@ struct Question {
 
 /// A sequence with all that belongs to it.
 struct Player {
-  Player(Pool& pool, const Question& question, Recording recording = Recording::digests) : random(seed) {
-    const Asked& asked = question.asked;
+  Player(Pool& pool, const Input& input, Recording recording = Recording::digests) : random(seed) {
+    const Asked& asked = input.asked;
     const int capacity = static_cast<int>(asked.prompt.size()) + asked.max_new_tokens;
-    switch (question.draft) {
+    switch (input.draft) {
       case 0: draft = std::make_unique<NoDraft>(); break;
       case 1: draft = std::make_unique<ModelDraft>(pool.perturbed(), capacity, asked.draft_max); break;
       case 2: draft = pool.drafter().open(capacity, asked.draft_max); break;
@@ -59,10 +59,10 @@ struct Player {
     }
     const Collaborators with = {.target = pool.target(),
                                 .draft = *draft,
-                                .rule = *question.rule,
+                                .rule = *input.rule,
                                 .random = random,
-                                .drafter = question.draft == 2 ? &pool.drafter() : nullptr,
-                                .draft_name = question.draft == 0 ? "" : "draft " + std::to_string(question.draft)};
+                                .drafter = input.draft == 2 ? &pool.drafter() : nullptr,
+                                .draft_name = input.draft == 0 ? "" : "draft " + std::to_string(input.draft)};
     sequence = std::make_unique<Sequence>(with, asked, asked, recording);
   }
 
@@ -78,8 +78,8 @@ struct Player {
   std::unique_ptr<Sequence> sequence;
 };
 
-Trace alone(Pool& pool, const Question& question) {
-  Player player(pool, question);
+Trace alone(Pool& pool, const Input& input) {
+  Player player(pool, input);
   Scheduler scheduler(pool.target());
   scheduler.add(*player.sequence);
   while (scheduler.step()) {
@@ -88,25 +88,27 @@ Trace alone(Pool& pool, const Question& question) {
 }
 
 /// Sequences that differ in everything: prompt, sampling, stops, budget, draft, rule, execution.
-std::vector<Question> different_questions() {
-  std::vector<Question> list;
+std::vector<Input> different_inputs() {
+  std::vector<Input> list;
   const Sampling samplings[] = {
-      {}, {.temperature = 1}, {.temperature = 0.7F, .top_k = 3},
+      {},
+      {.temperature = 1},
+      {.temperature = 0.7F, .top_k = 3},
       {.temperature = 1.5F, .repeat_penalty = 1.5F, .frequency_penalty = 0.5F, .repeat_last_n = 3}};
   for (int i = 0; i < 12; ++i) {
-    Question question;
-    for (int k = 0; k <= (i * 5) % 11; ++k) question.asked.prompt.push_back((i + k * k) % vocabulary);
-    question.asked.sampling = samplings[i % 4];
-    if (i % 3 == 1) question.asked.stops = {i % vocabulary};
-    question.asked.max_new_tokens = 3 + (i * 7) % 13;
-    question.asked.sequence = i;
-    question.asked.logprobs = i % 5 == 2;
-    question.asked.draft_max = 1 + i % 4;
-    question.asked.prefill_chunk = i % 4;
-    question.draft = i % 6;
-    question.rule = i % 4 < 2 ? &matching : &rejection;
-    if (i % 5 >= 3) question.asked.context_shift = {.context = 4 + i % 5, .keep = i % 3, .discard = 1 + i % 2};
-    list.push_back(question);
+    Input input;
+    for (int k = 0; k <= (i * 5) % 11; ++k) input.asked.prompt.push_back((i + k * k) % vocabulary);
+    input.asked.sampling = samplings[i % 4];
+    if (i % 3 == 1) input.asked.stops = {i % vocabulary};
+    input.asked.max_new_tokens = 3 + (i * 7) % 13;
+    input.asked.sequence = i;
+    input.asked.logprobs = i % 5 == 2;
+    input.asked.draft_max = 1 + i % 4;
+    input.asked.prefill_chunk = i % 4;
+    input.draft = i % 6;
+    input.rule = i % 4 < 2 ? &matching : &rejection;
+    if (i % 5 >= 3) input.asked.context_shift = {.context = 4 + i % 5, .keep = i % 3, .discard = 1 + i % 2};
+    list.push_back(input);
   }
   return list;
 }
@@ -122,21 +124,21 @@ std::string fault_of(std::span<const Trace> expected, std::span<const std::uniqu
   return "";
 }
 
-std::vector<std::unique_ptr<Player>> players_of(Pool& pool, std::span<const Question> questions) {
+std::vector<std::unique_ptr<Player>> players_of(Pool& pool, std::span<const Input> inputs) {
   std::vector<std::unique_ptr<Player>> players;
-  for (const Question& question : questions) players.push_back(std::make_unique<Player>(pool, question));
+  for (const Input& input : inputs) players.push_back(std::make_unique<Player>(pool, input));
   return players;
 }
 
 class Batches : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const Question& question : questions_) expected_.push_back(alone(pool_, question));
+    for (const Input& input : inputs_) expected_.push_back(alone(pool_, input));
   }
   /// Runs the first `count` sequences by this timetable.
   SchedulerCounts run(std::size_t count, const SchedulerLimits& limits, const CacheCost& cost,
                       const std::function<Timetable(std::size_t)>& timetable) {
-    const auto players = players_of(pool_, std::span(questions_).first(count));
+    const auto players = players_of(pool_, std::span(inputs_).first(count));
     std::vector<Scheduled> scheduled;
     for (std::size_t i = 0; i < count; ++i) scheduled.push_back({players[i]->sequence.get(), cost, timetable(i)});
     Scheduler scheduler(pool_.target(), limits);
@@ -147,7 +149,7 @@ class Batches : public ::testing::Test {
   }
 
   Pool pool_;
-  std::vector<Question> questions_ = different_questions();
+  std::vector<Input> inputs_ = different_inputs();
   std::vector<Trace> expected_;
 };
 
@@ -168,7 +170,7 @@ TEST_F(Batches, GiveEverySequenceWhatItGetsAloneInEveryOrderOfJoining) {
 TEST_F(Batches, GiveEverySequenceWhatItGetsAloneUnderEveryLimit) {
   for (const int rows : {1, 2, 3, 5, 8, 13, 64}) {
     for (const int running : {1, 2, 5, 100}) {
-      const SchedulerCounts counts = run(questions_.size(), {.rows_per_pass = rows, .running_max = running}, {},
+      const SchedulerCounts counts = run(inputs_.size(), {.rows_per_pass = rows, .running_max = running}, {},
                                          [](std::size_t) { return Timetable{}; });
       EXPECT_EQ(counts.shared > 0, running > 1 && rows > 1) << rows << " rows, " << running << " running";
       EXPECT_EQ(counts.preemptions, 0);
@@ -180,22 +182,22 @@ TEST_F(Batches, PreemptWhatDoesNotFitAndResumeItWithTheSameBits) {
   const CacheCost cost{.fixed = 10, .per_position = 1};
   long preemptions = 0;
   for (const std::uint64_t bytes : {40, 60, 90, 150}) {
-    const SchedulerCounts counts = run(questions_.size(), {.cache_bytes = bytes}, cost,
+    const SchedulerCounts counts = run(inputs_.size(), {.cache_bytes = bytes}, cost,
                                        [](std::size_t i) { return Timetable{.joins_after = static_cast<int>(i)}; });
     preemptions += counts.preemptions;
   }
   EXPECT_GT(preemptions, 5);
   for (int round = 1; round <= 12; ++round) {
     const SchedulerCounts counts =
-        run(questions_.size(), {}, {}, [&](std::size_t) { return Timetable{.preempted_after = round}; });
+        run(inputs_.size(), {}, {}, [&](std::size_t) { return Timetable{.preempted_after = round}; });
     EXPECT_TRUE(round > 1 || counts.preemptions > 3);
   }
 }
 
 TEST_F(Batches, MayBeCancelledAtEveryRoundWithoutHarmToTheOthers) {
-  for (std::size_t victim = 0; victim < questions_.size(); ++victim) {
+  for (std::size_t victim = 0; victim < inputs_.size(); ++victim) {
     for (int round = 1; round <= static_cast<int>(expected_[victim].rounds.size()); ++round) {
-      const auto players = players_of(pool_, questions_);
+      const auto players = players_of(pool_, inputs_);
       std::vector<Scheduled> scheduled;
       for (std::size_t i = 0; i < players.size(); ++i) {
         scheduled.push_back({players[i]->sequence.get(), {}, {.cancelled_after = i == victim ? round : 0}});
@@ -232,15 +234,14 @@ class FailingSource final : public RandomSource {
 };
 
 TEST_F(Batches, KeepAFailureWithTheSequenceThatFails) {
-  for (std::size_t victim = 1; victim < questions_.size(); ++victim) {
+  for (std::size_t victim = 1; victim < inputs_.size(); ++victim) {
     for (int draw = 0; draw < 12; ++draw) {
-      const auto players = players_of(pool_, questions_);
+      const auto players = players_of(pool_, inputs_);
       FailingSource random(draw);
-      const Question& question = questions_[victim];
+      const Input& input = inputs_[victim];
       const Collaborators own = players[victim]->sequence->with();
       const Collaborators with = {own.target, own.draft, own.rule, random, own.drafter};
-      players[victim]->sequence =
-          std::make_unique<Sequence>(with, question.asked, question.asked, Recording::digests);
+      players[victim]->sequence = std::make_unique<Sequence>(with, input.asked, input.asked, Recording::digests);
       Scheduler scheduler(pool_.target());
       for (const auto& player : players) scheduler.add(*player->sequence);
       while (scheduler.step()) {
@@ -283,12 +284,12 @@ class FaultyModel final : public OneByOneModel {
 TEST_F(Batches, GiveTheErrorOfASegmentToItsSequenceOnly) {
   const Cache* faulty = nullptr;
   FaultyModel target(pool_.target(), faulty);
-  std::vector<std::unique_ptr<Player>> players = players_of(pool_, questions_);
+  std::vector<std::unique_ptr<Player>> players = players_of(pool_, inputs_);
   Scheduler scheduler(target);
   for (std::size_t i = 0; i < players.size(); ++i) {
     const Collaborators own = players[i]->sequence->with();
     const Collaborators with = {target, own.draft, own.rule, own.random, own.drafter};
-    const Asked& asked = questions_[i].asked;
+    const Asked& asked = inputs_[i].asked;
     players[i]->sequence = std::make_unique<Sequence>(with, asked, asked, Recording::digests);
     scheduler.add(*players[i]->sequence);
   }
@@ -310,7 +311,7 @@ TEST_F(Batches, AreWhatTheyAreAloneAfterAnyInterleavingOfAllOperations) {
   for (unsigned number = 0; number < 300; ++number) {
     std::mt19937 dice(number);
     const auto below = [&](int bound) { return static_cast<int>(dice() % static_cast<unsigned>(bound)); };
-    const auto players = players_of(pool_, questions_);
+    const auto players = players_of(pool_, inputs_);
     std::vector<std::atomic<bool>> cancelled(players.size());
     PrefixCache prefixes(static_cast<std::size_t>(1 + below(4000)));
     const SchedulerLimits limits = {
@@ -385,8 +386,8 @@ TEST(Scheduler, ReadsFewRowsAtATimeWhileARoundWaits) {
 
 TEST(Scheduler, RefusesASequenceThatCanNeverFitWithTheNumbers) {
   Pool pool;
-  const Question question{.asked = asked({1, 2, 3}, 17)};
-  Player player(pool, question);
+  const Input input{.asked = asked({1, 2, 3}, 17)};
+  Player player(pool, input);
   Scheduler scheduler(pool.target(), {.cache_bytes = 1 << 20});
   try {
     scheduler.add(*player.sequence, {.fixed = 1 << 19, .per_position = 1 << 16});
@@ -401,10 +402,10 @@ TEST(Scheduler, RefusesASequenceThatCanNeverFitWithTheNumbers) {
 
 TEST(Scheduler, TakesSequencesThatACallbackAdds) {
   Pool pool;
-  const std::vector<Question> questions = different_questions();
+  const std::vector<Input> inputs = different_inputs();
   std::vector<Trace> expected;
-  for (const Question& question : questions) expected.push_back(alone(pool, question));
-  const auto players = players_of(pool, questions);
+  for (const Input& input : inputs) expected.push_back(alone(pool, input));
+  const auto players = players_of(pool, inputs);
   Scheduler scheduler(pool.target());
   for (std::size_t i = 0; i < players.size(); ++i) {
     players[i]->sequence->watch({[&, i](const Trace& trace) {
@@ -439,27 +440,27 @@ class StopsAfter final : public StopCondition {
 TEST(StopConditions, EndTheTextAtTheSameTokenWithAndWithoutSpeculation) {
   Pool pool;
   long stopped = 0;
-  for (Question question : different_questions()) {
-    question.asked.stops = {};
-    question.rule = &matching;
-    const std::vector<Token> plain = plain_output(pool.target(), question.asked, seed);
+  for (Input input : different_inputs()) {
+    input.asked.stops = {};
+    input.rule = &matching;
+    const std::vector<Token> plain = plain_output(pool.target(), input.asked, seed);
     for (std::size_t at = 1; at < plain.size(); ++at) {
       StopsAfter stop({plain[at - 1], plain[at]});
       std::vector<Token> expected(plain.begin(), plain.begin() + 1);
       while (!stop.ends(expected)) expected.push_back(plain[expected.size()]);
-      Player player(pool, question);
+      Player player(pool, input);
       const Collaborators own = player.sequence->with();
       const Collaborators with = {own.target, own.draft, own.rule, own.random, own.drafter, &stop};
-      Sequence sequence(with, question.asked, question.asked, Recording::counts);
+      Sequence sequence(with, input.asked, input.asked, Recording::counts);
       Scheduler scheduler(pool.target());
       scheduler.add(sequence);
       while (scheduler.step()) {
       }
       ASSERT_EQ(sequence.trace().output, expected);
       EXPECT_EQ(sequence.trace().finish, Finish::stop);
-      std::vector<Token> read = question.asked.prompt;
+      std::vector<Token> read = input.asked.prompt;
       read.insert(read.end(), expected.begin(), expected.end() - 1);
-      EXPECT_EQ(sequence.cache().length(), std::ssize(kept_of(read, question.asked.context_shift)));
+      EXPECT_EQ(sequence.cache().length(), std::ssize(kept_of(read, input.asked.context_shift)));
       stopped += expected.size() < plain.size();
     }
   }
@@ -468,9 +469,9 @@ TEST(StopConditions, EndTheTextAtTheSameTokenWithAndWithoutSpeculation) {
 
 TEST(Callbacks, MayStopARunWhichThenCountsAsStopped) {
   Pool pool;
-  const Question question{.asked = asked({1, 2, 3}, 12, 3), .draft = 1};
-  const Trace whole = alone(pool, question);
-  Player player(pool, question);
+  const Input input{.asked = asked({1, 2, 3}, 12, 3), .draft = 1};
+  const Trace whole = alone(pool, input);
+  Player player(pool, input);
   player.sequence->watch({[](const Trace& trace) { return trace.rounds.size() == 2 ? Next::stop : Next::go_on; }},
                          nullptr);
   Scheduler scheduler(pool.target());
@@ -479,8 +480,8 @@ TEST(Callbacks, MayStopARunWhichThenCountsAsStopped) {
   }
   EXPECT_EQ(player.sequence->trace().finish, Finish::stop);
   EXPECT_EQ(player.sequence->trace().rounds.size(), 2U);
-  EXPECT_TRUE(std::equal(player.sequence->trace().output.begin(), player.sequence->trace().output.end(),
-                         whole.output.begin()));
+  EXPECT_TRUE(
+      std::equal(player.sequence->trace().output.begin(), player.sequence->trace().output.end(), whole.output.begin()));
 }
 
 }  // namespace

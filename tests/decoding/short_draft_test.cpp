@@ -31,9 +31,12 @@ class ShortDrafts : public ::testing::Test {
     return copy.string();
   }
   std::vector<std::string> drafts() {
-    return {"dflash:" + short_copy("tale-dflash"),   "dflash:" + short_copy("tale-dflash") + "?window=16",
-            "eagle3:" + short_copy("tale-eagle3"),   "eagle3:" + short_copy("tale-eagle3") + "?tree=8",
-            "mtp:" + short_copy("tale-mtp"),         "model:" + short_copy("tale-small"),
+    return {"dflash:" + short_copy("tale-dflash"),
+            "dflash:" + short_copy("tale-dflash") + "?window=16",
+            "eagle3:" + short_copy("tale-eagle3"),
+            "eagle3:" + short_copy("tale-eagle3") + "?tree=8",
+            "mtp:" + short_copy("tale-mtp"),
+            "model:" + short_copy("tale-small"),
             "suffix+eagle3:" + short_copy("tale-eagle3")};
   }
 
@@ -71,16 +74,18 @@ TEST_F(ShortDrafts, TextsGoOnToTheTargetsLastPositionAsPlainDecodingDoes) {
 }
 
 TEST_F(ShortDrafts, PromptsThatAreLongerThanTheDraftAreServedAndTheirPrefixesReused) {
-  const Asked request = tale("Once upon a time there was a king who had three sons, and the youngest of them lived in "
-                             "a small house beside the river with an old dog, a gray cat and a clock that never told "
-                             "the right time, though he wound it every morning before he went to the market.", 20);
+  const Asked request = tale(
+      "Once upon a time there was a king who had three sons, and the youngest of them lived in "
+      "a small house beside the river with an old dog, a gray cat and a clock that never told "
+      "the right time, though he wound it every morning before he went to the market.",
+      20);
   ASSERT_GT(request.prompt.size(), static_cast<std::size_t>(reach));
   const Trace plain = engine_.decode({.request = request, .random = random_});
   for (const std::string& draft : drafts()) {
     PrefixCache prefixes(std::size_t{1} << 26);
     for (const bool again : {false, true}) {
-      const Trace trace = engine_.decode({.request = request, .draft = draft, .random = random_,
-                                          .recording = Recording::digests}, &prefixes);
+      const Trace trace = engine_.decode(
+          {.request = request, .draft = draft, .random = random_, .recording = Recording::digests}, &prefixes);
       EXPECT_EQ(trace.output, plain.output) << draft;
       EXPECT_EQ(trace.reused > reach, again) << draft;
     }
@@ -93,8 +98,8 @@ TEST_F(ShortDrafts, ATextThatOutgrowsTheDraftIsReusedUpToWhereBothHoldIt) {
   for (const std::string& draft : drafts()) {
     PrefixCache prefixes(std::size_t{1} << 26);
     const auto decode = [&] {
-      return engine_.decode({.request = request, .draft = draft, .random = random_,
-                             .recording = Recording::digests}, &prefixes);
+      return engine_.decode({.request = request, .draft = draft, .random = random_, .recording = Recording::digests},
+                            &prefixes);
     };
     const Trace first = decode();
     const Trace again = decode();

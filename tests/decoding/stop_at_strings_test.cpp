@@ -146,7 +146,9 @@ TEST_F(StopAtStringsTest, DoesNotEndATextWithoutAStopString) {
 
 TEST_F(StopAtStringsTest, MayBeAskedAgainFromAnEarlierTokenOn) {
   std::mt19937 random(5);
-  const StopStrings stops({"abba", "bbb", "\xC3" "a"});
+  const StopStrings stops({"abba", "bbb",
+                           "\xC3"
+                           "a"});
   for (int text = 0; text < 200; ++text) {
     StopAtStrings stop(tokenizer_, stops);
     std::vector<Token> output;

@@ -58,8 +58,8 @@ TEST(SuffixDraft, WithTheOutputAsItsCorpusNeedsFewRounds) {
   const std::filesystem::path corpus = folder.path() / "corpus.bin";
   const auto* const bytes = reinterpret_cast<const char*>(plain.output.data());
   test::put(corpus, {bytes, plain.output.size() * sizeof(Token)});
-  const Trace trace = engine.decode({.request = repetition(1), .draft = "suffix:" + corpus.string() + "?factor=8",
-                                     .random = random});
+  const Trace trace =
+      engine.decode({.request = repetition(1), .draft = "suffix:" + corpus.string() + "?factor=8", .random = random});
   EXPECT_EQ(trace.output, plain.output);
   EXPECT_LT(trace.statistics.rounds, 16);
 }

@@ -15,9 +15,9 @@
 
 #include "ref/acceptance/draw.h"
 #include "ref/decoding/decoder.h"
+#include "ref/drafts/control_drafts.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/none.h"
-#include "ref/drafts/control_drafts.h"
 #include "ref/models/hash.h"
 
 namespace draftproof {
@@ -59,7 +59,7 @@ inline std::vector<Token> plain_output(Model& target, const Request& request, st
     const auto cache = target.new_cache(length, length);
     const Transaction transaction = cache->begin(length);
     forward_alone(target, {.cache = cache.get(), .tokens = kept, .logits_from = length - 1}, outputs);
-    const Distribution p = distribution_of(outputs.logits, request.sampling, {text, {}});
+    const Distribution p = compute_distribution(outputs.logits, request.sampling, {text, {}});
     text.push_back(draw(p, {request.sequence, static_cast<int>(text.size()), Purpose::target}, random));
     if (std::find(request.stops.begin(), request.stops.end(), text.back()) != request.stops.end()) break;
   }
@@ -154,7 +154,10 @@ class KnowingDraft final : public Draft {
  public:
   /// `truth`: prompt and plain output without stop tokens, longer than any run.
   KnowingDraft(Script script, std::vector<Token> truth, int vocabulary, Token stop, int draft_max)
-      : script_(std::move(script)), truth_(std::move(truth)), vocabulary_(vocabulary), stop_(stop),
+      : script_(std::move(script)),
+        truth_(std::move(truth)),
+        vocabulary_(vocabulary),
+        stop_(stop),
         draft_max_(draft_max) {}
 
   int draft_max() const override { return draft_max_; }
@@ -184,7 +187,9 @@ class KnowingDraft final : public Draft {
 class TreeDraft final : public ModelDraft {
  public:
   TreeDraft(Model& model, int capacity, int draft_max, std::vector<Token> truth, bool drawn)
-      : ModelDraft(model, capacity, draft_max), vocabulary_(model.vocabulary()), truth_(std::move(truth)),
+      : ModelDraft(model, capacity, draft_max),
+        vocabulary_(model.vocabulary()),
+        truth_(std::move(truth)),
         drawn_(drawn) {}
 
   void observe(std::span<const Token> run, std::span<const float> features) override {
@@ -199,9 +204,7 @@ class TreeDraft final : public ModelDraft {
   Cache* context() override { return nullptr; }
 
   void propose(Token anchor, int limit, ProposalBuilder& builder) override {
-    const auto truth = [&] {
-      return truth_[std::min(observed_ + 1 + builder.branch().size(), truth_.size() - 1)];
-    };
+    const auto truth = [&] { return truth_[std::min(observed_ + 1 + builder.branch().size(), truth_.size() - 1)]; };
     if (drawn_) {
       while (builder.size() < limit) {
         const Token right = truth();

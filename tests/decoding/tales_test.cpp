@@ -59,8 +59,8 @@ void expect_told_speculatively(const char* target, const std::vector<std::pair<s
   Engine engine(files, best_kernels());
   for (const float temperature : {0.0F, 0.8F}) {
     for (const Rule* rule : {&matching, &rejection}) {
-      Asked request = asked(tokenizer.encode(told.prompt), static_cast<int>(told.tokens.size()), 7,
-                            {.temperature = temperature});
+      Asked request =
+          asked(tokenizer.encode(told.prompt), static_cast<int>(told.tokens.size()), 7, {.temperature = temperature});
       request.stops = read_stop_tokens(files.target());
       PhiloxSource random(5);
       const Trace plain = engine.decode({.request = request, .execution = request, .random = random});
@@ -69,8 +69,8 @@ void expect_told_speculatively(const char* target, const std::vector<std::pair<s
       }
       for (const auto& [kind, folder] : drafts) {
         const std::string draft = kind + (models / folder).string();
-        const Trace trace = engine.decode({.request = request, .execution = request, .draft = draft, .rule = *rule,
-                                           .random = random});
+        const Trace trace =
+            engine.decode({.request = request, .execution = request, .draft = draft, .rule = *rule, .random = random});
         if (rule == &matching || temperature == 0) {
           EXPECT_EQ(trace.output, plain.output) << draft;
         }
@@ -83,9 +83,9 @@ void expect_told_speculatively(const char* target, const std::vector<std::pair<s
 }
 
 TEST(Tales, TheHybridTargetTellsItsTaleSpeculativelyAndRollsItsRecurrentStatesBack) {
-  expect_told_speculatively("tale-hybrid", {{"dflash:", "tale-hybrid-dflash"},
-                                            {"eagle3:", "tale-hybrid-eagle3"},
-                                            {"mtp:", "tale-hybrid-mtp"}});
+  expect_told_speculatively(
+      "tale-hybrid",
+      {{"dflash:", "tale-hybrid-dflash"}, {"eagle3:", "tale-hybrid-eagle3"}, {"mtp:", "tale-hybrid-mtp"}});
 }
 
 /// The tale is longer than the window, and the last layers have no keys of their own.
@@ -111,8 +111,8 @@ TEST(Tales, DraftForEachOtherThroughText) {
         request.stops = read_stop_tokens(files.target());
         PhiloxSource random(5);
         const Trace plain = engine.decode({.request = request, .execution = request, .random = random});
-        const Trace trace = engine.decode({.request = request, .execution = request, .draft = translated, .rule = *rule,
-                                           .random = random});
+        const Trace trace = engine.decode(
+            {.request = request, .execution = request, .draft = translated, .rule = *rule, .random = random});
         if (rule == &matching || temperature == 0) {
           EXPECT_EQ(trace.output, plain.output) << target;
         }

@@ -99,9 +99,7 @@ std::vector<Token> proposed(Draft& draft, const std::vector<Token>& text, int li
 }
 
 /// Observes all but the last token.
-void read(Draft& draft, const std::vector<Token>& text) {
-  draft.observe(std::span(text).first(text.size() - 1), {});
-}
+void read(Draft& draft, const std::vector<Token>& text) { draft.observe(std::span(text).first(text.size() - 1), {}); }
 
 TEST(Chain, TakesTheProposalOfTheFirstStageThatHasOne) {
   struct Row {
@@ -110,7 +108,7 @@ TEST(Chain, TakesTheProposalOfTheFirstStageThatHasOne) {
   };
   for (const Row& row : {Row{{1, 2, 3, 4, 5, 1, 2, 3}, {4, 5, 1, 2, 3, 4}},  // three tokens occurred
                          Row{{1, 2, 3, 4, 5, 9, 2}, {3, 4, 5, 9}},           // one did
-                         Row{{1, 2, 3, 4}, {7, 7}}}) {                        // none did
+                         Row{{1, 2, 3, 4}, {7, 7}}}) {                       // none did
     ChainDraft draft = chain();
     read(draft, row.text);
     EXPECT_EQ(proposed(draft, row.text, 6), row.wanted);

@@ -28,7 +28,7 @@ class FreshRows final : public TargetRows {
     const Transaction transaction = cache->begin(length);
     Outputs outputs;
     forward_alone(target_, {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
-    return distribution_ = distribution_of(outputs.logits, sampling_, {text, {}});
+    return distribution_ = compute_distribution(outputs.logits, sampling_, {text, {}});
   }
 
  private:
@@ -77,8 +77,8 @@ TEST(AlwaysRejectDraft, IsRejectedAtTheFirstTokenUnderGreedyByEveryRule) {
 
 TEST(AlwaysRejectDraft, ProposesTheLastOfTheLeastLikelyTokens) {
   const std::vector<std::pair<std::vector<float>, Token>> rows = {
-      {{1, 1, 1, 1}, 3}, {{0, 1, 0, 1}, 2}, {{3, 2, 1, 0}, 3}, {{0, 1, 2, 3}, 0}, {{-0.0F, 0.0F, 5}, 1},
-      {{-infinity, 2, -infinity, 1}, 2},
+      {{1, 1, 1, 1}, 3}, {{0, 1, 0, 1}, 2},     {{3, 2, 1, 0}, 3},
+      {{0, 1, 2, 3}, 0}, {{-0.0F, 0.0F, 5}, 1}, {{-infinity, 2, -infinity, 1}, 2},
   };
   for (const auto& [logits, expected] : rows) {
     TableModel target(static_cast<int>(logits.size()), [&row = logits](std::span<const Token>) { return row; });
@@ -100,7 +100,9 @@ TEST(AlwaysRejectDraft, AnImpossibleTokenIsRejectedAtEveryTemperature) {
 
 TEST(PerfectDraft, IsAcceptedCompletelyUnderEveryRule) {
   for (const Sampling& sampling : std::vector<Sampling>{
-           {}, {.temperature = 1}, {.repeat_penalty = 2, .repeat_last_n = -1},
+           {},
+           {.temperature = 1},
+           {.repeat_penalty = 2, .repeat_last_n = -1},
            {.temperature = 0.8F, .top_p = 0.9F, .presence_penalty = 0.5F, .frequency_penalty = 0.5F}}) {
     const auto target = make_hash_model({.vocabulary = 6, .levels = 3});
     for (const auto& text : texts(6)) {

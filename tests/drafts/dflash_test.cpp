@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Uses the trained models of the repository; other tests compare the network with the authors' outputs.
-#include "ref/base/error.h"
 #include "ref/drafts/dflash.h"
+#include "ref/base/error.h"
 #include "ref/drafts/drafts.h"
 #include "ref/formats/hdf5.h"
 #include "ref/models/models.h"
@@ -44,8 +44,7 @@ class DFlash : public ::testing::Test {
   void observe(DFlashDraft& draft, int from, int rows) const {
     const auto first = static_cast<std::size_t>(from);
     const auto count = static_cast<std::size_t>(rows);
-    draft.observe(std::span(text_).subspan(first, count),
-                  std::span(features_).subspan(first * width_, count * width_));
+    draft.observe(std::span(text_).subspan(first, count), std::span(features_).subspan(first * width_, count * width_));
   }
   std::span<const Token> committed(int observed) const {
     return std::span(text_).first(static_cast<std::size_t>(observed) + 1);
@@ -100,8 +99,8 @@ TEST_F(DFlash, RecordsTheDistributionThatWasDrawnFrom) {
   PhiloxSource random(9);
   DFlashDraft draft(network_, length + 8);
   observe(draft, 0, 30);
-  for (const Sampling& sampling : {Sampling{}, Sampling{.temperature = 1},
-                                   Sampling{.temperature = 0.7F, .top_k = 20, .presence_penalty = 2}}) {
+  for (const Sampling& sampling :
+       {Sampling{}, Sampling{.temperature = 1}, Sampling{.temperature = 0.7F, .top_k = 20, .presence_penalty = 2}}) {
     for (const Purpose noise : {Purpose::target, Purpose::draft}) {
       const Proposal proposal = propose(draft, committed(30), 7, sampling, random, noise, 4);
       expect_redrawn(proposal, 31, noise, 4, random);
@@ -140,14 +139,14 @@ TEST_F(DFlash, EndsBeforeTheFirstPositionThatIsNotSureEnough) {
   for (int observed = 0; observed < 40; ++observed) {
     const Sampling sampling{.temperature = 1};
     const Proposal all = propose(always, committed(observed), 7, sampling, random);
-    for (const double least : {0.05, 0.3, 0.6, 0.9}) {
-      DFlashDraft draft(network_, length + 8, 0, MinProbability(least));
+    for (const double min : {0.05, 0.3, 0.6, 0.9}) {
+      DFlashDraft draft(network_, length + 8, 0, MinProbability(min));
       if (observed > 0) observe(draft, 0, observed);
       const Proposal proposal = propose(draft, committed(observed), 7, sampling, random);
       int expected = 0;
       for (; expected < 7; ++expected) {  // at temperature 1 a row and what it is drawn from are one
         const std::vector<std::uint64_t> weights = all.drawn_from[static_cast<std::size_t>(expected)].weights();
-        if (static_cast<double>(*std::ranges::max_element(weights)) < least * double(Distribution::total)) break;
+        if (static_cast<double>(*std::ranges::max_element(weights)) < min * double(Distribution::total)) break;
       }
       ASSERT_EQ(proposal.size(), expected);
       ASSERT_TRUE(std::equal(proposal.tokens.begin(), proposal.tokens.end(), all.tokens.begin()));
@@ -162,9 +161,7 @@ TEST_F(DFlash, EndsBeforeTheFirstPositionThatIsNotSureEnough) {
 /// A DFlash2 draft and its stored questions.
 class DFlash2 : public ::testing::TestWithParam<const char*> {
  protected:
-  static std::filesystem::path external() {
-    return std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external";
-  }
+  static std::filesystem::path external() { return std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external"; }
   std::filesystem::path folder() const { return external() / GetParam(); }
 };
 
@@ -204,10 +201,9 @@ TEST_P(DFlash2, ChoosesThePathOfTheReferenceAndDrawsFromTheScoresOfItsCandidates
       const std::span<const Token> candidates = std::span(stored).subspan(first, static_cast<std::size_t>(kept));
       std::vector<float> scores(candidates.size());
       network.score(computed, mask, previous, candidates, scores);
-      std::vector<float> row(static_cast<std::size_t>(target->vocabulary()),
-                             -std::numeric_limits<float>::infinity());
+      std::vector<float> row(static_cast<std::size_t>(target->vocabulary()), -std::numeric_limits<float>::infinity());
       for (std::size_t i = 0; i < scores.size(); ++i) row[static_cast<std::size_t>(candidates[i])] = scores[i];
-      const Distribution q = distribution_of(row, sampling, {});
+      const Distribution q = compute_distribution(row, sampling, {});
       EXPECT_EQ(drawn.drawn_from[static_cast<std::size_t>(mask)], q);
       EXPECT_EQ(q.tokens().size(), 3U);
       previous = drawn.tokens[static_cast<std::size_t>(mask)];

@@ -30,7 +30,7 @@ std::vector<float> logits_after(const Path& path, std::uint32_t seed) {
 /// The probabilities of all paths of at most `depth` tokens.
 void add_paths(const Path& path, double probability, int depth, std::uint32_t seed, std::map<Path, double>& all) {
   if (depth == 0) return;
-  const Distribution row = distribution_of(logits_after(path, seed), {.temperature = 1}, {});
+  const Distribution row = compute_distribution(logits_after(path, seed), {.temperature = 1}, {});
   for (Token token = 0; token < vocabulary; ++token) {
     if (row.weight(token) == 0) continue;
     Path longer = path;

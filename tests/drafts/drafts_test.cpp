@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "ref/drafts/drafts.h"
 #include "kernels/kernels.h"
 #include "ref/base/error.h"
-#include "ref/drafts/drafts.h"
 #include "ref/drafts/none.h"
 #include "ref/models/hash.h"
 #include "ref/models/models.h"
@@ -12,7 +12,6 @@
 
 #include <set>
 #include <string>
-
 
 namespace draftproof::drafts_test {
 namespace {
@@ -35,14 +34,13 @@ TEST(DraftNames, HaveAKindAndForSomeKindsAPath) {
     const char* kind;
     const char* path;
   };
-  for (const Row& row : {Row{"none", "none", ""}, Row{"always-reject", "always-reject", ""},
-                         Row{"perfect", "perfect", ""}, Row{"tree-test", "tree-test", ""},
-                         Row{"dflash:a/b", "dflash", "a/b"}, Row{"mtp", "mtp", ""}, Row{"mtp:a/b", "mtp", "a/b"},
-                         Row{"ngram-simple", "ngram-simple", ""},
-                         Row{"model:/c", "model", "/c"}, Row{"model:C:/with:colons", "model", "C:/with:colons"},
-                         Row{"dflash::", "dflash", ":"}, Row{"dflash:a+b", "dflash", "a+b"},
-                         Row{"dflash:a+nonesuch", "dflash", "a+nonesuch"}, Row{"dflash:a?b", "dflash", "a?b"},
-                         Row{"dflash:what?", "dflash", "what?"}}) {
+  for (const Row& row :
+       {Row{"none", "none", ""}, Row{"always-reject", "always-reject", ""}, Row{"perfect", "perfect", ""},
+        Row{"tree-test", "tree-test", ""}, Row{"dflash:a/b", "dflash", "a/b"}, Row{"mtp", "mtp", ""},
+        Row{"mtp:a/b", "mtp", "a/b"}, Row{"ngram-simple", "ngram-simple", ""}, Row{"model:/c", "model", "/c"},
+        Row{"model:C:/with:colons", "model", "C:/with:colons"}, Row{"dflash::", "dflash", ":"},
+        Row{"dflash:a+b", "dflash", "a+b"}, Row{"dflash:a+nonesuch", "dflash", "a+nonesuch"},
+        Row{"dflash:a?b", "dflash", "a?b"}, Row{"dflash:what?", "dflash", "what?"}}) {
     const DraftSpec spec = parse_draft_spec(row.name);
     ASSERT_EQ(spec.stages.size(), 1U) << row.name;
     EXPECT_STREQ(spec.stages[0].kind->name, row.kind);
@@ -54,10 +52,10 @@ TEST(DraftNames, HaveAKindAndForSomeKindsAPath) {
 TEST(DraftNames, HaveOptionsAndStages) {
   const DraftSpec spec = parse_draft_spec("ngram-simple?m=7,n=2+dflash:a+b/c?d+ngram-simple");
   ASSERT_EQ(spec.stages.size(), 3U);
-  EXPECT_EQ(spec.stages[0].whole("n"), 2);
-  EXPECT_EQ(spec.stages[0].whole("m"), 7);
+  EXPECT_EQ(spec.stages[0].integer("n"), 2);
+  EXPECT_EQ(spec.stages[0].integer("m"), 7);
   EXPECT_EQ(spec.stages[1].path, "a+b/c?d");
-  EXPECT_EQ(spec.stages[2].whole("n"), 3);
+  EXPECT_EQ(spec.stages[2].integer("n"), 3);
   EXPECT_EQ(spec.paths(), std::vector<std::string>{"a+b/c?d"});
   EXPECT_FALSE(spec.none());
   EXPECT_FALSE(spec.trees());
@@ -70,10 +68,9 @@ TEST(DraftNames, HaveOptionsAndStages) {
 
 TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
   for (const char* name : {"", "None", "dflashing:x", ":x", "eagle:x", " none", "none ", "model "}) {
-    EXPECT_THAT(error_of_name(name),
-                AllOf(HasSubstr("'" + std::string(name) + "' is not known"),
-                      HasSubstr("none, dflash:PATH, eagle3:PATH, mtp[:PATH], model:PATH"),
-                      HasSubstr("always-reject"), HasSubstr("perfect")))
+    EXPECT_THAT(error_of_name(name), AllOf(HasSubstr("'" + std::string(name) + "' is not known"),
+                                           HasSubstr("none, dflash:PATH, eagle3:PATH, mtp[:PATH], model:PATH"),
+                                           HasSubstr("always-reject"), HasSubstr("perfect")))
         << name;
   }
   EXPECT_EQ(error_of_name("dflash"), "draft 'dflash' needs a path: dflash:PATH");

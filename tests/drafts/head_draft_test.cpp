@@ -29,9 +29,9 @@ constexpr Token of_head = 100000;  // + number: one that the head returned
 /// for all that the row has seen.
 class FakeHead final : public Head {
  public:
-  std::function<void()> written;  // called when a pass has written its rows; may throw
-  std::string error;              // of rows whose logits are wanted
-  std::vector<int> batches;       // the texts of each pass
+  std::function<void()> written;      // called when a pass has written its rows; may throw
+  std::string error;                  // of rows whose logits are wanted
+  std::vector<int> batches;           // the texts of each pass
   std::vector<const Cache*> targets;  // of the texts of the last pass
 
   int context() const override { return 4096; }
@@ -146,8 +146,8 @@ TEST(HeadDraft, TheAnchorReadsTheLastObservedFeatureAndDraftTokensTheHeadsOwn) {
     PhiloxSource random(1);
     const Proposal proposal = propose(draft, text, 4, {}, random);
     ASSERT_THAT(tokens, ElementsAre(text.back(), proposal.tokens[0], proposal.tokens[1], proposal.tokens[2]));
-    ASSERT_THAT(features, ElementsAre(observed == 0 ? zeros : of_target + observed - 1, of_head, of_head + 1,
-                                      of_head + 2));
+    ASSERT_THAT(features,
+                ElementsAre(observed == 0 ? zeros : of_target + observed - 1, of_head, of_head + 1, of_head + 2));
   }
 }
 

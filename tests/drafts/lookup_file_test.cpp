@@ -67,13 +67,13 @@ TEST(NgramCounts, AreThoseOfLoopsOverTheText) {
 }
 
 TEST(NgramCounts, CompareProductsOfTheLargestCountsExactly) {
-  constexpr int most = 2147483647;
+  constexpr int max = 2147483647;
   constexpr std::uint64_t heaviest = 100 * std::uint64_t{2147483647};
-  EXPECT_TRUE(NgramCounts::better(1, most, heaviest, 2, most - 1, heaviest));
-  EXPECT_FALSE(NgramCounts::better(1, most - 1, heaviest, 2, most, heaviest));
-  EXPECT_TRUE(NgramCounts::better(9, most, heaviest, 2, most, heaviest - 1));
-  EXPECT_TRUE(NgramCounts::better(1, most, heaviest, 2, most, heaviest)) << "the smaller token";
-  EXPECT_FALSE(NgramCounts::better(2, most, heaviest, 1, most, heaviest));
+  EXPECT_TRUE(NgramCounts::better(1, max, heaviest, 2, max - 1, heaviest));
+  EXPECT_FALSE(NgramCounts::better(1, max - 1, heaviest, 2, max, heaviest));
+  EXPECT_TRUE(NgramCounts::better(9, max, heaviest, 2, max, heaviest - 1));
+  EXPECT_TRUE(NgramCounts::better(1, max, heaviest, 2, max, heaviest)) << "the smaller token";
+  EXPECT_FALSE(NgramCounts::better(2, max, heaviest, 1, max, heaviest));
 }
 
 TEST(LookupFile, HasTheLayoutOfLlamaCppInTheOrderOfTokens) {
@@ -83,9 +83,9 @@ TEST(LookupFile, HasTheLayoutOfLlamaCppInTheOrderOfTokens) {
     counts.make_room(1);
     counts.add(Ngram(ngram), token, count, unweighted);
   }
-  const std::vector<std::int32_t> expected = {1, 2, 3, 4, 1, 0, 9,           // 1 2 3 4: 0 nine times
-                                              3, -1, -1, -1, 1, 4, 300,      // 3: 4
-                                              7, 2, -1, -1, 2, 1, 2, 5, 1};  // 7 2: 1 twice, 5 once
+  const std::vector<std::int32_t> expected = {1, 2,  3,  4,  1, 0, 9,           // 1 2 3 4: 0 nine times
+                                              3, -1, -1, -1, 1, 4, 300,         // 3: 4
+                                              7, 2,  -1, -1, 2, 1, 2,   5, 1};  // 7 2: 1 twice, 5 once
   EXPECT_EQ(bytes_of(counts), std::string(reinterpret_cast<const char*>(expected.data()), 4 * expected.size()));
 }
 
@@ -104,9 +104,11 @@ TEST(LookupFile, IsReadAsItWasWritten) {
 TEST(LookupFile, IsReadInAnyOrder) {
   const test::Folder folder;
   const std::string ordered = bytes_of(read_lookup_file(file_of(folder, {1, 2, -1, -1, 2, 3, 1, 4, 1,  //
-                                                                         7, -1, -1, -1, 1, 0, 2}), vocabulary));
+                                                                         7, -1, -1, -1, 1, 0, 2}),
+                                                        vocabulary));
   const std::string other = bytes_of(read_lookup_file(file_of(folder, {7, -1, -1, -1, 1, 0, 2,  //
-                                                                       1, 2, -1, -1, 2, 4, 1, 3, 1}), vocabulary));
+                                                                       1, 2, -1, -1, 2, 4, 1, 3, 1}),
+                                                      vocabulary));
   EXPECT_EQ(ordered, other);
 }
 

@@ -138,7 +138,7 @@ TEST(ModelDraft, ContinuesAsTheModelDoesByPlainDecoding) {
         const Transaction transaction = cache->begin(length);
         Outputs outputs;
         forward_alone(*model, {.cache = cache.get(), .tokens = text, .logits_from = length - 1}, outputs);
-        const Distribution q = distribution_of(outputs.logits, sampling, {text, {}});
+        const Distribution q = compute_distribution(outputs.logits, sampling, {text, {}});
         ASSERT_EQ(proposal.drawn_from[i], q) << "penalties see the draft tokens before";
         text.push_back(proposal.tokens[i]);
       }

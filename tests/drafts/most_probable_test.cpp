@@ -30,9 +30,8 @@ TEST(MostProbable, AreThoseOfAStableSortInEveryRowOfFourLetters) {
     for (Token token = 0; token < width; ++token) {
       if (row[static_cast<std::size_t>(token)] != never) sorted.push_back(token);
     }
-    std::ranges::stable_sort(sorted, [&](Token a, Token b) {
-      return row[static_cast<std::size_t>(a)] > row[static_cast<std::size_t>(b)];
-    });
+    std::ranges::stable_sort(
+        sorted, [&](Token a, Token b) { return row[static_cast<std::size_t>(a)] > row[static_cast<std::size_t>(b)]; });
     for (int count = 0; count <= width + 1; ++count) {
       const auto kept = std::min<std::size_t>(static_cast<std::size_t>(count), sorted.size());
       ASSERT_EQ(most_probable(row, count), std::vector<Token>(sorted.begin(), sorted.begin() + std::ptrdiff_t(kept)));
@@ -45,7 +44,7 @@ TEST(MostProbable, HaveTheProbabilitiesOfTheRowAtTemperatureOneAndNoneOfZero) {
   for (int number = 1; number < rows; ++number) {
     std::vector<float> row = row_of(number);
     row.push_back(-100);  // its integer is 0 unless it is alone
-    const Distribution distribution = distribution_of(row, {.temperature = 1}, {});
+    const Distribution distribution = compute_distribution(row, {.temperature = 1}, {});
     double sum = 0;
     double before = 1;
     const std::vector<ProbableToken> all = most_probable(row, width + 1, sampler);

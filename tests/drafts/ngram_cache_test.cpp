@@ -39,7 +39,7 @@ Definition definition_of(const Lookup& lookup = {}, int m = 8) {
       const auto found = lookup.find(Text(x.end() - 2, x.end()));
       return found != lookup.end() && found->second.count(c) > 0 ? found->second.at(c) : 0;
     };
-    constexpr int least_total[] = {0, 2, 2, 1, 1}, least_percent[] = {0, 66, 50, 50, 50};
+    constexpr int total_min[] = {0, 2, 2, 1, 1}, percent_min[] = {0, 66, 50, 50, 50};
     Text x = text;
     while (static_cast<int>(x.size() - text.size()) < std::min(limit, m)) {
       Token next = -1;
@@ -62,7 +62,7 @@ Definition definition_of(const Lookup& lookup = {}, int m = 8) {
             best = c;
           }
         }
-        if (total >= least_total[n] && 100 * count[best] >= least_percent[n] * total) next = best;
+        if (total >= total_min[n] && 100 * count[best] >= percent_min[n] * total) next = best;
       }
       if (next < 0) {
         int total = 0;
@@ -123,8 +123,8 @@ TEST(NgramCache, CountsNgramsAcrossThePiecesThatItObserves) {
 }
 
 TEST(NgramCache, LetsTheLookupFileDecideAndSpeakWhereTheTextIsSilent) {
-  const Lookup lookup = {{text_of("ab"), {{'z' - 'a', 1}}}, {text_of("bz"), {{'q' - 'a', 2}}},
-                         {text_of("zq"), {{'p' - 'a', 1}}}};
+  const Lookup lookup = {
+      {text_of("ab"), {{'z' - 'a', 1}}}, {text_of("bz"), {{'q' - 'a', 2}}}, {text_of("zq"), {{'p' - 'a', 1}}}};
   EXPECT_EQ(continued(of({}, 1), "dabycabzuab"), "y") << "ab: y and z once each; the smaller one";
   EXPECT_EQ(continued(of(lookup, 1), "dabycabzuab"), "z") << "100 to 1 for z";
   EXPECT_EQ(continued(of(lookup, 1), "dabycabyeabzbwuab"), "") << "but z has less than half of the counts";

@@ -70,7 +70,7 @@ TEST(ScriptedDraft, EveryLetterProposesItsTokenAndRecordsItsQ) {
     expect_redrawn(proposal, 1, Purpose::draft, 0, random);
     return proposal.drawn_from.at(0);
   };
-  const auto q = [&](const std::vector<float>& logits) { return distribution_of(logits, sampling, {text, {}}); };
+  const auto q = [&](const std::vector<float>& logits) { return compute_distribution(logits, sampling, {text, {}}); };
   EXPECT_EQ(q_of("+"), q(row));
   EXPECT_EQ(q_of("-"), Distribution::point(3));
   EXPECT_EQ(q_of("~"), q({0, 3, 2, 1}));
@@ -96,8 +96,7 @@ TEST(ScriptedDraft, ContinuesFromItsOwnDraftTokens) {
   forward_alone(*target, {.cache = cache.get(), .tokens = read, .logits_from = 3}, outputs);
   for (int i = 0; i < 2; ++i) {
     const std::vector<Token> before(read.begin(), read.begin() + 4 + i);
-    EXPECT_EQ(proposal.drawn_from[i + 1],
-              distribution_of(outputs.logits_row(i, 8), sampling, {before, {}}));
+    EXPECT_EQ(proposal.drawn_from[i + 1], compute_distribution(outputs.logits_row(i, 8), sampling, {before, {}}));
   }
 }
 

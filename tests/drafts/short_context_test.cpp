@@ -12,7 +12,7 @@ namespace draftproof::short_context_test {
 namespace {
 
 constexpr int reach = 20;
-constexpr int most = 4;
+constexpr int max = 4;
 constexpr Sampling sampling = {.temperature = 1};
 
 /// Drafts over a model that was trained for 20 positions.
@@ -43,15 +43,15 @@ TEST_F(ShortContext, ADraftThatReachesAsFarAsTheTargetIsLeftAsItIs) {
 
 TEST_F(ShortContext, AtEveryLengthOfTheTextProposesTheDraftsOwnTokensThatFitAndNothingBehindThem) {
   for (int length = 1; length <= 40; ++length) {
-    const auto draft = drafter->open(80, most);
+    const auto draft = drafter->open(80, max);
     if (length > 1) draft->observe(first(length - 1), {});
-    const Proposal proposal = propose(*draft, first(length), most, sampling, random);
+    const Proposal proposal = propose(*draft, first(length), max, sampling, random);
     const int room = std::max(0, reach - length);
-    ASSERT_EQ(proposal.size(), std::min(most, room)) << length;
+    ASSERT_EQ(proposal.size(), std::min(max, room)) << length;
     if (room == 0) continue;
-    ModelDraft unlimited(*model, 80, most);
+    ModelDraft unlimited(*model, 80, max);
     if (length > 1) unlimited.observe(first(length - 1), {});
-    const Proposal expected = propose(unlimited, first(length), std::min(most, room), sampling, random);
+    const Proposal expected = propose(unlimited, first(length), std::min(max, room), sampling, random);
     ASSERT_EQ(proposal.tokens, expected.tokens) << length;
   }
 }
@@ -59,12 +59,12 @@ TEST_F(ShortContext, AtEveryLengthOfTheTextProposesTheDraftsOwnTokensThatFitAndN
 TEST_F(ShortContext, WhatItKeepsFollowsFromTheTextHoweverTheTextWasDivided) {
   for (std::uint32_t number = 0; number < 200; ++number) {
     const int length = 1 + static_cast<int>(number % 40);
-    const auto whole = drafter->open(80, most);
+    const auto whole = drafter->open(80, max);
     whole->observe(first(length), {});
-    const auto parts = drafter->open(80, most);
+    const auto parts = drafter->open(80, max);
     int done = 0;
     for (const int run : cuts(length, 1 + static_cast<int>(number % 7), number)) {
-      propose(*parts, first(done + 1), most, sampling, random);
+      propose(*parts, first(done + 1), max, sampling, random);
       parts->observe(std::span(text).subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(run)), {});
       done += run;
     }
@@ -76,15 +76,15 @@ TEST_F(ShortContext, WhatItKeepsFollowsFromTheTextHoweverTheTextWasDivided) {
 }
 
 TEST_F(ShortContext, BeginsAnewAfterItHasForgottenATextThatOutgrewIt) {
-  const auto draft = drafter->open(80, most);
+  const auto draft = drafter->open(80, max);
   draft->observe(first(30), {});
   draft->forget();
   draft->observe(first(9), {});
-  const auto fresh = drafter->open(80, most);
+  const auto fresh = drafter->open(80, max);
   fresh->observe(first(9), {});
   EXPECT_EQ(draft->digest(), fresh->digest());
-  EXPECT_EQ(propose(*draft, first(10), most, sampling, random).tokens,
-            propose(*fresh, first(10), most, sampling, random).tokens);
+  EXPECT_EQ(propose(*draft, first(10), max, sampling, random).tokens,
+            propose(*fresh, first(10), max, sampling, random).tokens);
 }
 
 TEST_F(ShortContext, TextsOfAllLengthsAreServedTogetherAsEachIsAlone) {
@@ -92,7 +92,7 @@ TEST_F(ShortContext, TextsOfAllLengthsAreServedTogetherAsEachIsAlone) {
   std::vector<std::unique_ptr<Draft>> drafts;
   std::vector<ObserveJob> told;
   for (const int length : lengths) {
-    drafts.push_back(drafter->open(80, most));
+    drafts.push_back(drafter->open(80, max));
     if (length > 1) told.push_back({drafts.back().get(), first(length - 1), {}});
   }
   drafter->observe(told);
@@ -102,38 +102,38 @@ TEST_F(ShortContext, TextsOfAllLengthsAreServedTogetherAsEachIsAlone) {
   Sampler sampler;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     builders.emplace_back(sampling, first(lengths[i]), 0, lengths[i], Purpose::target, random, sampler);
-    asked.push_back({drafts[i].get(), text[static_cast<std::size_t>(lengths[i]) - 1], most, &builders[i]});
+    asked.push_back({drafts[i].get(), text[static_cast<std::size_t>(lengths[i]) - 1], max, &builders[i]});
   }
   drafter->propose(asked);
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const auto alone = drafter->open(80, most);
+    const auto alone = drafter->open(80, max);
     if (lengths[i] > 1) alone->observe(first(lengths[i] - 1), {});
     EXPECT_EQ(asked[i].error, nullptr);
-    EXPECT_EQ(builders[i].proposal().tokens, propose(*alone, first(lengths[i]), most, sampling, random).tokens)
+    EXPECT_EQ(builders[i].proposal().tokens, propose(*alone, first(lengths[i]), max, sampling, random).tokens)
         << lengths[i];
   }
 }
 
 TEST_F(ShortContext, APrefixThatWasRestoredWithoutItLeavesItBehind) {
-  const auto draft = drafter->open(80, most);
+  const auto draft = drafter->open(80, max);
   draft->skip(first(10));
   EXPECT_EQ(draft->context(), nullptr);
   draft->observe(std::span(text).subspan(10, 5), {});
-  EXPECT_EQ(propose(*draft, first(16), most, sampling, random).size(), 0);
+  EXPECT_EQ(propose(*draft, first(16), max, sampling, random).size(), 0);
 }
 
 TEST_F(ShortContext, AsAStageOfAChainEndsAloneAndTheOtherStagesGoOn) {
   std::vector<std::shared_ptr<Drafter>> stages;
   stages.push_back(for_texts_of(100, std::make_unique<TrainedFor20>(*model)));
   ChainDrafter chain(std::move(stages));
-  const auto draft = chain.open(80, most);
+  const auto draft = chain.open(80, max);
   draft->observe(first(15), {});
   EXPECT_FALSE(draft->needs_no_snapshot());
-  EXPECT_EQ(propose(*draft, first(16), most, sampling, random).size(), most);
+  EXPECT_EQ(propose(*draft, first(16), max, sampling, random).size(), max);
   draft->observe(std::span(text).subspan(15, 5), {});
-  EXPECT_EQ(propose(*draft, first(21), most, sampling, random).size(), 0);
+  EXPECT_EQ(propose(*draft, first(21), max, sampling, random).size(), 0);
   draft->observe(std::span(text).subspan(20, 1), {});
-  EXPECT_EQ(propose(*draft, first(22), most, sampling, random).size(), 0);
+  EXPECT_EQ(propose(*draft, first(22), max, sampling, random).size(), 0);
   EXPECT_EQ(draft->context(), nullptr);
   EXPECT_TRUE(draft->needs_no_snapshot());
   EXPECT_EQ(draft->reach(), reach);

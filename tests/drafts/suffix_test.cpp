@@ -53,9 +53,9 @@ Scored scored(std::span<const Token> text, std::span<const Token> looked_up, con
     if (f(s) == 0) break;
     Scored candidate;
     double p = 1;
-    const int most = std::min({limit, settings.m,
-                               static_cast<int>(std::floor(len * settings.factor + settings.offset + 1e-6))});
-    while (std::ssize(candidate.tokens) < most && std::ssize(s) < settings.depth && f(s) > 0) {
+    const int max =
+        std::min({limit, settings.m, static_cast<int>(std::floor(len * settings.factor + settings.offset + 1e-6))});
+    while (std::ssize(candidate.tokens) < max && std::ssize(s) < settings.depth && f(s) > 0) {
       Token c = 0;
       for (const Token other : {1, 2}) {
         if (n(with(s, other)) > n(with(s, c))) c = other;
@@ -180,16 +180,14 @@ TEST(SuffixDraft, ProposesTheSameAfterAnyHistoryAsANewOne) {
       if (seed % 5 == 0) proposed(draft, all.first(observed + 1), 1);
       draft.observe(all.subspan(observed, static_cast<std::size_t>(run)), {});
       observed += static_cast<std::size_t>(run);
-      ASSERT_EQ(proposed(draft, all.first(observed + 1), 16),
-                first_proposal(all.first(observed + 1), settings, 16));
+      ASSERT_EQ(proposed(draft, all.first(observed + 1), 16), first_proposal(all.first(observed + 1), settings, 16));
       SuffixDraft fresh(16, settings);
       fresh.observe(all.first(observed), {});
       ASSERT_EQ(draft.digest(), fresh.digest());
     }
     draft.observe(random_text(7, 3, seed), {});
     draft.take_back(7);
-    ASSERT_EQ(proposed(draft, all.first(observed + 1), 16),
-              first_proposal(all.first(observed + 1), settings, 16));
+    ASSERT_EQ(proposed(draft, all.first(observed + 1), 16), first_proposal(all.first(observed + 1), settings, 16));
     draft.forget();
     draft.observe(all.last(40).first(39), {});
     ASSERT_EQ(proposed(draft, all.last(40), 16), first_proposal(all.last(40), settings, 16));

@@ -57,10 +57,10 @@ void expect_counts_below(const SuffixTree& tree, std::span<const Token> text, st
   const bool follows = string.size() < static_cast<std::size_t>(tree.depth()) && all > 0;
   ASSERT_EQ(next.has_value(), follows) << shown(text) << "| " << shown(string);
   if (next) {
-    const auto most = std::ranges::max_element(expected.followers);
-    const auto best = static_cast<Token>(most - expected.followers.begin());
+    const auto max = std::ranges::max_element(expected.followers);
+    const auto best = static_cast<Token>(max - expected.followers.begin());
     ASSERT_EQ(next->token, best) << shown(text) << "| " << shown(string);
-    ASSERT_EQ(next->share, static_cast<double>(*most) / static_cast<double>(all));
+    ASSERT_EQ(next->share, static_cast<double>(*max) / static_cast<double>(all));
     string.push_back(best);
     const auto found = tree.find(text, string);
     ASSERT_TRUE(found && found->node == next->place.node && found->length == next->place.length);
@@ -108,9 +108,7 @@ TEST(SuffixTree, CountsEverySubstringOfEveryTextOverThreeLetters) {
   expect_exact(10, {64}, {2, 0, 1});
 }
 
-TEST(SuffixTree, CountsNoSubstringAcrossASeparator) {
-  expect_exact(8, {1, 2, 3, 64}, {0, separator, 1});
-}
+TEST(SuffixTree, CountsNoSubstringAcrossASeparator) { expect_exact(8, {1, 2, 3, 64}, {0, separator, 1}); }
 
 TEST(SuffixTreeSlow, CountsEverySubstringOfEveryTextOverThreeLetters) {
   expect_exact(12, {64}, {0, 1, 2});
@@ -203,9 +201,11 @@ TEST(SuffixTreeSlow, TakesATimePerTokenThatDoesNotGrowWithTheText) {
   };
   expect_time_per_token_not_to_grow("random, 2 letters", random(2), build);
   expect_time_per_token_not_to_grow("random, 30000 letters", random(30'000), build);
-  expect_time_per_token_not_to_grow("period 5", [](int length) { return periodic_text(length, 5); }, build);
+  expect_time_per_token_not_to_grow(
+      "period 5", [](int length) { return periodic_text(length, 5); }, build);
   expect_time_per_token_not_to_grow("fibonacci", fibonacci_text, build);
-  expect_time_per_token_not_to_grow("copied", [](int length) { return copied_text(length, 1); }, build);
+  expect_time_per_token_not_to_grow(
+      "copied", [](int length) { return copied_text(length, 1); }, build);
 }
 
 }  // namespace

@@ -83,12 +83,12 @@ inline void expect_redrawn(const Proposal& proposal, int position, Purpose noise
   }
 }
 
-/// Splits [0, size) into ranges of at most `most`; each digit of `number` selects one split point.
-inline std::vector<int> cuts(int size, int most, std::uint32_t number) {
+/// Splits [0, size) into ranges of at most `max`; each digit of `number` selects one split point.
+inline std::vector<int> cuts(int size, int max, std::uint32_t number) {
   std::vector<int> runs;
   while (size > 0) {
     number = number * 1664525U + 1013904223U;
-    runs.push_back(1 + static_cast<int>((number >> 16) % static_cast<std::uint32_t>(std::min(most, size))));
+    runs.push_back(1 + static_cast<int>((number >> 16) % static_cast<std::uint32_t>(std::min(max, size))));
     size -= runs.back();
   }
   return runs;

@@ -137,7 +137,8 @@ inline void expect_time_per_token_not_to_grow(const NewDraft& new_draft) {
   }
   for (const int period : {1, 5, 700}) {
     const std::string name = "text of period " + std::to_string(period);
-    expect_time_per_token_not_to_grow(name.c_str(), [=](int length) { return periodic_text(length, period); }, decode);
+    expect_time_per_token_not_to_grow(
+        name.c_str(), [=](int length) { return periodic_text(length, period); }, decode);
   }
 }
 

@@ -40,14 +40,14 @@ inline Text periodic_text(int length, int period) {
 inline void expect_time_per_token_not_to_grow(const char* name, const std::function<Text(int length)>& text_of,
                                               const std::function<void(const Text& text)>& work) {
   const auto microseconds_per_token = [&](const Text& text) {
-    double least = std::numeric_limits<double>::infinity();
+    double min = std::numeric_limits<double>::infinity();
     for (int run = 0; run < 3; ++run) {
       const std::clock_t begin = std::clock();
       work(text);
       const auto ticks = static_cast<double>(std::clock() - begin);
-      least = std::min(least, ticks * 1e6 / CLOCKS_PER_SEC / static_cast<double>(text.size()));
+      min = std::min(min, ticks * 1e6 / CLOCKS_PER_SEC / static_cast<double>(text.size()));
     }
-    return least;
+    return min;
   };
   const double shorter = microseconds_per_token(text_of(4 << 10));
   const double longer = microseconds_per_token(text_of(256 << 10));

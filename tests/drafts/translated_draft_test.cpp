@@ -114,8 +114,8 @@ Tokenizer long_word() {
     merges += ", [\"" + word.substr(begin, 1) + "\", \"" + word.substr(begin + 1) + "\"]";
     if (begin == 0) break;
   }
-  return test::load_json(test::replaced(test::replaced(test::small_json(), "\"Ġa\": 258", entries),
-                                        "[\"Ġ\", \"a\"]", merges));
+  return test::load_json(
+      test::replaced(test::replaced(test::small_json(), "\"Ġa\": 258", entries), "[\"Ġ\", \"a\"]", merges));
 }
 
 TEST(TranslatedDraft, ReadsAgainWhatALongWordHasChanged) {
@@ -178,12 +178,11 @@ TEST(TranslatedDraft, ProposesNothingWhereItsModelLacksATokenOfTheText) {
   const Token favorite = 259;  // the first piece
   ASSERT_LT(favorite, largest);
   for (const int rows : {largest + 1, largest}) {
-    const TranslatedModel shared =
-        pieces_for_bytes(std::make_unique<TableModel>(rows, [&](std::span<const Token>) {
-          std::vector<float> row(static_cast<std::size_t>(rows), 0);
-          row[favorite] = 1;
-          return row;
-        }));
+    const TranslatedModel shared = pieces_for_bytes(std::make_unique<TableModel>(rows, [&](std::span<const Token>) {
+      std::vector<float> row(static_cast<std::size_t>(rows), 0);
+      row[favorite] = 1;
+      return row;
+    }));
     TranslatedDraft draft(shared, 50, 3);
     draft.observe(std::span(tokens).first(tokens.size() - 1), {});
     EXPECT_EQ(proposed(draft, tokens, 3).empty(), rows == largest);

@@ -11,7 +11,7 @@
 namespace draftproof::tuner_test {
 namespace {
 
-constexpr int most = 16;
+constexpr int max = 16;
 
 struct Shape {
   const char* name;
@@ -29,7 +29,7 @@ constexpr Shape shapes[] = {{"a block of a network beside a large target", 0.02,
 
 DraftCosts costs_of(const Shape& shape) {
   DraftCosts costs{.verify = {1}, .draft = {{0}}, .reading = {shape.reading}};
-  for (int n = 1; n <= most; ++n) {
+  for (int n = 1; n <= max; ++n) {
     costs.verify.push_back(1 + shape.row * n);
     costs.draft[0].push_back(shape.proposing + shape.draft_token * n);
   }
@@ -63,7 +63,7 @@ Decoded decode(const DraftCosts& costs, int tokens, const Accepts& accepts) {
   Decoded decoded;
   int unread = 0;
   for (int round = 0; decoded.output < tokens; ++round) {
-    const int n = tuner.length(0, most);
+    const int n = tuner.length(0, max);
     int accepted = 0;
     while (accepted < n && accepts(round, accepted)) ++accepted;
     tuner.learn({n}, n, accepted);
@@ -117,7 +117,7 @@ TEST(Tuner, LosesAgainstPlainDecodingNoMoreThanItSaysWhateverIsAccepted) {
     Numbers numbers(1);
     const std::vector<Accepts> all = {
         [](int, int) { return false; },
-        [](int round, int) { return round % 2 == 0; },                   // trust is rewarded by a rejection
+        [](int round, int) { return round % 2 == 0; },  // trust is rewarded by a rejection
         [](int round, int) { return round < 30; },
         [](int, int depth) { return depth < 1; },
         [&](int, int) { return numbers.next() < 0.3; },
@@ -157,7 +157,7 @@ TEST(Tuner, ChoosesTheLengthThatTheAcceptanceByDepthAsksFor) {
 
 TEST(Tuner, TriesADraftThatPaysOnlyWhenMoreIsAcceptedThanItExpects) {
   DraftCosts costs{.verify = {1}, .draft = {{0}}, .reading = {0}};
-  for (int n = 1; n <= most; ++n) {
+  for (int n = 1; n <= max; ++n) {
     costs.verify.push_back(1 + 0.1 * n);
     costs.draft[0].push_back(0.8 * n);
   }
@@ -171,7 +171,7 @@ TEST(Tuner, TriesADraftThatPaysOnlyWhenMoreIsAcceptedThanItExpects) {
 /// Every fifth proposal goes on to three draft tokens if it is asked to, all others end after one.
 TEST(Tuner, AsksForLongProposalsWhereTheyAreAcceptedAndForShortOnesWhereThoseAre) {
   DraftCosts costs{.verify = {1}, .draft = {{0}}, .reading = {0}};
-  for (int n = 1; n <= most; ++n) {
+  for (int n = 1; n <= max; ++n) {
     costs.verify.push_back(1 + 0.2 * n);
     costs.draft[0].push_back(0);
   }
@@ -179,7 +179,7 @@ TEST(Tuner, AsksForLongProposalsWhereTheyAreAcceptedAndForShortOnesWhereThoseAre
     Tuner tuner(costs);
     int asked_for_long = 0;
     for (int round = 0; round < 500; ++round) {
-      const int n = tuner.length(0, most);
+      const int n = tuner.length(0, max);
       const bool is_long = round % 5 == 0;
       const int drafted = std::min(n, is_long ? 3 : 1);
       tuner.learn({n}, drafted, is_long == accepted_when_long ? drafted : 0);
@@ -193,7 +193,7 @@ TEST(Tuner, AsksForLongProposalsWhereTheyAreAcceptedAndForShortOnesWhereThoseAre
 
 TEST(Tuner, NeverExceedsTheLimit) {
   const Tuner tuner(costs_of(shapes[4]));
-  for (int limit = 1; limit <= most + 5; ++limit) EXPECT_LE(tuner.length(0, limit), std::min(limit, most));
+  for (int limit = 1; limit <= max + 5; ++limit) EXPECT_LE(tuner.length(0, limit), std::min(limit, max));
 }
 
 TEST(Tuner, DependsOnNothingButCostsAndRounds) {
@@ -211,24 +211,24 @@ TEST(Tuner, LeavesARoundToTheStageThatGivesMore) {
     tuner.learn({8}, 8, 1);
     tuner.learn({0, 8}, 8, 7);
   }
-  EXPECT_EQ(tuner.length(0, most), 0);
-  EXPECT_GT(tuner.length(1, most), 4);
+  EXPECT_EQ(tuner.length(0, max), 0);
+  EXPECT_GT(tuner.length(1, max), 4);
   for (int round = 0; round < 100; ++round) tuner.learn({0, 4}, 0, 0);
-  EXPECT_GT(tuner.length(0, most), 0);
+  EXPECT_GT(tuner.length(0, max), 0);
 }
 
 /// Neither is expected to pay. The first never does; the second does, once it is tried.
 TEST(Tuner, TriesAStageWhateverTheTriesOfAnotherHaveLost) {
   DraftCosts costs{.verify = {1}, .draft = {{0}, {0}}, .reading = {0, 0}};
-  for (int n = 1; n <= most; ++n) {
+  for (int n = 1; n <= max; ++n) {
     costs.verify.push_back(1 + 0.1 * n);
     for (auto& stage : costs.draft) stage.push_back(0.8 * n);
   }
   Tuner tuner(costs);
   int drafted[2] = {0, 0};
   for (int round = 0; round < 50; ++round) {
-    const int first = tuner.length(0, most);
-    const int second = first > 0 ? 0 : tuner.length(1, most);
+    const int first = tuner.length(0, max);
+    const int second = first > 0 ? 0 : tuner.length(1, max);
     if (first > 0) tuner.learn({first}, first, 0);
     else tuner.learn({0, second}, second, second);
     drafted[0] += first > 0;
@@ -289,7 +289,7 @@ ProposalWork work(const Shape& shape) {
 }
 
 /// Not what the kind costs, and the same for all of its kind.
-DraftCosts expected_of(const Kind& kind) { return expected_costs({{most, work(kind.shape)}}, most); }
+DraftCosts expected_of(const Kind& kind) { return expected_costs({{max, work(kind.shape)}}, max); }
 
 struct Timed {
   double seconds = 0;
@@ -313,11 +313,11 @@ Timed timed(const Kind& kind, const Machine& machine, double probability, int fi
   while (run.output < tokens) {
     Numbers here(seed * 100003 + static_cast<std::uint64_t>(run.output) * 7919);
     int offered = here.next() < kind.proposes ? 1 : 0;
-    while (offered > 0 && offered < most && here.next() < kind.goes_on) ++offered;
+    while (offered > 0 && offered < max && here.next() < kind.goes_on) ++offered;
     int right = 0;
     const double accepted_here = offered > 1 ? std::min(0.98, probability * kind.longer) : probability;
-    while (right < most && here.next() < accepted_here) ++right;
-    const int asked = fixed == tuned ? tuner.length(0, most) : fixed;
+    while (right < max && here.next() < accepted_here) ++right;
+    const int asked = fixed == tuned ? tuner.length(0, max) : fixed;
     const int drafted = std::min(asked, offered);
     const int accepted = std::min(drafted, right);
     double draft = 0;
@@ -370,8 +370,8 @@ TEST(Tuner, ThatMeasuresComesNearTheBestFixedLengthWhateverElseTheMachineDoes) {
     for (const Machine& machine : machines) {
       for (const double probability : {0.0, 0.5, 0.9}) {
         const double reached = share(kind, machine, probability, 1000, 4, [&](auto) { return expected_of(kind); });
-        const double least = machine.slowness == quiet ? 0.95 : work(kind.shape) == ProposalWork::none ? 0.93 : 0.9;
-        EXPECT_GE(reached, least) << kind.name << ", " << machine.name << ", " << probability;
+        const double min = machine.slowness == quiet ? 0.95 : work(kind.shape) == ProposalWork::none ? 0.93 : 0.9;
+        EXPECT_GE(reached, min) << kind.name << ", " << machine.name << ", " << probability;
       }
     }
   }

@@ -50,16 +50,18 @@ TEST(Checkpoint, ReadsOneFileAtEveryAlignmentOfItsData) {
 
 TEST(Checkpoint, NamesFileTensorAndExpectationWhenAWeightDoesNotFit) {
   const TemporaryFolder folder;
-  const auto file = folder.write("model.safetensors", safetensors({{"w", "F32", {1, 1}, f32_one},
-                                                                   {"i", "I32", {1}, bytes_of<std::int32_t>({1})}}));
+  const auto file =
+      folder.write("model.safetensors",
+                   safetensors({{"w", "F32", {1, 1}, f32_one}, {"i", "I32", {1}, bytes_of<std::int32_t>({1})}}));
   const Checkpoint checkpoint(folder.path());
   EXPECT_EQ(error_of([&] { checkpoint.floats("v", {1}); }),
             folder.path().string() + ": the weights have no tensor 'v' of shape [1]");
   EXPECT_EQ(error_of([&] { checkpoint.weight("w", 1, 2); }),
             file.string() + ": tensor 'w' has shape [1, 1], but the configuration asks for [1, 2]");
   EXPECT_EQ(error_of([&] { checkpoint.floats("i", {1}); }),
-            file.string() + ": tensor 'i' has type 'I32', but F32, F16, BF16 or a block format is needed; "
-                            "convert the checkpoint");
+            file.string() +
+                ": tensor 'i' has type 'I32', but F32, F16, BF16 or a block format is needed; "
+                "convert the checkpoint");
   EXPECT_THROW(checkpoint.floats("w", {1}), Error);
 }
 
@@ -86,8 +88,8 @@ TEST(Checkpoint, FindsTheOneElementThatIsNotFiniteInAnyPlace) {
     folder.write("model.safetensors", safetensors({{"w", type.name, shape, bytes}}));
     EXPECT_EQ(read_in_pieces(Checkpoint(folder.path()).weight("w", 8, 5000), 3), bytes) << type.name;
     EXPECT_EQ(Checkpoint(folder.path()).floats("w", shape).size(), count) << type.name;
-    for (const std::size_t index : {std::size_t{0}, std::size_t{1}, std::size_t{16'383}, std::size_t{16'384},
-                                    std::size_t{33'333}, count - 1}) {
+    for (const std::size_t index :
+         {std::size_t{0}, std::size_t{1}, std::size_t{16'383}, std::size_t{16'384}, std::size_t{33'333}, count - 1}) {
       for (const auto& [bits, word] : type.not_finite) {
         put(index, bits);
         const auto file = folder.write("model.safetensors", safetensors({{"w", type.name, shape, bytes}}, index % 4));
@@ -154,8 +156,7 @@ TEST_F(ShardedCheckpoint, NamesAShardThatIsMissing) {
 
 TEST_F(ShardedCheckpoint, NamesATensorThatItsShardDoesNotHave) {
   index(R"({"weight_map":{"a":"one.safetensors","c":"two.safetensors"}})");
-  EXPECT_EQ(refusal(), (folder.path() / "two.safetensors").string() +
-                           ": has no tensor 'c', which the index lists");
+  EXPECT_EQ(refusal(), (folder.path() / "two.safetensors").string() + ": has no tensor 'c', which the index lists");
 }
 
 TEST_F(ShardedCheckpoint, RejectsATensorThatTwoShardsHave) {
@@ -186,8 +187,7 @@ TEST_P(BadIndex, IsRejectedByName) {
 INSTANTIATE_TEST_SUITE_P(
     Checkpoint, BadIndex,
     ::testing::Values(
-        BadFile{"an_empty_file", "", {"line 1"}},
-        BadFile{"an_array", "[]", {"must be an object"}},
+        BadFile{"an_empty_file", "", {"line 1"}}, BadFile{"an_array", "[]", {"must be an object"}},
         BadFile{"no_weight_map", "{}", {"weight_map", "missing"}},
         BadFile{"a_weight_map_that_is_a_list", R"({"weight_map":["a"]})", {"weight_map", "object"}},
         BadFile{"an_empty_weight_map", R"({"weight_map":{}})", {"weight_map", "names no tensor"}},
@@ -323,15 +323,19 @@ TEST_F(GgufCheckpoint, LeavesTheRowsOfQwenUnchanged) {
 }
 
 TEST_F(GgufCheckpoint, TranslatesTensorNamesToHuggingFacesAndKeepsOtherNames) {
-  const Checkpoint checkpoint = open(
-      keys("qwen3"), {{"token_embd.weight", 5}, {"output.weight", 5}, {"blk.10.ffn_gate.weight", 3},
-                      {"blk.0.ffn_norm.weight", 1}, {"blk.01.ffn_up.weight", 1}, {"blk.1.new.weight", 1}, {"odd", 1}});
+  const Checkpoint checkpoint = open(keys("qwen3"), {{"token_embd.weight", 5},
+                                                     {"output.weight", 5},
+                                                     {"blk.10.ffn_gate.weight", 3},
+                                                     {"blk.0.ffn_norm.weight", 1},
+                                                     {"blk.01.ffn_up.weight", 1},
+                                                     {"blk.1.new.weight", 1},
+                                                     {"odd", 1}});
   std::vector<std::string> names;
   for (const auto& [name, tensor] : checkpoint.tensors()) names.push_back(name);
-  EXPECT_THAT(names, ::testing::UnorderedElementsAre(
-                         "model.embed_tokens.weight", "lm_head.weight", "model.layers.10.mlp.gate_proj.weight",
-                         "model.layers.0.post_attention_layernorm.weight", "blk.01.ffn_up.weight", "blk.1.new.weight",
-                         "odd"));
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("model.embed_tokens.weight", "lm_head.weight",
+                                                     "model.layers.10.mlp.gate_proj.weight",
+                                                     "model.layers.0.post_attention_layernorm.weight",
+                                                     "blk.01.ffn_up.weight", "blk.1.new.weight", "odd"));
   EXPECT_EQ(checkpoint.floats("model.layers.0.post_attention_layernorm.weight", {8}).size(), 8U) << "[1, 8] is [8]";
 }
 
@@ -343,10 +347,15 @@ TEST_F(GgufCheckpoint, TranslatesItsMetadataToConfigJson) {
   const Json config = open(file, {{"token_embd.weight", 5}}).config();
   EXPECT_EQ(config.at("model_type").string(), "llama");
   EXPECT_EQ(config.at("architectures")[0].string(), "LlamaForCausalLM");
-  for (const auto& [field, value] : std::vector<std::pair<std::string, std::int64_t>>{
-           {"vocab_size", 5}, {"hidden_size", 8}, {"intermediate_size", 16}, {"num_hidden_layers", 1},
-           {"num_attention_heads", 2}, {"num_key_value_heads", 1}, {"head_dim", 4}, {"max_position_embeddings", 64},
-           {"rope_theta", 500000}}) {
+  for (const auto& [field, value] : std::vector<std::pair<std::string, std::int64_t>>{{"vocab_size", 5},
+                                                                                      {"hidden_size", 8},
+                                                                                      {"intermediate_size", 16},
+                                                                                      {"num_hidden_layers", 1},
+                                                                                      {"num_attention_heads", 2},
+                                                                                      {"num_key_value_heads", 1},
+                                                                                      {"head_dim", 4},
+                                                                                      {"max_position_embeddings", 64},
+                                                                                      {"rope_theta", 500000}}) {
     EXPECT_EQ(config.at(field).integer(0, 1 << 20), value) << field;
   }
   EXPECT_EQ(static_cast<float>(config.at("rms_norm_eps").number()), 1e-5F);
@@ -375,8 +384,8 @@ TEST_F(GgufCheckpoint, ReadsRopeScalingAsLlamaCppDoes) {
   // llama.cpp: a factor without a type is linear; rope.scale_linear is its older name; 0 is read as 1.
   for (const Scaling& scaling :
        {Scaling{"", "rope.scaling.factor", 4, "", "linear"},
-        Scaling{"linear", "rope.scaling.factor", 0.5F, "", "linear"},
-        Scaling{"", "rope.scale_linear", 2, "", "linear"}, Scaling{"yarn", "rope.scaling.factor", 4, "", "yarn"},
+        Scaling{"linear", "rope.scaling.factor", 0.5F, "", "linear"}, Scaling{"", "rope.scale_linear", 2, "", "linear"},
+        Scaling{"yarn", "rope.scaling.factor", 4, "", "yarn"},
         Scaling{"longrope", "rope.scaling.factor", 1, "llama.rope.scaling.type: 'longrope'", ""},
         Scaling{"yarn", "rope.scaling.attn_factor", 2, "llama.rope.scaling.attn_factor: is not implemented", ""},
         Scaling{"yarn", "rope.scaling.yarn_ext_factor", 0, "llama.rope.scaling.yarn_ext_factor: is not", ""},
@@ -400,14 +409,19 @@ TEST_F(GgufCheckpoint, ReadsRopeScalingAsLlamaCppDoes) {
 
   GgufBytes file = keys("llama").text("llama.rope.scaling.type", "yarn");
   file.number("llama.rope.scaling.original_context_length", 16);
-  for (const auto& [key, value] : {std::pair("factor", 4.0F), {"yarn_beta_fast", 16.0F}, {"yarn_beta_slow", 2.0F},
+  for (const auto& [key, value] : {std::pair("factor", 4.0F),
+                                   {"yarn_beta_fast", 16.0F},
+                                   {"yarn_beta_slow", 2.0F},
                                    {"yarn_log_multiplier", 1.0F}}) {
     file.put(std::string("llama.rope.scaling.") + key, 6, GgufBytes::raw(value));
   }
   const Json block = open(file, embedding).config().at("rope_scaling");
-  for (const auto& [field, value] :
-       {std::pair("factor", 4.0), {"original_max_position_embeddings", 16.0}, {"beta_fast", 16.0}, {"beta_slow", 2.0},
-        {"mscale", 1.0}, {"mscale_all_dim", 1.0}}) {
+  for (const auto& [field, value] : {std::pair("factor", 4.0),
+                                     {"original_max_position_embeddings", 16.0},
+                                     {"beta_fast", 16.0},
+                                     {"beta_slow", 2.0},
+                                     {"mscale", 1.0},
+                                     {"mscale_all_dim", 1.0}}) {
     EXPECT_EQ(block.at(field).number(), value) << field;
   }
 }
@@ -446,14 +460,19 @@ TEST_F(GgufCheckpoint, KnowsStopTokensByTheirTextAsLlamaCppDoes) {
   const auto stops = [&](const GgufBytes& more) {
     return open(more, {{"token_embd.weight", 5}}).config().at("eos_token_id").integers(0, 100);
   };
-  const std::vector<std::string> tokens = {"a",          "<|endoftext|>", "<|im_end|>",  "<|im_start|>", "</s>",
-                                           "<|file_sep|>", "<|fim_pad|>", "<|fim_middle|>", "<|repo_name|>", "<s>"};
+  const std::vector<std::string> tokens = {
+      "a",           "<|endoftext|>",  "<|im_end|>",    "<|im_start|>", "</s>", "<|file_sep|>",
+      "<|fim_pad|>", "<|fim_middle|>", "<|repo_name|>", "<s>"};
   EXPECT_THAT(stops(keys("qwen2").texts("tokenizer.ggml.tokens", tokens).number("tokenizer.ggml.eos_token_id", 2)),
-              ::testing::UnorderedElementsAre(2, 1, 2, 4, 5, 6, 8)) << "the id is also found by its spelling";
+              ::testing::UnorderedElementsAre(2, 1, 2, 4, 5, 6, 8))
+      << "the id is also found by its spelling";
   EXPECT_THAT(stops(keys("qwen2").texts("tokenizer.ggml.tokens", tokens).number("tokenizer.ggml.fim_pad_token_id", 0)),
-              ::testing::UnorderedElementsAre(0, 1, 2, 4, 5, 8)) << "a key goes before spellings";
+              ::testing::UnorderedElementsAre(0, 1, 2, 4, 5, 8))
+      << "a key goes before spellings";
   EXPECT_FALSE(open(keys("qwen2").texts("tokenizer.ggml.tokens", {"a", "<|im_start|>", "<|endoftext|> "}),
-                    {{"token_embd.weight", 5}}).config().find("eos_token_id"));
+                    {{"token_embd.weight", 5}})
+                   .config()
+                   .find("eos_token_id"));
 }
 
 TEST_F(GgufCheckpoint, ErrorsUseTheNamesOfTheFile) {
@@ -461,12 +480,17 @@ TEST_F(GgufCheckpoint, ErrorsUseTheNamesOfTheFile) {
                                      {{"token_embd.weight", 5}, {"blk.0.attn_v.weight", 4}});
   EXPECT_EQ(error_of([&] { checkpoint.config().at("num_key_value_heads").fail("is odd"); }),
             checkpoint.path().string() + ": field llama.attention.head_count_kv: is odd");
-  EXPECT_EQ(error_of([&] { checkpoint.floats("model.layers.0.self_attn.v_proj.weight", {3, 8}); }),
-            checkpoint.path().string() + ": tensor 'blk.0.attn_v.weight' has shape [4, 8], but the configuration asks "
-                                         "for [3, 8]");
+  EXPECT_EQ(error_of([&] {
+              checkpoint.floats("model.layers.0.self_attn.v_proj.weight", {3, 8});
+            }),
+            checkpoint.path().string() +
+                ": tensor 'blk.0.attn_v.weight' has shape [4, 8], but the configuration asks "
+                "for [3, 8]");
   EXPECT_EQ(error_of([&] { checkpoint.floats("model.layers.12.self_attn.q_proj.bias", {8}); }),
             checkpoint.path().string() + ": the weights have no tensor 'blk.12.attn_q.bias' of shape [8]");
-  EXPECT_EQ(error_of([&] { checkpoint.floats("lm_head.weight", {5, 8}); }),
+  EXPECT_EQ(error_of([&] {
+              checkpoint.floats("lm_head.weight", {5, 8});
+            }),
             checkpoint.path().string() + ": the weights have no tensor 'output.weight' of shape [5, 8]");
   EXPECT_EQ(checkpoint.name_in_file("model.layers.0.self_attn.q_proj.weight"), "blk.0.attn_q.weight");
   for (const char* name : {"model.layers.", "model.layers.0", "model.layers.0.weight", "weight", ".weight", "odd"}) {
@@ -483,8 +507,7 @@ TEST_F(GgufCheckpoint, ReportsThatAFileWithOnlyAVocabularyHasNoTensors) {
 
 TEST_F(GgufCheckpoint, NamesTheKeyThatIsMissingInvalidOrNotImplemented) {
   const std::vector<std::pair<std::string, int>> embedding{{"token_embd.weight", 5}};
-  const auto refusal = [&](const GgufBytes& file,
-                           const std::vector<std::pair<std::string, int>>& matrices) {
+  const auto refusal = [&](const GgufBytes& file, const std::vector<std::pair<std::string, int>>& matrices) {
     const std::string message = error_of([&] { open(file, matrices); });
     EXPECT_TRUE(message.starts_with((folder_.path() / "x.gguf").string() + ": ")) << message;
     return message;

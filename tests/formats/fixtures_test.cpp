@@ -4,9 +4,9 @@
 #include <map>
 
 #include "kernels/formats.h"
+#include "ref/formats/checkpoint.h"
 #include "ref/formats/hdf5.h"
 #include "ref/formats/json.h"
-#include "ref/formats/checkpoint.h"
 #include "tests/formats/files.h"
 
 namespace draftproof::fixtures_test {

@@ -14,13 +14,12 @@
 namespace draftproof::gguf_test {
 namespace {
 
+using test::GgufBytes;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using test::GgufBytes;
 
 class GgufHeader : public ::testing::Test {
  protected:
-
   std::map<std::string, GgufValue> read(const std::string& bytes) {
     folder_.write("x.gguf", bytes);
     return read_gguf_metadata(path_);
@@ -57,8 +56,9 @@ TEST_F(GgufHeader, ReadsEveryTypeInBothVersions) {
   file.integers("i32s", {1, -2});
   file.put("truths", 9, GgufBytes::array_head(7, 2) + std::string("\1\0", 2));
   file.put("f32s", 9, GgufBytes::array_head(6, 1) + GgufBytes::raw(1.5F));
-  file.put("arrays", 9, GgufBytes::array_head(9, 2) + GgufBytes::array_head(0, 2) + "\1\2" +
-                            GgufBytes::array_head(8, 1) + GgufBytes::raw_text("x"));
+  file.put("arrays", 9,
+           GgufBytes::array_head(9, 2) + GgufBytes::array_head(0, 2) + "\1\2" + GgufBytes::array_head(8, 1) +
+               GgufBytes::raw_text("x"));
   file.put("u8s", 9, GgufBytes::array_head(0, 1) + "\xFF");
   for (const std::uint32_t version : {2u, 3u}) {
     const auto values = read(file.bytes(version));
@@ -79,8 +79,8 @@ TEST_F(GgufHeader, ReadsEveryTypeInBothVersions) {
     EXPECT_EQ(values.at("i32s"), GgufValue(std::vector<std::int64_t>{1, -2}));
     EXPECT_EQ(values.at("truths"), GgufValue(std::vector<std::uint64_t>{1, 0}));
     EXPECT_EQ(values.at("f32s"), GgufValue(std::vector<double>{1.5}));
-    EXPECT_EQ(values.at("arrays"), GgufValue(std::vector<GgufElement>{{std::vector<std::uint64_t>{1, 2}},
-                                                                      {std::vector<std::string>{"x"}}}));
+    EXPECT_EQ(values.at("arrays"),
+              GgufValue(std::vector<GgufElement>{{std::vector<std::uint64_t>{1, 2}}, {std::vector<std::string>{"x"}}}));
     EXPECT_EQ(values.at("u8s"), GgufValue(std::vector<std::uint64_t>{255}));
   }
 }
@@ -167,8 +167,11 @@ TEST(GgufFiles, OfGgufPyAreReadAsOneFileAsASplitAndAtAnotherAlignment) {
     EXPECT_EQ(file.tensors().at("q8_0").shape, (std::vector<std::int64_t>{3, 64})) << name;
     EXPECT_EQ(file.tensors().at("q4_k").shape, (std::vector<std::int64_t>{2, 256})) << name;
     for (const auto& [tensor, type, format] : {std::tuple{"i32", "I32", std::optional<Format>()},
-                                               {"i64", "I64", {}}, {"f64", "F64", {}}, {"f16", "F16", Format::f16},
-                                               {"bf16", "BF16", Format::bf16}, {"q6_k", "Q6_K", Format::q6_k}}) {
+                                               {"i64", "I64", {}},
+                                               {"f64", "F64", {}},
+                                               {"f16", "F16", Format::f16},
+                                               {"bf16", "BF16", Format::bf16},
+                                               {"q6_k", "Q6_K", Format::q6_k}}) {
       EXPECT_EQ(file.tensors().at(tensor).type_name, type) << name;
       EXPECT_EQ(file.tensors().at(tensor).format, format) << name;
     }
@@ -178,8 +181,8 @@ TEST(GgufFiles, OfGgufPyAreReadAsOneFileAsASplitAndAtAnotherAlignment) {
     EXPECT_EQ(file.find_integer("negative"), -(std::int64_t{1} << 40)) << name;
     EXPECT_EQ(file.find_number("third"), 1.0 / 3) << name;
     EXPECT_EQ(file.metadata().at("texts"), GgufValue(std::vector<std::string>{"a", "", "bc"})) << name;
-    EXPECT_EQ(file.metadata().at("nested"), GgufValue(std::vector<GgufElement>{{std::vector<std::int64_t>{1, 2}},
-                                                                               {std::vector<std::int64_t>{3}}}));
+    EXPECT_EQ(file.metadata().at("nested"),
+              GgufValue(std::vector<GgufElement>{{std::vector<std::int64_t>{1, 2}}, {std::vector<std::int64_t>{3}}}));
     EXPECT_EQ(file.stored_value("number"), GgufBytes::raw(std::uint32_t{4}) + GgufBytes::raw(4'000'000'000U)) << name;
   }
 }

@@ -202,9 +202,12 @@ struct Linked {
 TEST(Hdf5, FollowsNoLinkInAnyFunction) {
   const Linked linked;
   const Hdf5 file = Hdf5::open(linked.path);
-  for (const auto& [path, link] : std::vector<std::pair<std::string, std::string>>{
-           {"/run/external", "/run/external"}, {"run/./external", "run/./external"}, {"/group/tokens", "/group"},
-           {"/nowhere/x", "/nowhere"}, {"/run/soft", "/run/soft"}, {"/inside", "/inside"}}) {
+  for (const auto& [path, link] : std::vector<std::pair<std::string, std::string>>{{"/run/external", "/run/external"},
+                                                                                   {"run/./external", "run/./external"},
+                                                                                   {"/group/tokens", "/group"},
+                                                                                   {"/nowhere/x", "/nowhere"},
+                                                                                   {"/run/soft", "/run/soft"},
+                                                                                   {"/inside", "/inside"}}) {
     const std::string said = linked.path.string() + ": '" + link + "' is a link";
     EXPECT_THAT(error_of([&] { file.read<std::int32_t>(path); }), HasSubstr(said));
     EXPECT_THAT(error_of([&] { file.read_string_attribute(path, "name"); }), HasSubstr(said));
@@ -253,13 +256,12 @@ TEST_P(BadHdf5, IsRejectedByName) {
 
 INSTANTIATE_TEST_SUITE_P(
     Hdf5, BadHdf5,
-    testing::Values(
-        BadFile{"an_empty_file", "", {"not an HDF5 file"}},
-        BadFile{"text", "tokens: 1 2 3\n", {"not an HDF5 file"}},
-        BadFile{"only_the_signature", "\x89HDF\r\n\x1A\n", {"not an HDF5 file"}},
-        BadFile{"the_signature_and_zeros", "\x89HDF\r\n\x1A\n" + std::string(4096, '\0'), {"damaged"}},
-        BadFile{"the_signature_and_ones", "\x89HDF\r\n\x1A\n" + std::string(4096, '\xFF'), {"damaged"}},
-        BadFile{"a_newline_converted", "\x89HDF\n\x1A\n" + std::string(4096, '\0'), {"not an HDF5 file"}}),
+    testing::Values(BadFile{"an_empty_file", "", {"not an HDF5 file"}},
+                    BadFile{"text", "tokens: 1 2 3\n", {"not an HDF5 file"}},
+                    BadFile{"only_the_signature", "\x89HDF\r\n\x1A\n", {"not an HDF5 file"}},
+                    BadFile{"the_signature_and_zeros", "\x89HDF\r\n\x1A\n" + std::string(4096, '\0'), {"damaged"}},
+                    BadFile{"the_signature_and_ones", "\x89HDF\r\n\x1A\n" + std::string(4096, '\xFF'), {"damaged"}},
+                    BadFile{"a_newline_converted", "\x89HDF\n\x1A\n" + std::string(4096, '\0'), {"not an HDF5 file"}}),
     name_of);
 
 TEST(Hdf5, NamesAFileThatIsMissingOrAFolder) {

@@ -12,8 +12,8 @@ constexpr std::int64_t int64_max = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t int64_min = std::numeric_limits<std::int64_t>::min();
 
 TEST(Json, ReadsEveryKindOfValue) {
-  const Json json = Json::parse(
-      R"({"text":"größe\u0000\n","yes":true,"no":false,"list":[1,-2,3.5],"empty":{},"real":1e-3})", "here");
+  const Json json =
+      Json::parse(R"({"text":"größe\u0000\n","yes":true,"no":false,"list":[1,-2,3.5],"empty":{},"real":1e-3})", "here");
   EXPECT_TRUE(json.is_object());
   EXPECT_EQ(json.at("text").string(), std::string("größe\0\n", 9));
   EXPECT_TRUE(json.at("yes").boolean());
@@ -144,31 +144,30 @@ TEST_P(BadJson, IsRejectedByName) {
 
 INSTANTIATE_TEST_SUITE_P(
     Json, BadJson,
-    testing::Values(
-        BadFile{"an_empty_file", "", {"line 1", "end of input"}},
-        BadFile{"only_space", " \n ", {"line 2", "end of input"}},
-        BadFile{"a_missing_bracket", "{\"a\": [1, 2", {"line 1, column 11", "end of input"}},
-        BadFile{"a_trailing_comma", "{\n \"a\": 1,\n}", {"line 3, column 1"}},
-        BadFile{"a_second_value", "{} {}", {"line 1, column 4"}},
-        BadFile{"a_comment", "{ // why\n}", {"line 1, column 3"}},
-        BadFile{"single_quotes", "{'a': 1}", {"line 1, column 2"}},
-        BadFile{"not_a_number", "{\"a\": NaN}", {"line 1, column 7"}},
-        BadFile{"infinity", "{\"a\": -Infinity}", {"line 1, column 8"}},
-        BadFile{"a_number_beyond_double", "{\"a\": 1e999}", {"line 1, column 11", "1e999"}},
-        BadFile{"a_leading_zero", "[01]", {"line 1, column 3"}},
-        BadFile{"bytes_that_are_not_utf8", "[\"\xFF\"]", {"line 1, column 3", "UTF-8"}},
-        BadFile{"an_overlong_utf8_form", "[\"\xC0\xAF\"]", {"UTF-8"}},
-        BadFile{"an_encoded_surrogate", "[\"\xED\xA0\x80\"]", {"UTF-8"}},
-        BadFile{"half_a_surrogate_pair", "[\"\\ud800\"]", {"line 1", "surrogate"}},
-        BadFile{"a_raw_control_character", "[\"a\nb\"]", {"control character"}},
-        BadFile{"a_nul_after_the_value", std::string("{}\0", 3), {"line 1, column 3", "NUL"}},
-        BadFile{"a_name_twice", "{\"a\": 1, \"b\": 2, \"a\": 3}", {"'a'", "twice"}},
-        BadFile{"a_name_twice_in_two_spellings", "[{\"a\": 1, \"\\u0061\": 3}]", {"'a'", "twice"}},
-        BadFile{"hostile_nesting", std::string(100'000, '['), {"256 levels"}},
-        BadFile{"hostile_nesting_of_objects", "{\"a\":" + std::string(300, '[') + "{", {"256 levels"}},
-        BadFile{"a_long_word", "[" + std::string(100'000, 'x'), {"line 1, column 2"}},
-        BadFile{"a_long_string_without_end", "[\"" + std::string(100'000, 'x'), {"missing closing quote"}},
-        BadFile{"binary", "\x80\x04\x95\x01\x8c", {"line 1, column 1"}}),
+    testing::Values(BadFile{"an_empty_file", "", {"line 1", "end of input"}},
+                    BadFile{"only_space", " \n ", {"line 2", "end of input"}},
+                    BadFile{"a_missing_bracket", "{\"a\": [1, 2", {"line 1, column 11", "end of input"}},
+                    BadFile{"a_trailing_comma", "{\n \"a\": 1,\n}", {"line 3, column 1"}},
+                    BadFile{"a_second_value", "{} {}", {"line 1, column 4"}},
+                    BadFile{"a_comment", "{ // why\n}", {"line 1, column 3"}},
+                    BadFile{"single_quotes", "{'a': 1}", {"line 1, column 2"}},
+                    BadFile{"not_a_number", "{\"a\": NaN}", {"line 1, column 7"}},
+                    BadFile{"infinity", "{\"a\": -Infinity}", {"line 1, column 8"}},
+                    BadFile{"a_number_beyond_double", "{\"a\": 1e999}", {"line 1, column 11", "1e999"}},
+                    BadFile{"a_leading_zero", "[01]", {"line 1, column 3"}},
+                    BadFile{"bytes_that_are_not_utf8", "[\"\xFF\"]", {"line 1, column 3", "UTF-8"}},
+                    BadFile{"an_overlong_utf8_form", "[\"\xC0\xAF\"]", {"UTF-8"}},
+                    BadFile{"an_encoded_surrogate", "[\"\xED\xA0\x80\"]", {"UTF-8"}},
+                    BadFile{"half_a_surrogate_pair", "[\"\\ud800\"]", {"line 1", "surrogate"}},
+                    BadFile{"a_raw_control_character", "[\"a\nb\"]", {"control character"}},
+                    BadFile{"a_nul_after_the_value", std::string("{}\0", 3), {"line 1, column 3", "NUL"}},
+                    BadFile{"a_name_twice", "{\"a\": 1, \"b\": 2, \"a\": 3}", {"'a'", "twice"}},
+                    BadFile{"a_name_twice_in_two_spellings", "[{\"a\": 1, \"\\u0061\": 3}]", {"'a'", "twice"}},
+                    BadFile{"hostile_nesting", std::string(100'000, '['), {"256 levels"}},
+                    BadFile{"hostile_nesting_of_objects", "{\"a\":" + std::string(300, '[') + "{", {"256 levels"}},
+                    BadFile{"a_long_word", "[" + std::string(100'000, 'x'), {"line 1, column 2"}},
+                    BadFile{"a_long_string_without_end", "[\"" + std::string(100'000, 'x'), {"missing closing quote"}},
+                    BadFile{"binary", "\x80\x04\x95\x01\x8c", {"line 1, column 1"}}),
     name_of);
 
 TEST(Json, SurvivesEveryTruncationAndSubstitutionOfAGoodText) {

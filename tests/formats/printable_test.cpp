@@ -16,7 +16,10 @@ TEST(Printable, LeavesPrintableTextUnchanged) {
 
 TEST(Printable, EscapesControlBytesAndInvalidUtf8) {
   EXPECT_EQ(printable("a\nb\r\tc\x1b[31m\x7f"), "a\\x0ab\\x0d\\x09c\\x1b[31m\\x7f");
-  EXPECT_EQ(printable("\xC2\x9B" "1m"), "\\xc2\\x9b1m") << "a control character of two bytes";
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "1m"),
+            "\\xc2\\x9b1m")
+      << "a control character of two bytes";
   EXPECT_EQ(printable("a\xFF\xC3(\xE4\xB8"), "a\\xff\\xc3(\\xe4\\xb8") << "no character, a broken one, half of one";
 }
 

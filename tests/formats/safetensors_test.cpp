@@ -15,11 +15,11 @@ const std::string f32_one = bytes_of<float>({1.0F});
 TEST(SafeTensors, ReadsBackNamesTypesShapesAndBytes) {
   const TemporaryFolder folder;
   const std::vector<float> floats{0.0F, -0.0F, 1e-45F, 3.5F, -1.0F, 2.0F};
-  const SafeTensors file(folder.write(
-      "x.safetensors", safetensors({{"a.weight", "F32", {2, 3}, bytes_of(floats)},
-                                    {"größe", "I64", {1}, bytes_of<std::int64_t>({7})},
-                                    {"empty", "F16", {0, 5}, ""},
-                                    {"scalar", "BF16", {}, bytes_of<std::uint16_t>({0x3F80})}})));
+  const SafeTensors file(
+      folder.write("x.safetensors", safetensors({{"a.weight", "F32", {2, 3}, bytes_of(floats)},
+                                                 {"größe", "I64", {1}, bytes_of<std::int64_t>({7})},
+                                                 {"empty", "F16", {0, 5}, ""},
+                                                 {"scalar", "BF16", {}, bytes_of<std::uint16_t>({0x3F80})}})));
   ASSERT_EQ(file.tensors().size(), 4U);
   const StoredTensor& a = file.tensors().at("a.weight");
   EXPECT_EQ(a.format, Format::f32);
@@ -40,11 +40,11 @@ TEST(SafeTensors, ReadsAFileWithoutTensors) {
 
 TEST(SafeTensors, AcceptsTensorsInAnyOrderOfTheHeader) {
   const TemporaryFolder folder;
-  const SafeTensors file(folder.write(
-      "x.safetensors", safetensors(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},)"
-                                   R"("none":{"dtype":"F32","shape":[0],"data_offsets":[4,4]},)"
-                                   R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
-                                   bytes_of<float>({1.0F, 2.0F}))));
+  const SafeTensors file(
+      folder.write("x.safetensors", safetensors(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},)"
+                                                R"("none":{"dtype":"F32","shape":[0],"data_offsets":[4,4]},)"
+                                                R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                                                bytes_of<float>({1.0F, 2.0F}))));
   EXPECT_EQ(file.tensors().at("b").offset - file.tensors().at("a").offset, 4U);
 }
 
@@ -101,8 +101,7 @@ TEST_P(BadSafeTensors, IsRejectedByName) {
 INSTANTIATE_TEST_SUITE_P(
     Frame, BadSafeTensors,
     testing::Values(
-        BadFile{"an_empty_file", "", {"0 bytes"}},
-        BadFile{"seven_bytes", "1234567", {"7 bytes"}},
+        BadFile{"an_empty_file", "", {"0 bytes"}}, BadFile{"seven_bytes", "1234567", {"7 bytes"}},
         BadFile{"no_header", length_and(0, ""), {"a header of 0 bytes"}},
         BadFile{"no_header_but_data", length_and(0, "{}"), {"a header of 0 bytes"}},
         BadFile{"a_header_beyond_the_file", length_and(3, "{}"), {"a header of 3 bytes", "10"}},
@@ -161,32 +160,32 @@ INSTANTIATE_TEST_SUITE_P(
         bad_entry("data_cut_short", R"("dtype":"F32","shape":[2],"data_offsets":[0,8])", {"cut short"})),
     name_of);
 
-INSTANTIATE_TEST_SUITE_P(
-    Coverage, BadSafeTensors,
-    testing::Values(
-        bad_entry("trailing_bytes", R"("dtype":"U8","shape":[3],"data_offsets":[0,3])", {"1 bytes", "belong to none"}),
-        bad_entry("a_gap_at_the_start", R"("dtype":"U8","shape":[3],"data_offsets":[1,4])", {"'a'", "gap"}),
-        bad_header("a_gap_between_two",
-                   R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                   R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
-                   {"'b'", "gap"}),
-        bad_header("an_overlap",
-                   R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
-                   R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
-                   {"'b'", "overlaps"}),
-        bad_header("the_same_bytes_twice",
-                   R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
-                   R"("b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
-                   {"'b'", "overlaps"}),
-        bad_header("an_unknown_type_over_others",
-                   R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
-                   R"("b":{"dtype":"NEW","shape":[9],"data_offsets":[1,2]}})",
-                   {"'b'", "overlaps"}),
-        bad_header("an_empty_tensor_inside_another",
-                   R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
-                   R"("b":{"dtype":"U8","shape":[0],"data_offsets":[2,2]}})",
-                   {"'b'", "overlaps"})),
-    name_of);
+INSTANTIATE_TEST_SUITE_P(Coverage, BadSafeTensors,
+                         testing::Values(bad_entry("trailing_bytes", R"("dtype":"U8","shape":[3],"data_offsets":[0,3])",
+                                                   {"1 bytes", "belong to none"}),
+                                         bad_entry("a_gap_at_the_start",
+                                                   R"("dtype":"U8","shape":[3],"data_offsets":[1,4])", {"'a'", "gap"}),
+                                         bad_header("a_gap_between_two",
+                                                    R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                                                    R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+                                                    {"'b'", "gap"}),
+                                         bad_header("an_overlap",
+                                                    R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+                                                    R"("b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+                                                    {"'b'", "overlaps"}),
+                                         bad_header("the_same_bytes_twice",
+                                                    R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+                                                    R"("b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
+                                                    {"'b'", "overlaps"}),
+                                         bad_header("an_unknown_type_over_others",
+                                                    R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+                                                    R"("b":{"dtype":"NEW","shape":[9],"data_offsets":[1,2]}})",
+                                                    {"'b'", "overlaps"}),
+                                         bad_header("an_empty_tensor_inside_another",
+                                                    R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+                                                    R"("b":{"dtype":"U8","shape":[0],"data_offsets":[2,2]}})",
+                                                    {"'b'", "overlaps"})),
+                         name_of);
 
 TEST(SafeTensors, SurvivesEveryFlippedBitOfTheHeaderAndEveryTruncation) {
   const TemporaryFolder folder;

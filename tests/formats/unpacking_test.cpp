@@ -94,7 +94,9 @@ TEST_P(Unpacked, AScaleThatIsNotFiniteIsRejectedWithItsPlace) {
       std::string blocks(stored(".blocks"), 0, 8 * block_bytes());
       std::memcpy(blocks.data() + 5 * block_bytes() + static_cast<std::size_t>(scale), &half, 2);
       const Checkpoint checkpoint = file_of(blocks, 2);
-      EXPECT_THAT(error_of([&] { checkpoint.floats("model.embed_tokens.weight", {4, 64}); }),
+      EXPECT_THAT(error_of([&] {
+                    checkpoint.floats("model.embed_tokens.weight", {4, 64});
+                  }),
                   ::testing::AllOf(HasSubstr("x.gguf: tensor 'token_embd.weight' has "),
                                    HasSubstr(" as element 160; weights must be finite")))
           << half << " " << scale;

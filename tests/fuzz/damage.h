@@ -42,9 +42,9 @@ inline void damage(std::string& bytes, const std::string& other, Numbers& number
     case 1: bytes[at] = static_cast<char>(numbers.next()); return;
     case 2: bytes.resize(at); return;
     case 3: {  // an extreme number
-      constexpr std::uint64_t extremes[] = {0,          1,          0x7F,       0xFF,      0x7FFF,
+      constexpr std::uint64_t extremes[] = {0,          1,          0x7F,       0xFF,       0x7FFF,
                                             0xFFFF,     0x7FFFFFFF, 0xFFFFFFFF, 1ULL << 32, 1ULL << 62,
-                                            1ULL << 63, ~0ULL,      ~0ULL >> 1, ~31ULL,    ~0ULL - 7};
+                                            1ULL << 63, ~0ULL,      ~0ULL >> 1, ~31ULL,     ~0ULL - 7};
       const std::uint64_t number = extremes[numbers.below(std::size(extremes))] + numbers.below(3) - 1;
       const std::size_t size = std::min(std::size_t{1} << numbers.below(4), bytes.size() - at);
       std::memcpy(bytes.data() + at, &number, size);

@@ -23,7 +23,14 @@ namespace {
 template <class T>
 T odd_number(Numbers& numbers) {
   using Limits = std::numeric_limits<T>;
-  const T extremes[] = {T(0), T(1), T(-1), T(2), T(3), Limits::lowest(), Limits::max(), Limits::min(),
+  const T extremes[] = {T(0),
+                        T(1),
+                        T(-1),
+                        T(2),
+                        T(3),
+                        Limits::lowest(),
+                        Limits::max(),
+                        Limits::min(),
                         Limits::has_infinity ? Limits::infinity() : T(7),
                         Limits::has_quiet_NaN ? Limits::quiet_NaN() : T(8)};
   return extremes[numbers.below(std::size(extremes))];

@@ -27,15 +27,28 @@ using prefix_parts::Text;
 template <class T>
 T odd_number(T now, Numbers& numbers) {
   using Limits = std::numeric_limits<T>;
-  const T odd[] = {T(0), T(1), T(-1), T(2), T(3), T(now + T(1)), T(now - T(1)), T(now * T(2)), Limits::max(),
-                   Limits::lowest()};
+  const T odd[] = {T(0),          T(1),          T(-1),         T(2),          T(3),
+                   T(now + T(1)), T(now - T(1)), T(now * T(2)), Limits::max(), Limits::lowest()};
   return odd[numbers.below(std::size(odd))];
 }
 template <>
 std::int64_t odd_number(std::int64_t now, Numbers& numbers) {
   const auto wide = static_cast<std::uint64_t>(now);
-  const std::uint64_t odd[] = {0, 1, ~0ULL, 2, 3, 4, wide + 1, wide - 1, wide * 2, ~0ULL >> 1, 1ULL << 63, 1ULL << 31,
-                               (1ULL << 31) - 1, 1ULL << 32, 1ULL << 61};
+  const std::uint64_t odd[] = {0,
+                               1,
+                               ~0ULL,
+                               2,
+                               3,
+                               4,
+                               wide + 1,
+                               wide - 1,
+                               wide * 2,
+                               ~0ULL >> 1,
+                               1ULL << 63,
+                               1ULL << 31,
+                               (1ULL << 31) - 1,
+                               1ULL << 32,
+                               1ULL << 61};
   return static_cast<std::int64_t>(odd[numbers.below(std::size(odd))]);
 }
 template <>

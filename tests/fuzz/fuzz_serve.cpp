@@ -39,13 +39,28 @@ const std::vector<std::string> bodies = {
 const std::vector<std::string> paths = {"/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"};
 
 /// Pieces that take the place of others in JSON.
-const std::vector<std::string> pieces = {
-    "null", "true", "-1", "1e999", "1.5", "\"\"", "[]", "{}", "9999999999999999999", "\"\\ud800\"", "\xFF", "[[[[",
-    "{\"a\":1,\"a\":2}", "0", "\"x\"", "NaN"};
+const std::vector<std::string> pieces = {"null",
+                                         "true",
+                                         "-1",
+                                         "1e999",
+                                         "1.5",
+                                         "\"\"",
+                                         "[]",
+                                         "{}",
+                                         "9999999999999999999",
+                                         "\"\\ud800\"",
+                                         "\xFF",
+                                         "[[[[",
+                                         "{\"a\":1,\"a\":2}",
+                                         "0",
+                                         "\"x\"",
+                                         "NaN"};
 
 std::string http(const std::string& path, const std::string& body) {
-  return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
-         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  return "POST " + path +
+         " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+         "Content-Length: " +
+         std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
 std::string many(const std::string& text, int times) {
@@ -73,11 +88,18 @@ const std::vector<std::string> hostile = {
     "POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
     "POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 20\r\n\r\n{}",
     "GET /health HTTP/1.1\r\nContent-Length: 25\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n",
-    "GET /" + std::string(300000, 'a'), "GET / HTTP/1.1\r\n" + many("A: b\r\n", 50000),
+    "GET /" + std::string(300000, 'a'),
+    "GET / HTTP/1.1\r\n" + many("A: b\r\n", 50000),
     "POST /v1/completions HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
     "GET /metrics HTTP/1.1\r\n\r\nGET /metrics HTTP/1.1\r\n\r\nGET /health HTTP/1.1\r\nConnection: close\r\n\r\n",
-    "\r\n\r\n\r\n", "GET", std::string(100, '\0'), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET * HTTP/1.1\r\n\r\n",
-    "GET http://[::1/ HTTP/1.1\r\n\r\n", "GET /%00%ff%zz HTTP/1.1\r\n\r\n", "DELETE /v1/models HTTP/1.1\r\n\r\n",
+    "\r\n\r\n\r\n",
+    "GET",
+    std::string(100, '\0'),
+    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "GET * HTTP/1.1\r\n\r\n",
+    "GET http://[::1/ HTTP/1.1\r\n\r\n",
+    "GET /%00%ff%zz HTTP/1.1\r\n\r\n",
+    "DELETE /v1/models HTTP/1.1\r\n\r\n",
 };
 
 /// Sends bytes and returns what comes back, until the server closes or takes too long. `leaves`: does not wait.
@@ -119,8 +141,9 @@ int run(const FuzzOptions& options) {
   RunOptions run_options;
   run_options.limits.running_max = 4;
   const RunningServer server(run_options);
-  const nlohmann::json sound = {{"prompt", "Once upon a time"}, {"max_tokens", 12}, {"temperature", 1}, {"seed", 5},
-                                {"logprobs", 1}, {"speculative", false}};
+  const nlohmann::json sound = {
+      {"prompt", "Once upon a time"}, {"max_tokens", 12}, {"temperature", 1}, {"seed", 5}, {"logprobs", 1},
+      {"speculative", false}};
   const nlohmann::json expected = server.answer("/v1/completions", sound)["choices"];
   Numbers numbers(options.seed);
   long rounds = 0;

@@ -88,9 +88,9 @@ void use(const Tokenizer& tokenizer, Numbers& numbers) {
 int fuzz(double seconds, std::uint64_t seed, const std::vector<std::filesystem::path>& paths) {
   const std::vector<Sample> samples = samples_of(paths);
   if (samples.empty()) throw Error("no tokenizer.json, tokenizer.model or vocabulary.gguf there");
-  const std::string stem = (std::filesystem::temp_directory_path() / ("draftproof-fuzz-tokenizers-" +
-                                                                       std::to_string(getpid()) + "-" +
-                                                                       std::to_string(seed))).string();
+  const std::string stem = (std::filesystem::temp_directory_path() /
+                            ("draftproof-fuzz-tokenizers-" + std::to_string(getpid()) + "-" + std::to_string(seed)))
+                               .string();
   const auto start = std::chrono::steady_clock::now();
   Numbers numbers(seed);
   std::uint64_t rounds = 0;

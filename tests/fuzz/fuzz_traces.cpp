@@ -86,15 +86,28 @@ void change_lines(std::vector<std::string>& lines, Numbers& numbers) {
 
 /// Returns rounds of tokens only, as an HTTP interface reports them.
 std::string tokens_with_logprobs(int vocabulary) {
-  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", vocabulary},
-                 {"rule", "rejection"}, {"temperature", "0x1p+0"}, {"top_k", 3},
-                 {"sampler_order", {"top_k", "temperature"}}, {"prompt", {1}}, {"stop_strings", {"END"}},
-                 {"stop_token_emitted", false}, {"logprobs_of", "p"}};
+  Json header = {{"type", "header"},
+                 {"schema", "spectrace/2"},
+                 {"engine", "e"},
+                 {"vocabulary", vocabulary},
+                 {"rule", "rejection"},
+                 {"temperature", "0x1p+0"},
+                 {"top_k", 3},
+                 {"sampler_order", {"top_k", "temperature"}},
+                 {"prompt", {1}},
+                 {"stop_strings", {"END"}},
+                 {"stop_token_emitted", false},
+                 {"logprobs_of", "p"}};
   std::string text = header.dump() + "\n";
   for (int n = 0; n < 6; ++n) {
-    text += Json({{"type", "round"}, {"round", n}, {"position", 1 + 2 * n}, {"emitted", {n % 3, 2}},
+    text += Json({{"type", "round"},
+                  {"round", n},
+                  {"position", 1 + 2 * n},
+                  {"emitted", {n % 3, 2}},
                   {"logprobs", {"-0x1p+0", "-0x1p-1"}},
-                  {"top_logprobs", {{0, "-0x1p+0", 1, "-0x1p+0"}, {2, "-0x1p-1"}}}}).dump() + "\n";
+                  {"top_logprobs", {{0, "-0x1p+0", 1, "-0x1p+0"}, {2, "-0x1p-1"}}}})
+                .dump() +
+            "\n";
   }
   return text + "{\"type\":\"end\",\"reason\":\"stop\"}\n";
 }
@@ -133,8 +146,8 @@ std::vector<Sample> samples_of(Recorded& recorded) {
 }
 
 /// Returns the target in its numerics, for an engine of other numerics, or no target.
-Target some_target(Recorded& recorded, Numbers& numbers) {
-  Target target;
+TraceTarget some_target(Recorded& recorded, Numbers& numbers) {
+  TraceTarget target;
   const std::size_t kind = numbers.below(3);
   if (kind == 0) return target;
   target = recorded.target();
@@ -205,7 +218,7 @@ int fuzz(double seconds, std::uint64_t seed) {
     try {
       const TraceReport held = replay(file.trace, some_target(recorded, numbers));
       ++of[static_cast<std::size_t>(held.verdict())];
-      const auto report = report_of(held);
+      const auto report = make_report(held);
       report_text(report);
       report_json(report);
       report_junit(report);

@@ -119,9 +119,10 @@ TEST(GrammarConstraint, ForgettingWhatItKnowsChangesNothing) {
 TEST(GrammarConstraint, OfARealVocabularyGivesJson) {
   const Tokenizer tokenizer = Tokenizer::load(source + "/fixtures/models/tale-target");
   const auto tokens = std::make_shared<TokenTrie>(tokenizer, tokenizer.vocabulary());
-  const auto grammar = grammar_of(gbnf_of_schema(
-      Json::parse(R"({"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},
-                      "required":["name","age"]})", "the schema")));
+  const auto grammar = grammar_of(
+      schema_to_gbnf(Json::parse(R"({"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},
+                      "required":["name","age"]})",
+                                 "the schema")));
   const auto reader = GrammarConstraint(grammar, tokens, {}).reader();
   const std::vector<Token> text = tokenizer.encode(R"({"name": "Ida", "age": 7})", false);
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -148,7 +149,7 @@ TEST(GrammarConstraintSlow, ASetIsMadeInMillisecondsAndFoundInMicroseconds) {
     words.push_back(word);
   }
   const auto tokens = std::make_shared<TokenTrie>(words);
-  const auto grammar = grammar_of(gbnf_of_json_object());
+  const auto grammar = grammar_of(json_object_gbnf());
   const auto reader = GrammarConstraint(grammar, tokens, {}).reader();
   std::vector<Token> output;
   const auto add = [&](const std::string& word) {

@@ -34,10 +34,10 @@ bool matches(const std::string& grammar, std::string_view text) {
   return matches(Grammar::from_gbnf(grammar, ""), text);
 }
 
-/// All strings over `alphabet` of at most `most` characters.
-std::vector<std::string> all_strings(std::string_view alphabet, int most) {
+/// All strings over `alphabet` of at most `max` characters.
+std::vector<std::string> all_strings(std::string_view alphabet, int max) {
   std::vector<std::string> all = {""};
-  for (std::size_t begin = 0, length = 0; static_cast<int>(length) < most; ++length) {
+  for (std::size_t begin = 0, length = 0; static_cast<int>(length) < max; ++length) {
     const std::size_t end = all.size();
     for (; begin < end; ++begin) {
       for (const char c : alphabet) all.push_back(all[begin] + c);
@@ -55,34 +55,42 @@ TEST(Grammar, HasExactlyTheSentencesOfItsLanguage) {
   const auto count = [](const std::string& s, char c) { return std::ranges::count(s, c); };
   const std::vector<Language> languages = {
       {R"(root ::= "a"*)", [&](auto& s) { return count(s, 'b') == 0; }},
-      {R"(root ::= "ab"+)", [](auto& s) {
+      {R"(root ::= "ab"+)",
+       [](auto& s) {
          if (s.empty() || s.size() % 2 != 0) return false;
-         for (std::size_t i = 0; i < s.size(); ++i) if (s[i] != (i % 2 == 0 ? 'a' : 'b')) return false;
+         for (std::size_t i = 0; i < s.size(); ++i)
+           if (s[i] != (i % 2 == 0 ? 'a' : 'b')) return false;
          return true;
        }},
       {R"(root ::= "a"? "b"?)", [](auto& s) { return s == "" || s == "a" || s == "b" || s == "ab"; }},
       {R"(root ::= "a"{2,4})", [&](auto& s) { return count(s, 'b') == 0 && s.size() >= 2 && s.size() <= 4; }},
       {R"(root ::= [ab]{3})", [](auto& s) { return s.size() == 3; }},
       {R"(root ::= [ab]{2,} "b")", [](auto& s) { return s.size() >= 3 && s.back() == 'b'; }},
-      {"root ::= \"a\" root \"b\" | \"\"", [&](auto& s) {
+      {"root ::= \"a\" root \"b\" | \"\"",
+       [&](auto& s) {
          const auto n = count(s, 'a');
          return s == std::string(static_cast<std::size_t>(n), 'a') + std::string(static_cast<std::size_t>(n), 'b');
        }},
-      {"root ::= \"a\" root \"a\" | \"b\" root \"b\" | \"\"", [](auto& s) {  // even palindromes
+      {"root ::= \"a\" root \"a\" | \"b\" root \"b\" | \"\"",
+       [](auto& s) {  // even palindromes
          return s.size() % 2 == 0 && std::equal(s.begin(), s.end(), s.rbegin());
        }},
-      {"root ::= (\"a\" | \"b\" \"b\")*", [](auto& s) {
+      {"root ::= (\"a\" | \"b\" \"b\")*",
+       [](auto& s) {
          for (std::size_t i = 0; i < s.size();) {
-           if (s[i] == 'a') { ++i; continue; }
+           if (s[i] == 'a') {
+             ++i;
+             continue;
+           }
            if (i + 1 >= s.size() || s[i + 1] != 'b') return false;
            i += 2;
          }
          return true;
        }},
-      {"root ::= x x # a comment\nx ::= [^a] | \"aa\"", [](auto& s) {
-         return s == "bb" || s == "baa" || s == "aab" || s == "aaaa";
-       }},
-      {"root ::=\n  (\n \"a\"\n | \"b\" root\n ) tail\ntail ::= |\n \"b\"", [](auto& s) {
+      {"root ::= x x # a comment\nx ::= [^a] | \"aa\"",
+       [](auto& s) { return s == "bb" || s == "baa" || s == "aab" || s == "aaaa"; }},
+      {"root ::=\n  (\n \"a\"\n | \"b\" root\n ) tail\ntail ::= |\n \"b\"",
+       [](auto& s) {
          // b^n a b^m with m at most n + 1
          const auto a = s.find('a');
          return a != std::string::npos && s.find('a', a + 1) == std::string::npos && s.size() - a - 1 <= a + 1;
@@ -161,14 +169,17 @@ TEST(Grammar, WhatIsWrongIsSaidWithItsLine) {
 
 TEST(GrammarStates, AGrammarThatIsTooAmbiguousIsRefusedInReasonableTime) {
   // Every prefix can be divided in exponentially many ways, and the stacks differ.
-  const std::string grammar = "root ::= a | b\na ::= \"x\" root \"y\" | \"x\" root \"z\" | \"x\"\n"
-                              "b ::= \"x\" root \"w\" | \"x\" root \"v\" | \"x\"";
+  const std::string grammar =
+      "root ::= a | b\na ::= \"x\" root \"y\" | \"x\" root \"z\" | \"x\"\n"
+      "b ::= \"x\" root \"w\" | \"x\" root \"v\" | \"x\"";
   const Grammar compiled = Grammar::from_gbnf(grammar, "");
   GrammarStates states(compiled);
-  EXPECT_THROW({
-    int state = states.start();
-    for (int i = 0; i < 100; ++i) state = states.next(state, 'x');
-  }, Error);
+  EXPECT_THROW(
+      {
+        int state = states.start();
+        for (int i = 0; i < 100; ++i) state = states.next(state, 'x');
+      },
+      Error);
 }
 
 TEST(GrammarStates, DeepNestingIsReadInLinearSpace) {

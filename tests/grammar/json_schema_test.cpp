@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 
 Grammar grammar_of(const std::string& schema) {
-  return Grammar::from_gbnf(gbnf_of_schema(Json::parse(schema, "the schema")), "its grammar");
+  return Grammar::from_gbnf(schema_to_gbnf(Json::parse(schema, "the schema")), "its grammar");
 }
 
 bool allows(const Grammar& grammar, std::string_view text) {
@@ -51,19 +51,25 @@ const std::vector<Example>& examples() {
        {"{}", R"({"a":null})", R"({"b":true})", R"({"c":7})", R"({"a":null, "c":7})", R"({"a":null,"b":false,"c":7})"},
        {R"({"c":8})", R"({,"c":7})", R"({"b":1})"}},
       {R"({"type":"array","items":{"type":"integer","minimum":3,"maximum":120},"minItems":1,"maxItems":3})",
-       {"[3]", "[120, 99,10]"}, {"[]", "[2]", "[121]", "[3,4,5,6]", "[03]", "[-3]", "[3.0]"}},
-      {R"({"type":"integer","minimum":-15,"exclusiveMaximum":8})", {"-15", "-1", "0", "7"},
+       {"[3]", "[120, 99,10]"},
+       {"[]", "[2]", "[121]", "[3,4,5,6]", "[03]", "[-3]", "[3.0]"}},
+      {R"({"type":"integer","minimum":-15,"exclusiveMaximum":8})",
+       {"-15", "-1", "0", "7"},
        {"-16", "8", "-0", "10", "-20", "00"}},
       {R"({"type":"integer","minimum":1000})", {"1000", "999999", "123456789012345678"}, {"999", "-1", "0"}},
       {R"({"enum":["a\"b","\u00e4",1,null,true,{"x":[1,2]}]})",
-       {R"("a\"b")", "\"\xC3\xA4\"", "1", "null", "true", R"({"x": [1, 2]})"}, {"2", "\"a\"", "false"}},
-      {R"({"anyOf":[{"type":"string","maxLength":2},{"type":"null"}]})", {R"("")", R"("ab")", "null", R"("\n\u00e4")"},
+       {R"("a\"b")", "\"\xC3\xA4\"", "1", "null", "true", R"({"x": [1, 2]})"},
+       {"2", "\"a\"", "false"}},
+      {R"({"anyOf":[{"type":"string","maxLength":2},{"type":"null"}]})",
+       {R"("")", R"("ab")", "null", R"("\n\u00e4")"},
        {R"("abc")", "1", R"("\u12")", "\"\n\""}},
       {R"({"$defs":{"tree":{"type":"object","properties":{"l":{"$ref":"#/$defs/tree"},"v":{"type":"number"}}}},
            "$ref":"#/$defs/tree"})",
-       {"{}", R"({"l":{"l":{"v":-1.5e10}},"v":0})"}, {R"({"l":1})", R"({"v":{}})"}},
+       {"{}", R"({"l":{"l":{"v":-1.5e10}},"v":0})"},
+       {R"({"l":1})", R"({"v":{}})"}},
       {R"({"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}],"items":{"type":"boolean"}})",
-       {R"([1,"a"])", R"([1,"a",true,false])"}, {R"([1])", R"([1,"a",1])"}},
+       {R"([1,"a"])", R"([1,"a",true,false])"},
+       {R"([1])", R"([1,"a",1])"}},
       {R"({"type":"object","additionalProperties":{"type":"integer"}})", {"{}", R"({"x":1,"y":2})"}, {R"({"x":"1"})"}},
       {R"({"type":"string","format":"date"})", {R"("2026-11-25")"}, {R"("2026-13-01")", R"("2026-11-40")"}},
       {R"({"type":"string","format":"date-time"})", {R"("2026-11-25T10:00:00Z")"}, {R"("2026-11-25")"}},
@@ -207,7 +213,7 @@ TEST(JsonSchema, EverySentenceIsJsonThatSatisfiesTheSchema) {
 }
 
 TEST(JsonSchema, AnyObjectIsAnObject) {
-  const Grammar grammar = Grammar::from_gbnf(gbnf_of_json_object(), "");
+  const Grammar grammar = Grammar::from_gbnf(json_object_gbnf(), "");
   for (const char* const text : {"{}", R"({"a":[1,2.5e-3,{"b":null}]})", R"({"\ud83d\ude00": "x"})"}) {
     EXPECT_TRUE(allows(grammar, text)) << text;
   }

@@ -48,8 +48,7 @@ TEST_P(Blocks, DequantizeToTheBitsOfGgufPyInOneRowAndInMany) {
   const auto bytes = read<std::uint8_t>(std::string(block.name) + ".blocks");
   const auto expected = read<float>(std::string(block.name) + ".values");
   ASSERT_GE(bytes.size() / static_cast<std::size_t>(block.block_bytes), 32U);
-  ASSERT_EQ(bytes.size() / static_cast<std::size_t>(block.block_bytes) * block.block_inputs,
-            expected.size());
+  ASSERT_EQ(bytes.size() / static_cast<std::size_t>(block.block_bytes) * block.block_inputs, expected.size());
   const int inputs = static_cast<int>(expected.size());
   EXPECT_EQ(row_bytes(format, inputs), bytes.size());
   std::vector<std::uint8_t> unaligned(bytes.size() + 1);
@@ -138,8 +137,7 @@ struct HalfFormat {
   std::uint16_t (*narrowed)(float);
 };
 
-const HalfFormat half_formats[] = {{"f16", 5, 10, f16_to_f32, f32_to_f16},
-                                   {"bf16", 8, 7, bf16_to_f32, f32_to_bf16}};
+const HalfFormat half_formats[] = {{"f16", 5, 10, f16_to_f32, f32_to_f16}, {"bf16", 8, 7, bf16_to_f32, f32_to_bf16}};
 
 TEST(Formats, ConvertEveryHalfToFloatExactly) {
   for (const HalfFormat& half : half_formats) {
@@ -191,20 +189,20 @@ TEST(Formats, ConvertFloatsToTheNearestHalfTiesToEvenAtEveryBoundary) {
 /// at its ends, the part cut off by rounding scale and minimum.
 double group_error(Format format, const std::uint8_t* block, const std::vector<float>& values, int group) {
   const auto half = [&](int at) { return static_cast<double>(f16_to_f32(block[at] | block[at + 1] << 8)); };
-  double least = 0;
+  double min = 0;
   double greatest = -std::numeric_limits<double>::infinity();
   const int size = format == Format::q6_k ? 16 : 32;
   for (int j = 0; j < size; ++j) {
-    least = std::min(least, static_cast<double>(values[group * size + j]));
+    min = std::min(min, static_cast<double>(values[group * size + j]));
     greatest = std::max(greatest, static_cast<double>(values[group * size + j]));
   }
   if (format == Format::q6_k) {
-    const double step = std::max(greatest, -least) / 32;
+    const double step = std::max(greatest, -min) / 32;
     return 0.5 * step + 32 * 0.5 * half(208);  // plus a whole step for the value opposite the largest
   }
-  const int most = format == Format::q4_k ? 15 : 31;
-  const double step = (greatest - least) / most;
-  return 0.5 * step + most * 0.5 * half(0) + 0.5 * half(2);
+  const int max = format == Format::q4_k ? 15 : 31;
+  const double step = (greatest - min) / max;
+  return 0.5 * step + max * 0.5 * half(0) + 0.5 * half(2);
 }
 
 TEST(Formats, KQuantizersStayWithinTheErrorTheirStepsAllow) {
@@ -219,11 +217,11 @@ TEST(Formats, KQuantizersStayWithinTheErrorTheirStepsAllow) {
         const float scale = std::ldexp(1.0F, (trial * 7 + i / size * 3) % 12 - 10);
         const float x = numbers.next();
         row[i] = scale * (kind == 0   ? x
-                                                    : kind == 1 ? std::fabs(x)
-                                                    : kind == 2 ? -std::fabs(x)
-                                                    : kind == 3 ? 0.75F
-                                                    : kind == 4 ? 0.0F
-                                                                : x * x * x);
+                          : kind == 1 ? std::fabs(x)
+                          : kind == 2 ? -std::fabs(x)
+                          : kind == 3 ? 0.75F
+                          : kind == 4 ? 0.0F
+                                      : x * x * x);
       }
       std::vector<std::uint8_t> block(row_bytes(format, 256));
       quantize_row(format, row.data(), 256, block.data());

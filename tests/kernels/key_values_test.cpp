@@ -19,12 +19,12 @@ struct Layer {
 
 /// A second implementation of the definition, for one vector.
 std::vector<float> kept(KvFormat format, std::vector<float> x) {
-  float most = 0;
-  for (const float value : x) most = std::fmax(most, std::fabs(value));
+  float max = 0;
+  for (const float value : x) max = std::fmax(max, std::fabs(value));
   for (float& value : x) {
     if (format == KvFormat::q8) {
-      const float d = most < 0x1p-100f ? 0 : most / 127.0f;
-      const float q = d == 0 ? 0 : std::nearbyint(value * (127.0f / most)) + 0.0f;  // an integer has no -0
+      const float d = max < 0x1p-100f ? 0 : max / 127.0f;
+      const float q = d == 0 ? 0 : std::nearbyint(value * (127.0f / max)) + 0.0f;  // an integer has no -0
       value = q * d;
     } else {
       if (format == KvFormat::bf16) value = bf16_to_f32(f32_to_bf16(value));
@@ -43,7 +43,7 @@ TEST(KeyValues, EveryPositionReadsBackAsItsFormatDefines) {
       std::vector<float> keys = Numbers(1).numbers(static_cast<std::size_t>(stride) * 40);
       std::vector<float> values = Numbers(2).numbers(keys.size());
       for (std::size_t i = 0; i < keys.size(); i += 3) keys[i] *= 0x1p-130f;  // denormal, some of them
-      for (int from = 0; from < 40; from += 8) {  // in two calls, for different heads
+      for (int from = 0; from < 40; from += 8) {                              // in two calls, for different heads
         const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(from) * stride;
         store_positions(layer.view, from, 8, keys.data() + at, values.data() + at, stride, 0, 1);
         store_positions(layer.view, from, 8, keys.data() + at, values.data() + at, stride, 1, heads);
@@ -96,8 +96,7 @@ TEST(KeyValues, HaveTheLayoutThatTheKernelsRead) {
         ASSERT_EQ(static_cast<const float*>(f32.view.keys)[key], expected_key);
         ASSERT_EQ(static_cast<const float*>(f32.view.values)[value], expected_value);
         ASSERT_EQ(bf16_to_f32(static_cast<const std::uint16_t*>(bf16.view.keys)[key_in_pairs]), expected_key);
-        ASSERT_EQ(bf16_to_f32(static_cast<const std::uint16_t*>(bf16.view.values)[value_in_pairs]),
-                  expected_value);
+        ASSERT_EQ(bf16_to_f32(static_cast<const std::uint16_t*>(bf16.view.values)[value_in_pairs]), expected_value);
         ASSERT_EQ(static_cast<const std::int8_t*>(q8.view.keys)[key], expected_key);
         ASSERT_EQ(static_cast<const std::int8_t*>(q8.view.values)[value], expected_value);
       }

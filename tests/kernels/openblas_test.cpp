@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-
 namespace draftproof::test::openblas_test {
 namespace {
 

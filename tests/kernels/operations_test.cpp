@@ -112,8 +112,9 @@ TEST_F(Operations, MatmulFromAnOutputOnGivesTheBitsOfTheWhole) {
 TEST_F(Operations, PackingRethrowsAnExceptionOfTheSource) {
   for (const int count : {1, 3}) {
     set_threads(count);
-    const MatrixSource source = {Format::q8_0, 5000, 256,
-                                 [](int first, int, void*) { if (first > 3000) throw std::runtime_error("short"); }};
+    const MatrixSource source = {Format::q8_0, 5000, 256, [](int first, int, void*) {
+                                   if (first > 3000) throw std::runtime_error("short");
+                                 }};
     EXPECT_THROW(PackedMatrix(best_kernels(), {&source, 1}), std::runtime_error);
   }
 }

@@ -134,7 +134,7 @@ TEST(Scalar, MatmulByQuantizedWeightsAgreesWithDoublesWithinTheRoundingOfItsRows
     std::vector<float> y(3 * outputs);
     multiply(scalar(), w, x.data(), inputs, 3, y.data(), outputs, 0, outputs);
     std::vector<float> row(inputs);
-    double most = 0;
+    double max = 0;
     for (int n = 0; n < outputs; ++n) {
       w.unpack_row(scalar(), n, row.data());
       for (int r = 0; r < 3; ++r) {
@@ -152,10 +152,10 @@ TEST(Scalar, MatmulByQuantizedWeightsAgreesWithDoublesWithinTheRoundingOfItsRows
         }
         const double error = std::abs(y[r * outputs + n] - exact);
         EXPECT_LE(error, slack + 0x1p-16 * size) << traits(format).name;
-        most = std::max(most, error / slack);
+        max = std::max(max, error / slack);
       }
     }
-    EXPECT_GT(most, 1e-3) << traits(format).name;  // the comparison is not vacuous
+    EXPECT_GT(max, 1e-3) << traits(format).name;  // the comparison is not vacuous
   }
 }
 
@@ -274,7 +274,7 @@ TEST(Scalar, ConvolutionAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
     std::vector<float> y(static_cast<std::size_t>(rows) * channels);
     scalar().causal_conv_silu(inputs.data(), &inputs[static_cast<std::size_t>(width - 1) * channels], channels, rows,
                               channels, width, weight.data(), 0, channels, y.data(), channels);
-    double most = 0;
+    double max = 0;
     for (int r = 0; r < rows; ++r) {
       for (int c = 0; c < channels; ++c) {
         double sum = 0;
@@ -288,10 +288,10 @@ TEST(Scalar, ConvolutionAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
         const double error = std::abs(y[r * channels + c] - correct);
         const double slack = 1.1 * gamma(width) * size;
         EXPECT_LE(error, slack + (gamma(4) + exp_error) * (std::abs(correct) + slack));
-        most = std::max(most, error);
+        max = std::max(max, error);
       }
     }
-    EXPECT_GT(most, 0);
+    EXPECT_GT(max, 0);
   }
 }
 
@@ -299,13 +299,13 @@ TEST(Scalar, ConvolutionAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
 // relative error of exp_error, and rounds: e' = e a + |S| a (exp_error + u). The sums have n = key_dim fma each,
 // gamma_n of the sum of magnitudes, and their terms the errors e'. The last factor covers the products of two errors.
 TEST(Scalar, TheDeltaRuleAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
-  for (const DeltaShape& shape : {DeltaShape{1, 2, 24, 5}, DeltaShape{2, 2, 128, 17}, DeltaShape{2, 6, 8, 3},
-                                  DeltaShape{2, 6, 8, 3, true}}) {
+  for (const DeltaShape& shape :
+       {DeltaShape{1, 2, 24, 5}, DeltaShape{2, 2, 128, 17}, DeltaShape{2, 6, 8, 3}, DeltaShape{2, 6, 8, 3, true}}) {
     const DeltaInputs inputs(shape, 12, 3);
     const std::vector<float> got = inputs.run(scalar(), 12, shape.value_heads);
     const float* const state = got.data() + inputs.rows * inputs.values;
     const int n = shape.key_dim;
-    double most = 0;
+    double max = 0;
     for (int h = 0; h < shape.value_heads; ++h) {
       for (int v = 0; v < shape.value_dim; ++v) {
         std::vector<double> s(n);
@@ -340,14 +340,14 @@ TEST(Scalar, TheDeltaRuleAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
           }
           const double error = std::abs(got[r * inputs.values + h * shape.value_dim + v] - out);
           EXPECT_LE(error, out_slack * (1 + 1e-3)) << "row " << r;
-          most = std::max(most, error / out_slack);
+          max = std::max(max, error / out_slack);
         }
         for (int i = 0; i < n; ++i) {
           EXPECT_LE(std::abs(state[(h * n + i) * shape.value_dim + v] - s[i]), e[i] * (1 + 1e-3));
         }
       }
     }
-    EXPECT_GT(most, 1e-4);  // the comparison is not vacuous
+    EXPECT_GT(max, 1e-4);  // the comparison is not vacuous
   }
 }
 
@@ -374,8 +374,7 @@ TEST(Scalar, AddAddsOnceAndExponentialsShiftThenScale) {
 // rounded by at most a relative 2^-8, or by less than 2^-56 to zero; the total, of the largest weight or sink, is at
 // least about 1.
 void expect_attention_within_the_bound(KvFormat format, float cap = 0, const float* sinks = nullptr) {
-  const AttentionShape shape = {
-      .heads = 6, .kv_heads = 2, .head_dim = 24, .scale = 0.2f, .cap = cap, .sinks = sinks};
+  const AttentionShape shape = {.heads = 6, .kv_heads = 2, .head_dim = 24, .scale = 0.2f, .cap = cap, .sinks = sinks};
   const Visible visible = {37, 150};
   const Stored stored(shape, format, 9, 30, 150);
   const bool rounded = format == KvFormat::bf16;
@@ -413,14 +412,13 @@ void expect_attention_within_the_bound(KvFormat format, float cap = 0, const flo
     }
     slack += 8 * unit_roundoff * cap;
     const double sink = sinks != nullptr ? sinks[h] : -std::numeric_limits<double>::infinity();
-    const double most = std::max(score.maxCoeff(), sink);
-    const double least = sinks != nullptr ? std::min(score.minCoeff(), sink) : score.minCoeff();
-    slack += unit_roundoff * (most - least + 2 * slack);
+    const double max = std::max(score.maxCoeff(), sink);
+    const double min = sinks != nullptr ? std::min(score.minCoeff(), sink) : score.minCoeff();
+    slack += unit_roundoff * (max - min + 2 * slack);
     const double rho = std::exp(slack) * (1 + exp_error) * (rounded ? 1 + 0x1p-8 : 1) - 1;
-    const double growth =
-        (1 + rho) * (1 + gamma(n + 3)) * (1 + unit_roundoff) / ((1 - rho) * (1 - gamma(n + 1))) - 1;
-    const Row weights = (score.array() - most).exp();
-    const double total = weights.sum() + std::exp(sink - most);
+    const double growth = (1 + rho) * (1 + gamma(n + 3)) * (1 + unit_roundoff) / ((1 - rho) * (1 - gamma(n + 1))) - 1;
+    const Row weights = (score.array() - max).exp();
+    const double total = weights.sum() + std::exp(sink - max);
     for (int d = 0; d < shape.head_dim; ++d) {
       double sum = 0;
       double size = 0;
@@ -464,8 +462,8 @@ TEST(Scalar, AttentionOverBf16IsTwoProductsByBf16Weights) {
   for (int h = 0; h < shape.heads; ++h) {
     float* const row = &weights[h * positions];
     for (int p = 0; p < positions; ++p) row[p] *= shape.scale;
-    const float most = *std::max_element(row, row + positions);
-    scalar().exponentials(row, most, 1, positions, row);
+    const float max = *std::max_element(row, row + positions);
+    scalar().exponentials(row, max, 1, positions, row);
     float sums[lanes] = {};
     for (int p = 0; p < positions; ++p) sums[p % lanes] += row[p] = bf16_to_f32(f32_to_bf16(row[p]));
     for (int step = lanes / 2; step > 0; step /= 2) {

@@ -95,9 +95,7 @@ TEST(Vector, PackingActivationsInPartsGivesTheSameBytesAsPackingThemAtOnce) {
   for (const Kernels* table : tables) {
     for (int i = 0; i < activation_formats; ++i) {
       const ActivationFormat activation_format = static_cast<ActivationFormat>(i);
-      const int rest = is_float(activation_format)                           ? 3
-                       : activation_format == ActivationFormat::int8_block32 ? 64
-                                                                             : 0;
+      const int rest = is_float(activation_format) ? 3 : activation_format == ActivationFormat::int8_block32 ? 64 : 0;
       for (const int inputs : {256, 512 + rest, 1024}) {
         const int rows = 19;
         const std::vector<float> x = Numbers(5).numbers(static_cast<std::size_t>(rows) * inputs);
@@ -205,8 +203,8 @@ TEST(Vector, WeightsThatAreTooSmallBecomeZerosOfTheirSignInEveryTable) {
       w.unpack_row(**table, 0, row);
       for (std::size_t k = 0; k < 12; ++k) {
         const bool canonical = std::string((*table)->numerics) == "canonical";
-        const float least = format == Format::bf16 && canonical ? 0x1p-56f : 0x1p-126f;
-        const bool kept = std::abs(__builtin_bit_cast(float, floats[k])) >= least;
+        const float min = format == Format::bf16 && canonical ? 0x1p-56f : 0x1p-126f;
+        const bool kept = std::abs(__builtin_bit_cast(float, floats[k])) >= min;
         EXPECT_EQ(bits(row[k]), kept ? floats[k] : floats[k] & 0x80000000) << (*table)->name << " " << k;
       }
     }
@@ -317,8 +315,8 @@ TEST(Vector, TheDeltaRuleHasTheBitsOfTheScalarTableHoweverRowsAndHeadsAreCut) {
         }
       }
       std::vector<float> replayed(inputs.state.size());
-      table->gated_delta_rule(shape, inputs.from(0), nullptr, 0, inputs.rows, 0, shape.value_heads,
-                              inputs.state.data(), replayed.data(), nullptr);
+      table->gated_delta_rule(shape, inputs.from(0), nullptr, 0, inputs.rows, 0, shape.value_heads, inputs.state.data(),
+                              replayed.data(), nullptr);
       const std::vector<float> elements = inputs.without_padding(replayed);
       ASSERT_TRUE(same_bits(elements, std::span(expected).last(elements.size()))) << table->name;
     }

@@ -56,17 +56,17 @@ struct Reader {
   }
 };
 
-constexpr int most_rows = 40;
+constexpr int rows_max = 40;
 
 /// Reads all texts together, in random pieces. Returns the largest number of segments in one pass.
 std::size_t read_together(Model& model, std::vector<Reader>& readers, unsigned seed) {
   std::mt19937 dice(seed);
   const auto below = [&](int bound) { return static_cast<int>(dice() % static_cast<unsigned>(bound)); };
   Outputs outputs;
-  std::size_t most = 0;
+  std::size_t max = 0;
   for (Reader& reader : readers) {
     const int length = static_cast<int>(reader.text.size());
-    reader.cache = model.new_cache(length + most_rows + below(30), most_rows + below(30));
+    reader.cache = model.new_cache(length + rows_max + below(30), rows_max + below(30));
   }
   for (;;) {
     std::vector<Reader*> in_pass;
@@ -89,10 +89,10 @@ std::size_t read_together(Model& model, std::vector<Reader>& readers, unsigned s
       const std::vector<int>& kept = in_pass[i]->kept;
       batch[i].depths.empty() ? transactions[i].commit(static_cast<int>(kept.size())) : transactions[i].commit(kept);
     }
-    most = std::max(most, batch.size());
+    max = std::max(max, batch.size());
   }
   for (Reader& reader : readers) reader.result.cache = reader.cache->digest();
-  return most;
+  return max;
 }
 
 std::vector<Reader> some_readers(const Model& model) {
@@ -147,9 +147,10 @@ TEST_P(SlidingBatch, ComputesEverySegmentAsAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Batch, testing::Values("llama-tiny-plain", "qwen2-tiny-tied", "qwen3-tiny-odd",
-                                                            "mistral-tiny-windowed", "qwen3-moe-tiny-mixed",
-                                                            "qwen35-tiny-irregular", "gemma4-tiny-shared"),
+INSTANTIATE_TEST_SUITE_P(Targets, Batch,
+                         testing::Values("llama-tiny-plain", "qwen2-tiny-tied", "qwen3-tiny-odd",
+                                         "mistral-tiny-windowed", "qwen3-moe-tiny-mixed", "qwen35-tiny-irregular",
+                                         "gemma4-tiny-shared"),
                          printable_name);
 INSTANTIATE_TEST_SUITE_P(Targets, SlidingBatch, testing::Values("qwen3-tiny-sharded", "qwen2-tiny-tied"),
                          printable_name);

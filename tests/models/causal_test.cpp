@@ -31,9 +31,13 @@ std::vector<Division> divisions() {
   return all;
 }
 
-const std::vector<Division> few_divisions = {
-    {0, 0, 0, false}, {1, 0, 0, false}, {2, 5, 0, true}, {3, 1, 23, true}, {16, 5, 0, false},
-    {.piece = 4, .branch = 3}, {.piece = 5, .branch = 2, .tree_call = 4}};
+const std::vector<Division> few_divisions = {{0, 0, 0, false},
+                                             {1, 0, 0, false},
+                                             {2, 5, 0, true},
+                                             {3, 1, 23, true},
+                                             {16, 5, 0, false},
+                                             {.piece = 4, .branch = 3},
+                                             {.piece = 5, .branch = 2, .tree_call = 4}};
 
 using MakeModel = std::function<std::unique_ptr<Model>(const Kernels& kernels)>;
 
@@ -107,8 +111,8 @@ TEST_P(CausalLaw, ATokenChangesNoEarlierRowAndEveryRowFromItsOwnOn) {
 template <class Use>
 void for_every_forest(std::vector<int>& depths, int size, const Use& use) {
   if (static_cast<int>(depths.size()) == size) return use(depths);
-  const int most = depths.empty() ? 0 : depths.back() + 1;
-  for (int depth = 0; depth <= most; ++depth) {
+  const int max = depths.empty() ? 0 : depths.back() + 1;
+  for (int depth = 0; depth <= max; ++depth) {
     depths.push_back(depth);
     for_every_forest(depths, size, use);
     depths.pop_back();
@@ -214,8 +218,8 @@ TEST(HashCausalLaw, HoldsWithAHistoryAndWithAFoldedState) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Some, CausalLaw, testing::Values("qwen3-tiny-sharded", "qwen2-tiny-windowed",
-                                                           "qwen3-moe-tiny-mixed"),
+INSTANTIATE_TEST_SUITE_P(Some, CausalLaw,
+                         testing::Values("qwen3-tiny-sharded", "qwen2-tiny-windowed", "qwen3-moe-tiny-mixed"),
                          printable_name);
 INSTANTIATE_TEST_SUITE_P(SlowAll, CausalLaw, testing::ValuesIn(varied_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(Gemma, CausalLaw, testing::Values("gemma2-tiny", "gemma4-tiny-shared"), printable_name);
@@ -230,8 +234,8 @@ TEST(CausalLawTale, HoldsForATrainedModelOnEveryThreadCount) {
   const std::vector<Token> text = some_text(50, model->vocabulary());
   const std::vector<int> taps = all_layers(*model);
   const Reading reference = read(*model, text, taps);
-  for (const Division& how : {Division{1, 0, 0, false}, Division{2, 3, 0, false}, Division{3, 5, 9, true},
-                              Division{16, 2, 0, false}}) {
+  for (const Division& how :
+       {Division{1, 0, 0, false}, Division{2, 3, 0, false}, Division{3, 5, 9, true}, Division{16, 2, 0, false}}) {
     EXPECT_EQ(read(*model, text, taps, how), reference) << shown(how);
   }
   for (const int count : {2, 3}) {

@@ -65,8 +65,8 @@ TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfTheReferenceWi
           if (names[a] == "final_norm") continue;  // a stage that the model does not return
           const bool is_logits = names[a] == "logits";
           const int width = is_logits ? model->vocabulary() : model->hidden();
-          const auto got = is_logits ? ours.logits
-                                     : tap_of(ours.features, static_cast<int>(a) - 1, twin.layers, model->hidden());
+          const auto got =
+              is_logits ? ours.logits : tap_of(ours.features, static_cast<int>(a) - 1, twin.layers, model->hidden());
           const double against64 =
               worst_ratio(got, stored<double>(file, which + "/float64/" + names[a]), width, bounds[a]);
           // Two float32 programs are each within the bound of the exact output.
@@ -137,8 +137,7 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::final_norm_without_offset: return twin.gemma == 2 || twin.gemma == 3;
     case Mistake::no_value_norm:
     case Mistake::rotated_width_divides: return twin.gemma == 4;
-    case Mistake::values_from_normed_keys:
-      return twin.gemma == 4 && !twin.has("layers.2.self_attn.v_proj.weight");
+    case Mistake::values_from_normed_keys: return twin.gemma == 4 && !twin.has("layers.2.self_attn.v_proj.weight");
     case Mistake::other_donor: return shared_layers > 0 && twin.layers - shared_layers > 2;
     case Mistake::shared_keys_turned_on: return shared_layers > 0;
     case Mistake::no_layer_scalar:
@@ -165,22 +164,57 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   const auto model = load_model(Checkpoint(folder()), in_floats(best_kernels()));
   const Reading ours = read(*model, tokens, all_layers(*model));
   double smallest = std::numeric_limits<double>::infinity();
-  for (const Mistake mistake :
-       {Mistake::swapped_head_norms, Mistake::no_key_norm, Mistake::no_key_bias, Mistake::bias_on_turned_keys,
-        Mistake::unstretched_rope, Mistake::evenly_stretched_rope, Mistake::plain_magnitude, Mistake::ungrown_queries,
-        Mistake::no_output_bias, Mistake::no_mlp_bias, Mistake::other_experts_weights, Mistake::next_expert,
-        Mistake::no_shared_expert, Mistake::ungated_shared_expert, Mistake::window_longer, Mistake::window_shorter,
-        Mistake::keys_one_position_late, Mistake::interleaved_rope, Mistake::heads_dealt_out, Mistake::unscaled_scores,
-        Mistake::sees_the_next_row, Mistake::blind_to_itself, Mistake::swapped_gate_and_up,
-        Mistake::swapped_layer_norms, Mistake::no_final_norm, Mistake::norms_without_offset, Mistake::no_gate,
-        Mistake::gates_behind_queries, Mistake::whole_heads_turned, Mistake::frequencies_of_heads,
-        Mistake::no_embedding_scale, Mistake::no_cap, Mistake::final_norm_without_offset, Mistake::no_post_norms,
-        Mistake::scale_of_heads, Mistake::no_score_cap,
-        Mistake::cap_before_scale, Mistake::exact_gelu, Mistake::swapped_ropes, Mistake::stretched_everywhere,
-        Mistake::rotated_width_divides, Mistake::no_value_norm, Mistake::values_from_normed_keys, Mistake::other_donor,
-        Mistake::shared_keys_turned_on, Mistake::no_layer_scalar, Mistake::scalar_on_branch,
-        Mistake::no_layer_embeddings, Mistake::unscaled_layer_table,
-        Mistake::routed_by_normed, Mistake::no_expert_scale}) {
+  for (const Mistake mistake : {Mistake::swapped_head_norms,
+                                Mistake::no_key_norm,
+                                Mistake::no_key_bias,
+                                Mistake::bias_on_turned_keys,
+                                Mistake::unstretched_rope,
+                                Mistake::evenly_stretched_rope,
+                                Mistake::plain_magnitude,
+                                Mistake::ungrown_queries,
+                                Mistake::no_output_bias,
+                                Mistake::no_mlp_bias,
+                                Mistake::other_experts_weights,
+                                Mistake::next_expert,
+                                Mistake::no_shared_expert,
+                                Mistake::ungated_shared_expert,
+                                Mistake::window_longer,
+                                Mistake::window_shorter,
+                                Mistake::keys_one_position_late,
+                                Mistake::interleaved_rope,
+                                Mistake::heads_dealt_out,
+                                Mistake::unscaled_scores,
+                                Mistake::sees_the_next_row,
+                                Mistake::blind_to_itself,
+                                Mistake::swapped_gate_and_up,
+                                Mistake::swapped_layer_norms,
+                                Mistake::no_final_norm,
+                                Mistake::norms_without_offset,
+                                Mistake::no_gate,
+                                Mistake::gates_behind_queries,
+                                Mistake::whole_heads_turned,
+                                Mistake::frequencies_of_heads,
+                                Mistake::no_embedding_scale,
+                                Mistake::no_cap,
+                                Mistake::final_norm_without_offset,
+                                Mistake::no_post_norms,
+                                Mistake::scale_of_heads,
+                                Mistake::no_score_cap,
+                                Mistake::cap_before_scale,
+                                Mistake::exact_gelu,
+                                Mistake::swapped_ropes,
+                                Mistake::stretched_everywhere,
+                                Mistake::rotated_width_divides,
+                                Mistake::no_value_norm,
+                                Mistake::values_from_normed_keys,
+                                Mistake::other_donor,
+                                Mistake::shared_keys_turned_on,
+                                Mistake::no_layer_scalar,
+                                Mistake::scalar_on_branch,
+                                Mistake::no_layer_embeddings,
+                                Mistake::unscaled_layer_table,
+                                Mistake::routed_by_normed,
+                                Mistake::no_expert_scale}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = text_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());

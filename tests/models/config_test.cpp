@@ -76,11 +76,11 @@ void add_layers(const Fields& fields, const std::string& prefix, std::vector<Ten
   for (int i = 0; i < number(fields, "num_hidden_layers"); ++i) {
     const std::string layer = prefix + "layers." + std::to_string(i) + ".";
     const std::pair<const char*, std::vector<std::int64_t>> shapes[] = {
-        {"input_layernorm", {hidden}},          {"post_attention_layernorm", {hidden}},
-        {"self_attn.q_proj", {q, hidden}},      {"self_attn.k_proj", {kv, hidden}},
-        {"self_attn.v_proj", {kv, hidden}},     {"self_attn.o_proj", {hidden, q}},
-        {"self_attn.q_norm", {d}},              {"self_attn.k_norm", {d}},
-        {"mlp.gate_proj", {inner, hidden}},     {"mlp.up_proj", {inner, hidden}},
+        {"input_layernorm", {hidden}},      {"post_attention_layernorm", {hidden}},
+        {"self_attn.q_proj", {q, hidden}},  {"self_attn.k_proj", {kv, hidden}},
+        {"self_attn.v_proj", {kv, hidden}}, {"self_attn.o_proj", {hidden, q}},
+        {"self_attn.q_norm", {d}},          {"self_attn.k_norm", {d}},
+        {"mlp.gate_proj", {inner, hidden}}, {"mlp.up_proj", {inner, hidden}},
         {"mlp.down_proj", {hidden, inner}},
     };
     for (const auto& [name, shape] : shapes) tensors.push_back(tensor(layer + name + ".weight", shape));
@@ -91,8 +91,7 @@ std::vector<Tensor> target_weights() {
   const int hidden = number(good_target, "hidden_size");
   const int vocabulary = number(good_target, "vocab_size");
   std::vector<Tensor> tensors = {tensor("model.embed_tokens.weight", {vocabulary, hidden}),
-                                 tensor("lm_head.weight", {vocabulary, hidden}),
-                                 tensor("model.norm.weight", {hidden})};
+                                 tensor("lm_head.weight", {vocabulary, hidden}), tensor("model.norm.weight", {hidden})};
   add_layers(good_target, "model.", tensors);
   return tensors;
 }
@@ -259,14 +258,16 @@ TEST(TargetConfig, EveryBadFieldIsRejectedByName) {
           {"architectures", R"(["LlamaForCausalLM"])", {"'LlamaForCausalLM' is not a target", "Qwen3ForCausalLM"}},
           {"architectures", "[7]", {"architectures[0]", "string"}},
           {"final_logit_softcapping", "30", {"final_logit_softcapping", "not implemented"}},
-          {"rope_scaling", R"({"type": "yarn", "factor": 4, "llama_4_scaling_beta": 0.1})",
+          {"rope_scaling",
+           R"({"type": "yarn", "factor": 4, "llama_4_scaling_beta": 0.1})",
            {"rope_scaling.llama_4_scaling_beta", "not implemented"}},
           {"tie_word_embeddings", "\"yes\"", {"tie_word_embeddings", "true or false"}},
-          {"layer_types", R"(["full_attention", "full_attention", "full_attention", "chunked_attention"])",
+          {"layer_types",
+           R"(["full_attention", "full_attention", "full_attention", "chunked_attention"])",
            {"layer_types[3]", "'chunked_attention' is not implemented"}},
-          {"layer_types", R"(["full_attention", 1, "full_attention", "full_attention"])",
-           {"layer_types[1]", "string"}},
-          {"layer_types", R"(["full_attention", "full_attention", "sliding_attention", "full_attention"])",
+          {"layer_types", R"(["full_attention", 1, "full_attention", "full_attention"])", {"layer_types[1]", "string"}},
+          {"layer_types",
+           R"(["full_attention", "full_attention", "sliding_attention", "full_attention"])",
            {"layer_types[2]", "sliding_window is absent"}},
       });
   expect_refusals(good_target, table, target_weights(), load_target);
@@ -355,13 +356,14 @@ TEST(TargetConfig, EverySpellingOfScaledRopeMeansTheSame) {
   EXPECT_EQ(linear.frequencies, linear_rope(1e4, 16, 4).frequencies);
   EXPECT_EQ(linear.factor, 1);
   EXPECT_EQ(linear.frequencies[0], 0.25F);
-  for (const char* block : {R"({"rope_type": "linear", "factor": 4.0})",
-                            R"({"type": "linear", "rope_type": "linear", "factor": 4})",
-                            R"({"rope_type": "linear", "rope_theta": 10000, "factor": 4})"}) {
+  for (const char* block :
+       {R"({"rope_type": "linear", "factor": 4.0})", R"({"type": "linear", "rope_type": "linear", "factor": 4})",
+        R"({"rope_type": "linear", "rope_theta": 10000, "factor": 4})"}) {
     EXPECT_EQ(rope_with({{"rope_parameters", block}}).frequencies, linear.frequencies) << block;
   }
   EXPECT_EQ(rope_with({{"rope_scaling", R"({"type": "linear", "factor": 4})"},
-                       {"rope_parameters", R"({"rope_type": "linear", "factor": 4, "rope_theta": 1e4})"}}).frequencies,
+                       {"rope_parameters", R"({"rope_type": "linear", "factor": 4, "rope_theta": 1e4})"}})
+                .frequencies,
             linear.frequencies);
   EXPECT_THAT(error_of([] {
                 rope_with({{"rope_scaling", R"({"type": "linear", "factor": 4})"},
@@ -380,14 +382,16 @@ TEST(TargetConfig, YarnReadsItsMagnitudeAndTheContextItComesFrom) {
   EXPECT_FLOAT_EQ(factor(R"(, "attention_factor": 0.5)"), 0.5F);
   EXPECT_FLOAT_EQ(factor(R"(, "attention_factor": null)"), 1.1386294F);
   const auto frequencies = [](const Fields& fields) { return rope_with(fields).frequencies; };
-  const auto told = frequencies({{"rope_scaling",
-                                  R"({"type": "yarn", "factor": 4, "original_max_position_embeddings": 16})"}});
+  const auto told =
+      frequencies({{"rope_scaling", R"({"type": "yarn", "factor": 4, "original_max_position_embeddings": 16})"}});
   EXPECT_EQ(frequencies({{"rope_scaling", R"({"type": "yarn", "original_max_position_embeddings": 16})"}}), told)
       << "the factor is that of the contexts, 64 / 16";
-  EXPECT_EQ(frequencies({{"original_max_position_embeddings", "16"},
-                         {"rope_scaling", R"({"type": "yarn", "factor": 4})"}}), told);
+  EXPECT_EQ(
+      frequencies({{"original_max_position_embeddings", "16"}, {"rope_scaling", R"({"type": "yarn", "factor": 4})"}}),
+      told);
   EXPECT_EQ(frequencies({{"rope_scaling", R"({"type": "yarn", "factor": 4, "original_max_position_embeddings": 16,)"
-                                          R"( "beta_fast": 32, "beta_slow": 0})"}}), told);
+                                          R"( "beta_fast": 32, "beta_slow": 0})"}}),
+            told);
   EXPECT_NE(frequencies({{"rope_scaling", R"({"type": "yarn", "factor": 4})"}}), told);
 }
 
@@ -406,7 +410,9 @@ TEST(TargetConfig, MistralSlidesInEveryLayerOrInNone) {
   EXPECT_EQ(windows({{"sliding_window", "8"}}), std::vector<int>(4, 8));
   const std::string sliding = R"("sliding_attention")";
   const std::string mixed = "[" + sliding + "," + sliding + R"(,"full_attention",)" + sliding + "]";
-  EXPECT_THAT(error_of([&] { windows({{"sliding_window", "8"}, {"layer_types", mixed}}); }),
+  EXPECT_THAT(error_of([&] {
+                windows({{"sliding_window", "8"}, {"layer_types", mixed}});
+              }),
               testing::HasSubstr("layer_types[2]: must be sliding_attention"));
   EXPECT_THAT(error_of([&] { windows({{"attention_bias", "true"}}); }), testing::HasSubstr("Mistral has none"));
 }
@@ -470,7 +476,8 @@ TEST(TargetConfig, WithoutRopeThetaUsesTheDefaultOfTransformersForEveryArchitect
     std::filesystem::copy(external_dir / name, folder.path());
     folder.write("config.json", config.replace(config.find(given), given.size(), R"("unused": 0)"));
     EXPECT_EQ(read(*load_model(Checkpoint(folder.path()), best_kernels()), {1, 2, 3}, {}).logits,
-              read(*load_model(Checkpoint(external_dir / name), best_kernels()), {1, 2, 3}, {}).logits) << name;
+              read(*load_model(Checkpoint(external_dir / name), best_kernels()), {1, 2, 3}, {}).logits)
+        << name;
   }
 }
 
@@ -556,9 +563,7 @@ TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
   const auto nested = [](const std::string& more) {
     return R"({"mask_token_id": 9, "target_layer_ids": [0, 2], )" + more + "}";
   };
-  const auto taps = [](const std::string& ids) {
-    return R"({"mask_token_id": 9, "target_layer_ids": )" + ids + "}";
-  };
+  const auto taps = [](const std::string& ids) { return R"({"mask_token_id": 9, "target_layer_ids": )" + ids + "}"; };
   // Stored here for the lifetime of the table, which has pointers to them.
   std::vector<std::unique_ptr<std::string>> texts;
   const auto kept = [&texts](std::string text) {
@@ -580,7 +585,8 @@ TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
       {"enable_confidence_head", "true", {"enable_confidence_head", "is of DSpark"}},
       {"dflash_config", "[]", {"dflash_config", "object"}},
       {"dflash_config", R"({"target_layer_ids": [0, 2]})", {"dflash_config.mask_token_id"}},
-      {"dflash_config", R"({"target_layer_ids": [0, 2], "mask_token_id": 10})",
+      {"dflash_config",
+       R"({"target_layer_ids": [0, 2], "mask_token_id": 10})",
        {"dflash_config.mask_token_id", "from 0 to 9"}},
       {"dflash_config", R"({"target_layer_ids": [0, 2], "mask_token_id": -1})", {"mask_token_id", "-1"}},
       {"dflash_config", R"({"target_layer_ids": [0, 2], "mask_token_id": "<mask>"})", {"mask_token_id", "integer"}},
@@ -615,7 +621,8 @@ TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
       {"rope_interleave", "true", {"rope_interleave", "true is not implemented"}},
       {"conv_kernel_size", "2", {"needs conv_group_size"}},
       {"dflash_config", kept(nested(R"("conv_group_size": 2)")), {"needs conv_kernel_size"}},
-      {"dflash_config", kept(nested(R"("conv_kernel_size": 2, "conv_group_size": 4)")),
+      {"dflash_config",
+       kept(nested(R"("conv_kernel_size": 2, "conv_group_size": 4)")),
        {"dflash_config.conv_group_size", "must divide hidden_size, 6"}},
       {"dflash_config", kept(nested(R"("conv_kernel_size": 17, "conv_group_size": 2)")), {"conv_kernel_size", "16"}},
       {"dflash_config", kept(nested(R"("selector_rank": 256)")), {"needs selector_top_k"}},
@@ -665,9 +672,9 @@ DFlashConfig draft_config(const Fields& more, int target_layers = 4) {
 }
 
 std::vector<int> default_taps(int target_layers, int draft_layers) {
-  return draft_config({{"dflash_config", R"({"mask_token_id": 9})"},
-                       {"num_hidden_layers", std::to_string(draft_layers)}},
-                      target_layers)
+  return draft_config(
+             {{"dflash_config", R"({"mask_token_id": 9})"}, {"num_hidden_layers", std::to_string(draft_layers)}},
+             target_layers)
       .taps;
 }
 
@@ -678,8 +685,8 @@ TEST(DraftConfig, MissingTapsAreTheAuthorsDefault) {
   EXPECT_EQ(default_taps(62, 5), (Taps{1, 16, 30, 44, 59}));
   EXPECT_EQ(default_taps(48, 8), (Taps{1, 7, 14, 20, 26, 32, 39, 45}));
   EXPECT_EQ(default_taps(28, 4), (Taps{1, 9, 17, 25}));
-  EXPECT_EQ(default_taps(9, 3), (Taps{1, 4, 6}));    // 3.5 to 4
-  EXPECT_EQ(default_taps(11, 3), (Taps{1, 4, 8}));   // 4.5 to 4
+  EXPECT_EQ(default_taps(9, 3), (Taps{1, 4, 6}));   // 3.5 to 4
+  EXPECT_EQ(default_taps(11, 3), (Taps{1, 4, 8}));  // 4.5 to 4
   EXPECT_EQ(default_taps(36, 1), (Taps{18}));
   EXPECT_EQ(default_taps(9, 1), (Taps{4}));
   EXPECT_THAT(error_of([] { default_taps(3, 2); }), testing::HasSubstr("too shallow"));
@@ -781,9 +788,9 @@ TEST(DraftWeights, EveryTensorMustExistWithItsShapeAndTypeAndBeFinite) {
 /// A tensor that would be ignored may change the meaning of the checkpoint, so it must be rejected.
 void expect_other_tensors_refused(const Fields& config, const std::vector<Tensor>& good, const std::string& layer,
                                   const std::function<void(const std::filesystem::path&)>& load) {
-  for (const std::string& name : {layer + "self_attn.q_proj.bias", layer + "self_attn.attention_sink_bias",
-                                  layer + "mlp.router.weight", std::string("layers.9.input_layernorm.weight"),
-                                  std::string("candidate_selector.successor_codebook")}) {
+  for (const std::string& name :
+       {layer + "self_attn.q_proj.bias", layer + "self_attn.attention_sink_bias", layer + "mlp.router.weight",
+        std::string("layers.9.input_layernorm.weight"), std::string("candidate_selector.successor_codebook")}) {
     std::vector<Tensor> tensors = good;
     tensors.push_back(tensor(name, {4}));
     const Folder folder(config, tensors);
@@ -805,7 +812,7 @@ TEST(DraftWeights, TensorsOutsideTheArchitectureAndAMaskEmbeddingAreRejected) {
   expect_other_tensors_refused(good_draft, draft_weights(""), "layers.0.", loads_draft(*model));
   const Folder folder(good_draft, draft_weights(""));
   std::ofstream(folder.path() / "mask_embedding.pt") << "a side file";
-  EXPECT_THAT(error_of([&] { loads_draft(*model)(folder.path()); }), testing::HasSubstr("mask_embedding.pt"));
+  EXPECT_THAT(error_of([&] { loads_draft (*model)(folder.path()); }), testing::HasSubstr("mask_embedding.pt"));
 }
 
 TEST(TargetWeights, FiniteWeightsThatComputeNaNAreReportedAtTheLogits) {
@@ -819,7 +826,9 @@ TEST(TargetWeights, FiniteWeightsThatComputeNaNAreReportedAtTheLogits) {
   }
   const Folder folder(good_target, tensors);
   const auto model = load_model(Checkpoint(folder.path()), best_kernels());
-  EXPECT_THAT(error_of([&] { read(*model, {1, 2, 3}, {}); }),
+  EXPECT_THAT(error_of([&] {
+                read(*model, {1, 2, 3}, {});
+              }),
               testing::AllOf(testing::HasSubstr(folder.path().string()), testing::HasSubstr("NaN")));
 }
 

@@ -93,9 +93,9 @@ Position first_layer_at(Cache& cache, int position) {
 }
 
 float distance(const std::vector<float>& a, const std::vector<float>& b) {
-  float most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::fabs(a[i] - b[i]));
-  return most;
+  float max = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) max = std::max(max, std::fabs(a[i] - b[i]));
+  return max;
 }
 
 TEST(ContextShift, TurnsKeysOfTheFirstLayerToThoseOfTheShortenedText) {

@@ -28,13 +28,13 @@ struct Pair {
 };
 
 /// One stored input with its reference outputs.
-struct Question {
+struct Input {
   int context = 0;
   std::vector<Token> block;
   std::vector<float> features;
   std::string path;
 
-  Question(const Hdf5& file, int index) : path("case" + std::to_string(index) + "/") {
+  Input(const Hdf5& file, int index) : path("case" + std::to_string(index) + "/") {
     context = stored<std::int32_t>(file, path + "context_length").at(0);
     block = stored_tokens(file, path + "block_tokens");
     features = stored<float>(file, path + "features");
@@ -82,8 +82,8 @@ Answer ask(DFlashNetwork& draft, std::span<const float> features, Token anchor, 
   return answer;
 }
 
-Answer ask(DFlashNetwork& draft, const Question& question) {
-  return ask(draft, question.features, question.block[0], question.masks(), {question.context});
+Answer ask(DFlashNetwork& draft, const Input& input) {
+  return ask(draft, input.features, input.block[0], input.masks(), {input.context});
 }
 
 Rows widened(const std::vector<float>& values, int width) {
@@ -111,15 +111,15 @@ TEST_P(DFlashFixture, TheFloat64TwinEqualsTheStoredReference) {
   const TwinCheckpoint draft(folder());
   const TwinCheckpoint target(target_of(folder()));
   for (int i = 0; i < case_count; ++i) {
-    const Question question(file, i);
-    const auto got = draft_answers(draft, target, widened(question.features, draft["fc"].width), question.block, {});
+    const Input input(file, i);
+    const auto got = draft_answers(draft, target, widened(input.features, draft["fc"].width), input.block, {});
     const std::string names[] = {"context_rows", "final_norm", "logits"};
     for (std::size_t a = 0; a < std::size(names); ++a) {
-      const auto want = stored<double>(file, question.path + "float64/" + names[a]);
+      const auto want = stored<double>(file, input.path + "float64/" + names[a]);
       double largest = 0;
       for (const double v : want) largest = std::max(largest, std::abs(v));
       const std::vector<double> tolerance(static_cast<std::size_t>(got[a].rows()), 1e-12 * largest);
-      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << question.path << names[a];
+      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << input.path << names[a];
     }
   }
 }
@@ -128,13 +128,13 @@ TEST_P(DFlashFixture, BlocksAndContextRowsAreWithinTheRoundingBoundOfTheAuthorsO
   const Hdf5 file = answers();
   const TwinCheckpoint draft(folder());
   const TwinCheckpoint target(target_of(folder()));
-  std::vector<Question> questions;
+  std::vector<Input> inputs;
   std::vector<Bounds> bounds;
   for (int i = 0; i < case_count; ++i) {
-    const Question& question = questions.emplace_back(file, i);
-    const Rows features = widened(question.features, draft["fc"].width);
+    const Input& input = inputs.emplace_back(file, i);
+    const Rows features = widened(input.features, draft["fc"].width);
     Bounds& of = bounds.emplace_back(
-        bounds_of([&](Rounding round) { return draft_answers(draft, target, features, question.block, round); }));
+        bounds_of([&](Rounding round) { return draft_answers(draft, target, features, input.block, round); }));
     of[2].erase(of[2].begin());
   }
   for (const char* numerics : {"canonical", "openblas"}) {
@@ -144,27 +144,27 @@ TEST_P(DFlashFixture, BlocksAndContextRowsAreWithinTheRoundingBoundOfTheAuthorsO
       const int vocabulary = pair.target->vocabulary();
       double worst64 = 0;
       double worst32 = 0;
-      for (std::size_t i = 0; i < questions.size(); ++i) {
-        const Question& question = questions[i];
-        const Answer ours = ask(pair.draft, question);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const Input& input = inputs[i];
+        const Answer ours = ask(pair.draft, input);
         const auto check = [&](const char* name, const std::vector<float>& got, int width, std::size_t a) {
-          auto want64 = stored<double>(file, question.path + "float64/" + name);
-          auto want32 = stored<float>(file, question.path + "float32/" + name);
+          auto want64 = stored<double>(file, input.path + "float64/" + name);
+          auto want32 = stored<float>(file, input.path + "float32/" + name);
           if (a == 2) {
             want64 = from_row_one(std::move(want64), width);
             want32 = from_row_one(std::move(want32), width);
           }
           const double against64 = worst_ratio(got, want64, width, bounds[i][a]);
           const double against32 = worst_ratio(got, want32, width, bounds[i][a]) / 2;  // both have errors
-          EXPECT_LE(against64, 1) << kernels->name << " " << question.path << name;
-          EXPECT_LE(against32, 1) << kernels->name << " " << question.path << name;
+          EXPECT_LE(against64, 1) << kernels->name << " " << input.path << name;
+          EXPECT_LE(against32, 1) << kernels->name << " " << input.path << name;
           worst64 = std::max(worst64, against64);
           worst32 = std::max(worst32, against32);
         };
         check("context_rows", ours.context_rows, hidden, 0);
         check("final_norm", ours.block_rows, hidden, 1);
         check("logits", ours.logits, vocabulary, 2);
-        const auto theirs = from_row_one(stored<float>(file, question.path + "float32/logits"), vocabulary);
+        const auto theirs = from_row_one(stored<float>(file, input.path + "float32/logits"), vocabulary);
         for (std::size_t row = 0; row < theirs.size(); row += static_cast<std::size_t>(vocabulary)) {
           EXPECT_EQ(std::max_element(&ours.logits[row], &ours.logits[row] + vocabulary) - &ours.logits[row],
                     std::max_element(&theirs[row], &theirs[row] + vocabulary) - &theirs[row]);
@@ -188,28 +188,27 @@ TEST_P(DFlashFixture, FeaturesOfOurOwnTargetServeAsWellAsTheStoredOnes) {
   ASSERT_EQ(pair.draft.config().taps, taps);
   double worst = 0;
   for (const int i : {3, 6}) {  // a short DFlash block after 5 positions, a whole one after 20
-    const Question question(file, i);
-    const std::vector<Token> committed(text.begin(), text.begin() + question.context);
+    const Input input(file, i);
+    const std::vector<Token> committed(text.begin(), text.begin() + input.context);
     // The stored outputs were computed from the stored features, which are float32 and within the bound, as ours are.
     Bounds bounds = bounds_of([&](Rounding round) {
       const auto streams = target_answers(target, committed, round);
-      Rows features(question.context, draft["fc"].width);
-      for (int row = 0; row < question.context; ++row) {
+      Rows features(input.context, draft["fc"].width);
+      for (int row = 0; row < input.context; ++row) {
         for (std::size_t t = 0; t < taps.size(); ++t) {
           const Rows& stream = streams[static_cast<std::size_t>(taps[t]) + 1];
           std::copy_n(stream.row(row), stream.width, features.row(row) + t * static_cast<std::size_t>(stream.width));
         }
       }
-      return draft_answers(draft, target, std::move(features), question.block, round);
+      return draft_answers(draft, target, std::move(features), input.block, round);
     });
     bounds[2].erase(bounds[2].begin());
     const Reading reading = read(*pair.target, committed, taps);
-    const Answer ours =
-        ask(pair.draft, reading.features, question.block[0], question.masks(), {question.context});
+    const Answer ours = ask(pair.draft, reading.features, input.block[0], input.masks(), {input.context});
     const int vocabulary = pair.target->vocabulary();
-    const auto want = from_row_one(stored<double>(file, question.path + "float64/logits"), vocabulary);
+    const auto want = from_row_one(stored<double>(file, input.path + "float64/logits"), vocabulary);
     const double ratio = worst_ratio(ours.logits, want, vocabulary, bounds[2]) / 2;
-    EXPECT_LE(ratio, 1) << question.path;
+    EXPECT_LE(ratio, 1) << input.path;
     worst = std::max(worst, ratio);
   }
   fmt::print("{}: observed/bound {:.2f} from tokens to block\n", GetParam(), worst);
@@ -219,20 +218,19 @@ TEST_P(DFlashFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   const Hdf5 file = answers();
   const TwinCheckpoint draft(folder());
   const TwinCheckpoint target(target_of(folder()));
-  const Question question(file, 6);  // the longest context, a whole DFlash block
-  const Rows features = widened(question.features, draft["fc"].width);
-  Bounds bounds =
-      bounds_of([&](Rounding round) { return draft_answers(draft, target, features, question.block, round); });
+  const Input input(file, 6);  // the longest context, a whole DFlash block
+  const Rows features = widened(input.features, draft["fc"].width);
+  Bounds bounds = bounds_of([&](Rounding round) { return draft_answers(draft, target, features, input.block, round); });
   bounds[2].erase(bounds[2].begin());
   Pair pair(folder(), best_kernels());
-  const Answer ours = ask(pair.draft, question);
+  const Answer ours = ask(pair.draft, input);
   const int vocabulary = pair.target->vocabulary();
 
   std::vector<Mistake> mistakes = {
-      Mistake::swapped_head_norms,  Mistake::no_key_norm,         Mistake::keys_one_position_late,
-      Mistake::interleaved_rope,    Mistake::unscaled_scores,     Mistake::swapped_gate_and_up,
-      Mistake::swapped_layer_norms, Mistake::no_final_norm,       Mistake::no_context_norm,
-      Mistake::context_input_norm,  Mistake::context_one_late,    Mistake::no_context_key_norm,
+      Mistake::swapped_head_norms,  Mistake::no_key_norm,      Mistake::keys_one_position_late,
+      Mistake::interleaved_rope,    Mistake::unscaled_scores,  Mistake::swapped_gate_and_up,
+      Mistake::swapped_layer_norms, Mistake::no_final_norm,    Mistake::no_context_norm,
+      Mistake::context_input_norm,  Mistake::context_one_late, Mistake::no_context_key_norm,
       Mistake::next_mask,           Mistake::other_causality,
   };
   // Mistakes that have no effect on some inputs are tested where they have one.
@@ -248,13 +246,13 @@ TEST_P(DFlashFixture, EveryMistakeExceedsTheBoundAHundredfold) {
 
   double smallest = std::numeric_limits<double>::infinity();
   for (const Mistake mistake : mistakes) {
-    const auto wrong = draft_answers(draft, target, features, question.block, Rounding(), mistake);
+    const auto wrong = draft_answers(draft, target, features, input.block, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, from_row_one(wrong[2].at, vocabulary), vocabulary, bounds[2]);
     EXPECT_GT(ratio, 100) << "mistake " << static_cast<int>(mistake);
     smallest = std::min(smallest, ratio);
   }
   // Row i used as the output for position s + i + 1.
-  auto early = draft_answers(draft, target, features, question.block, Rounding())[2].at;
+  auto early = draft_answers(draft, target, features, input.block, Rounding())[2].at;
   early.resize(early.size() - static_cast<std::size_t>(vocabulary));
   const double ratio = worst_ratio(ours.logits, early, vocabulary, bounds[2]);
   EXPECT_GT(ratio, 100) << "rows off by one";
@@ -265,19 +263,18 @@ TEST_P(DFlashFixture, EveryMistakeExceedsTheBoundAHundredfold) {
 TEST_P(DFlashFixture, BitsDoNotDependOnChunksCapacityThreadsOrCanonicalTable) {
   const Hdf5 file = answers();
   for (int i = 0; i < case_count; ++i) {
-    const Question question(file, i);
+    const Input input(file, i);
     std::vector<Answer> reference;
     for (const Kernels* kernels : usable_kernels("canonical")) {
       Pair pair(folder(), *kernels);
       for (const int count : {1, 2}) {
         const Threads guard(count);
-        if (reference.empty()) reference.push_back(ask(pair.draft, question));
-        EXPECT_EQ(ask(pair.draft, question), reference[0]) << kernels->name << " " << question.path;
+        if (reference.empty()) reference.push_back(ask(pair.draft, input));
+        EXPECT_EQ(ask(pair.draft, input), reference[0]) << kernels->name << " " << input.path;
         for (const auto& pieces : std::vector<std::vector<int>>{{1}, {2, 1, 3}, {7}, {5, 1, 16}}) {
           for (const int spare : {0, 5, 40}) {
-            EXPECT_EQ(ask(pair.draft, question.features, question.block[0], question.masks(), pieces, spare),
-                      reference[0])
-                << kernels->name << " " << question.path << "pieces of " << pieces[0] << ", spare " << spare;
+            EXPECT_EQ(ask(pair.draft, input.features, input.block[0], input.masks(), pieces, spare), reference[0])
+                << kernels->name << " " << input.path << "pieces of " << pieces[0] << ", spare " << spare;
           }
         }
       }
@@ -360,15 +357,15 @@ TEST(DFlashBiases, OfProjectionsAreAddedToBlocksAndToTheirContext) {
   const auto original = external_dir / "dflash-full";
   const TemporaryFolder folder;
   copy_with_biases(original, folder);
-  const Question question(Hdf5::open(folder.path() / "answers.h5"), 6);
+  const Input input(Hdf5::open(folder.path() / "answers.h5"), 6);
   const TwinCheckpoint target(target_of(folder.path()));
   const auto twin = [&, draft = TwinCheckpoint(folder.path())](Rounding round, Mistake mistake) {
-    return draft_answers(draft, target, widened(question.features, draft["fc"].width), question.block, round, mistake);
+    return draft_answers(draft, target, widened(input.features, draft["fc"].width), input.block, round, mistake);
   };
   Bounds bounds = bounds_of([&](Rounding round) { return twin(round, Mistake::none); });
   bounds[2].erase(bounds[2].begin());
   Pair pair(folder.path(), best_kernels());
-  const Answer ours = ask(pair.draft, question);
+  const Answer ours = ask(pair.draft, input);
   const auto ratio = [&](Mistake mistake) {
     const Rows logits = twin(Rounding(), mistake)[2];
     return worst_ratio(ours.logits, from_row_one(logits.at, logits.width), logits.width, bounds[2]);
@@ -387,17 +384,16 @@ TEST(DFlashSinks, TakeTheirShareOfEverySoftmax) {
   const TwinCheckpoint target(target_of(folder.path()));
   const TwinCheckpoint draft(folder.path());
   for (const int number : {0, 6}) {
-    const Question question(Hdf5::open(folder.path() / "answers.h5"), number);
+    const Input input(Hdf5::open(folder.path() / "answers.h5"), number);
     const auto twin = [&](Rounding round, Mistake mistake) {
-      return draft_answers(draft, target, widened(question.features, draft["fc"].width), question.block, round,
-                           mistake);
+      return draft_answers(draft, target, widened(input.features, draft["fc"].width), input.block, round, mistake);
     };
     Bounds bounds = bounds_of([&](Rounding round) { return twin(round, Mistake::none); });
     bounds[2].erase(bounds[2].begin());
     std::optional<Answer> first;
     for (const Kernels* kernels : usable_kernels("canonical")) {
       Pair pair(folder.path(), *kernels);
-      const Answer ours = ask(pair.draft, question);
+      const Answer ours = ask(pair.draft, input);
       if (!first) first = ours;
       EXPECT_EQ(ours, *first) << kernels->name;
       const auto ratio = [&](Mistake mistake) {
@@ -424,18 +420,18 @@ TEST(DFlashRope, OfADraftMayBeStretched) {
                  R"("rope_scaling": {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 16})");
   folder.write("config.json", config);
 
-  const Question question(Hdf5::open(folder.path() / "answers.h5"), 6);
+  const Input input(Hdf5::open(folder.path() / "answers.h5"), 6);
   const TwinCheckpoint target(target_of(folder.path()));
   const auto twin_of = [&](const std::filesystem::path& of) {
     return [&, draft = TwinCheckpoint(of)](Rounding round) {
-      return draft_answers(draft, target, widened(question.features, draft["fc"].width), question.block, round);
+      return draft_answers(draft, target, widened(input.features, draft["fc"].width), input.block, round);
     };
   };
   const auto stretched = twin_of(folder.path());
   Bounds bounds = bounds_of(stretched);
   bounds[2].erase(bounds[2].begin());
   Pair pair(folder.path(), best_kernels());
-  const Answer ours = ask(pair.draft, question);
+  const Answer ours = ask(pair.draft, input);
   const auto ratio = [&](const std::vector<Rows>& answers) {
     const Rows& logits = answers[2];
     return worst_ratio(ours.logits, from_row_one(logits.at, logits.width), logits.width, bounds[2]);
@@ -446,17 +442,17 @@ TEST(DFlashRope, OfADraftMayBeStretched) {
 
 /// One stored input of a DFlash2 draft: a question, and what its candidate selector chose.
 struct Choice {
-  Question question;
+  Input input;
   TwinSelection selection;
 
   Choice(const Hdf5& file, int index)
-      : question(file, index),
-        selection{stored_tokens(file, question.path + "candidates"), stored_tokens(file, question.path + "path")} {}
-  int candidates() const { return static_cast<int>(selection.candidates.size()) / question.masks(); }
+      : input(file, index),
+        selection{stored_tokens(file, input.path + "candidates"), stored_tokens(file, input.path + "path")} {}
+  int candidates() const { return static_cast<int>(selection.candidates.size()) / input.masks(); }
 
   std::vector<Rows> twin(const TwinCheckpoint& draft, const TwinCheckpoint& target, Rounding round,
                          Mistake mistake = Mistake::none) const {
-    return draft_answers(draft, target, widened(question.features, draft["fc"].width), question.block, round, mistake,
+    return draft_answers(draft, target, widened(input.features, draft["fc"].width), input.block, round, mistake,
                          &selection);
   }
 
@@ -464,8 +460,8 @@ struct Choice {
   std::vector<float> scores(DFlashNetwork& draft, const DFlashNetwork::Block& block) const {
     const auto width = static_cast<std::size_t>(candidates());
     std::vector<float> scores(selection.candidates.size());
-    Token previous = question.block[0];
-    for (int mask = 0; mask < question.masks(); ++mask) {
+    Token previous = input.block[0];
+    for (int mask = 0; mask < input.masks(); ++mask) {
       const std::size_t first = static_cast<std::size_t>(mask) * width;
       draft.score(block, mask, previous, std::span(selection.candidates).subspan(first, width),
                   std::span(scores).subspan(first, width));
@@ -479,9 +475,9 @@ constexpr int choice_count = 3;
 
 class DFlash2Fixture : public DFlashFixture {
  protected:
-  std::unique_ptr<Cache> context_of(DFlashNetwork& draft, const Question& question) const {
-    auto context = draft.new_context(question.context + 16, std::max(question.context, 16));
-    const DFlashNetwork::ContextRows rows = {context.get(), question.features, question.context};
+  std::unique_ptr<Cache> context_of(DFlashNetwork& draft, const Input& input) const {
+    auto context = draft.new_context(input.context + 16, std::max(input.context, 16));
+    const DFlashNetwork::ContextRows rows = {context.get(), input.features, input.context};
     draft.append(std::span(&rows, 1));
     return context;
   }
@@ -496,11 +492,11 @@ TEST_P(DFlash2Fixture, TheFloat64TwinEqualsTheStoredReference) {
     const auto got = choice.twin(draft, target, {});
     const std::string names[] = {"context_rows", "final_norm", "logits", "scores"};
     for (std::size_t a = 0; a < std::size(names); ++a) {
-      const auto want = stored<double>(file, choice.question.path + "float64/" + names[a]);
+      const auto want = stored<double>(file, choice.input.path + "float64/" + names[a]);
       double largest = 0;
       for (const double v : want) largest = std::max(largest, std::abs(v));
       const std::vector<double> tolerance(static_cast<std::size_t>(got[a].rows()), 1e-12 * largest);
-      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << choice.question.path << names[a];
+      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << choice.input.path << names[a];
     }
   }
 }
@@ -511,9 +507,9 @@ TEST_P(DFlash2Fixture, BlocksAndScoresAreWithinTheRoundingBoundWithEveryTableAnd
   const TwinCheckpoint target(target_of(folder()));
   const bool capped = draft_number(draft, "final_logit_softcapping", 0) != 0;
   std::vector<Mistake> mistakes = {
-      Mistake::swapped_side_and_tap, Mistake::swapped_dynamic_side, Mistake::kernels_of_convolved,
+      Mistake::swapped_side_and_tap,   Mistake::swapped_dynamic_side,  Mistake::kernels_of_convolved,
       Mistake::anchor_has_predecessor, Mistake::no_convolution_behind, Mistake::selector_from_anchor,
-      Mistake::selector_of_next, Mistake::no_key_norm, Mistake::other_causality};
+      Mistake::selector_of_next,       Mistake::no_key_norm,           Mistake::other_causality};
   if (capped) mistakes.insert(mistakes.end(), {Mistake::no_cap, Mistake::no_multiplier});
   double worst = 0;
   double smallest = std::numeric_limits<double>::infinity();
@@ -524,8 +520,8 @@ TEST_P(DFlash2Fixture, BlocksAndScoresAreWithinTheRoundingBoundWithEveryTableAnd
     for (const char* numerics : {"canonical", "openblas"}) {
       for (const Kernels* kernels : usable_kernels(numerics)) {
         Pair pair(folder(), *kernels);
-        const auto context = context_of(pair.draft, choice.question);
-        DFlashNetwork::Block block = {context.get(), choice.question.block[0], choice.question.masks()};
+        const auto context = context_of(pair.draft, choice.input);
+        DFlashNetwork::Block block = {context.get(), choice.input.block[0], choice.input.masks()};
         pair.draft.compute(std::span(&block, 1));
         const int vocabulary = pair.target->vocabulary();
         const std::vector<float> logits(block.logits.begin(), block.logits.end());
@@ -535,12 +531,12 @@ TEST_P(DFlash2Fixture, BlocksAndScoresAreWithinTheRoundingBoundWithEveryTableAnd
                           worst_ratio(scores, of[3].at, choice.candidates(), bounds[3]));
         };
         const double ratio = ratios(choice.twin(draft, target, Rounding()));
-        EXPECT_LE(ratio, 1) << kernels->name << " " << choice.question.path;
+        EXPECT_LE(ratio, 1) << kernels->name << " " << choice.input.path;
         worst = std::max(worst, ratio);
         if (kernels != &best_kernels()) continue;
         for (const Mistake mistake : mistakes) {
           const double wrong = ratios(choice.twin(draft, target, Rounding(), mistake));
-          EXPECT_GT(wrong, 100) << "mistake " << static_cast<int>(mistake) << " " << choice.question.path;
+          EXPECT_GT(wrong, 100) << "mistake " << static_cast<int>(mistake) << " " << choice.input.path;
           smallest = std::min(smallest, wrong);
         }
       }
@@ -561,8 +557,8 @@ TEST_P(DFlash2Fixture, BitsDoNotDependOnBlocksBesideThreadsChunksOrCanonicalTabl
       std::vector<std::unique_ptr<Cache>> contexts;
       std::vector<DFlashNetwork::Block> blocks;
       for (const Choice& choice : choices) {
-        contexts.push_back(context_of(pair.draft, choice.question));
-        blocks.push_back({contexts.back().get(), choice.question.block[0], choice.question.masks()});
+        contexts.push_back(context_of(pair.draft, choice.input));
+        blocks.push_back({contexts.back().get(), choice.input.block[0], choice.input.masks()});
       }
       pair.draft.compute(blocks);
       std::vector<std::vector<float>> together;
@@ -574,10 +570,9 @@ TEST_P(DFlash2Fixture, BitsDoNotDependOnBlocksBesideThreadsChunksOrCanonicalTabl
       if (first.empty()) first = together;
       for (std::size_t i = 0; i < choices.size(); ++i) {
         EXPECT_TRUE(same_bits(together[i], first[i])) << kernels->name << " case " << i;
-        const Question& question = choices[i].question;
+        const Input& input = choices[i].input;
         for (const std::vector<int>& pieces : {std::vector<int>{1}, {2, 3}}) {
-          const Answer alone =
-              ask(pair.draft, question.features, question.block[0], question.masks(), pieces, 20);
+          const Answer alone = ask(pair.draft, input.features, input.block[0], input.masks(), pieces, 20);
           const std::vector<float> logits(together[i].begin(), together[i].begin() + std::ssize(alone.logits));
           EXPECT_TRUE(same_bits(logits, alone.logits)) << kernels->name << " case " << i;
         }

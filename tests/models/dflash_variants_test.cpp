@@ -244,9 +244,9 @@ TEST(DFlashOfSpeculators, HasSlidingLayersWithTheWindowOfTheAnchor) {
 }
 
 double furthest(std::span<const float> a, std::span<const float> b) {
-  double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(static_cast<double>(a[i]) - b[i]));
-  return most;
+  double max = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) max = std::max(max, std::abs(static_cast<double>(a[i]) - b[i]));
+  return max;
 }
 
 /// In the draft of three layers two slide, over less than the window.

@@ -18,8 +18,8 @@ inline void copy_with_sinks(const std::filesystem::path& original, const std::fi
   for (std::int64_t i = 0; i < from.config().at("num_hidden_layers").integer(1, 1000); ++i) {
     std::vector<float> sinks = {-30, 12};
     for (std::int64_t head = 2; head < heads; ++head) sinks.push_back(static_cast<float>((3 * i + head) % 7) / 2);
-    tensors.push_back({"layers." + std::to_string(i) + ".self_attn.attention_sink_bias", "F32", {heads},
-                       bytes_of(sinks)});
+    tensors.push_back(
+        {"layers." + std::to_string(i) + ".self_attn.attention_sink_bias", "F32", {heads}, bytes_of(sinks)});
   }
   std::ofstream(copy / "model.safetensors", std::ios::binary) << safetensors(tensors);
   std::string config = bytes_of_file(original / "config.json");

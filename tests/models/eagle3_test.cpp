@@ -36,13 +36,13 @@ struct Pair {
 };
 
 /// One stored input with its reference outputs.
-struct Question {
+struct Input {
   int context = 0;
   std::vector<Token> text;
   std::vector<float> tapped;
   std::string path;
 
-  Question(const Hdf5& file, int index) : path("case" + std::to_string(index) + "/") {
+  Input(const Hdf5& file, int index) : path("case" + std::to_string(index) + "/") {
     context = stored<std::int32_t>(file, path + "context_length").at(0);
     text = stored_tokens(file, "tokens");
     tapped = stored<float>(file, path + "features");
@@ -111,8 +111,8 @@ Answer ask(Eagle3Head& head, std::span<const Token> text, int context, std::span
   return answer;
 }
 
-Answer ask(Eagle3Head& head, const Question& question) {
-  return ask(head, question.text, question.context, question.tapped, {question.context});
+Answer ask(Eagle3Head& head, const Input& input) {
+  return ask(head, input.text, input.context, input.tapped, {input.context});
 }
 
 /// The logits of the draft's own tokens. Those of all others must be minus infinity.
@@ -148,15 +148,15 @@ TEST_P(Eagle3Fixture, TheFloat64TwinEqualsTheStoredReference) {
   const TwinEagle3 draft(folder());
   const TwinCheckpoint target(target_of(folder()));
   for (int i = 0; i < case_count; ++i) {
-    const Question question(file, i);
-    const Rows tapped = widened(question.tapped, draft.checkpoint["fc"].width);
-    const auto got = eagle3_answers(draft, target, tapped, question.tokens(), {});
+    const Input input(file, i);
+    const Rows tapped = widened(input.tapped, draft.checkpoint["fc"].width);
+    const auto got = eagle3_answers(draft, target, tapped, input.tokens(), {});
     for (std::size_t a = 0; a < std::size(names); ++a) {
-      const auto want = stored<double>(file, question.path + "float64/" + names[a]);
+      const auto want = stored<double>(file, input.path + "float64/" + names[a]);
       double largest = 0;
       for (const double v : want) largest = std::max(largest, std::abs(v));
       const std::vector<double> tolerance(static_cast<std::size_t>(got[a].rows()), 1e-12 * largest);
-      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << question.path << names[a];
+      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << input.path << names[a];
     }
   }
 }
@@ -165,23 +165,23 @@ TEST_P(Eagle3Fixture, RowsAreWithinTheRoundingBoundOfTheStoredOutputsWithEveryTa
   const Hdf5 file = answers();
   const TwinEagle3 draft(folder());
   const TwinCheckpoint target(target_of(folder()));
-  std::vector<Question> questions;
+  std::vector<Input> inputs;
   std::vector<Bounds> bounds;
   for (int i = 0; i < case_count; ++i) {
-    const Question& question = questions.emplace_back(file, i);
-    const Rows tapped = widened(question.tapped, draft.checkpoint["fc"].width);
-    bounds.push_back(bounds_of(
-        [&](Rounding round) { return eagle3_answers(draft, target, tapped, question.tokens(), round); }));
+    const Input& input = inputs.emplace_back(file, i);
+    const Rows tapped = widened(input.tapped, draft.checkpoint["fc"].width);
+    bounds.push_back(
+        bounds_of([&](Rounding round) { return eagle3_answers(draft, target, tapped, input.tokens(), round); }));
   }
   for (const char* numerics : {"canonical", "openblas"}) {
     for (const Kernels* kernels : usable_kernels(numerics)) {
       Pair pair(folder(), *kernels);
       WorstErrors worst(file);
-      for (std::size_t i = 0; i < questions.size(); ++i) {
-        const Answer ours = ask(pair.head, questions[i]);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const Answer ours = ask(pair.head, inputs[i]);
         const std::vector<float> got[] = {ours.fused, ours.next_features, of_draft_tokens(pair, ours.logits)};
         for (std::size_t a = 0; a < std::size(names); ++a) {
-          worst.expect_within(got[a], questions[i].path, names[a], bounds[i][a], kernels->name);
+          worst.expect_within(got[a], inputs[i].path, names[a], bounds[i][a], kernels->name);
         }
       }
       if (kernels == &best_kernels() || numerics == std::string("openblas")) {
@@ -214,41 +214,41 @@ TEST_P(Eagle3Fixture, FeaturesOfOurOwnTargetServeAsWellAsTheStoredOnes) {
   const TwinCheckpoint target(target_of(folder()));
   Pair pair(folder(), best_kernels());
   for (const int i : {2, 3}) {
-    const Question question(file, i);
-    const std::vector<Token> committed(question.text.begin(), question.text.begin() + question.context);
+    const Input input(file, i);
+    const std::vector<Token> committed(input.text.begin(), input.text.begin() + input.context);
     // The stored outputs were computed from the stored features, which are float32 and within the bound, as ours are.
     const auto run = [&](Rounding round, Mistake mistake) {
-      return eagle3_answers(draft, target, tapped_streams(draft, target, committed, round, mistake), question.tokens(),
+      return eagle3_answers(draft, target, tapped_streams(draft, target, committed, round, mistake), input.tokens(),
                             round);
     };
     const Bounds bounds = bounds_of([&](Rounding round) { return run(round, Mistake::none); });
     const std::vector<int> taps(pair.head.taps().begin(), pair.head.taps().end());
     const Reading reading = read(*pair.target, committed, taps);
-    const Answer ours = ask(pair.head, question.text, question.context, reading.features, {3});
+    const Answer ours = ask(pair.head, input.text, input.context, reading.features, {3});
     const std::vector<float> got = of_draft_tokens(pair, ours.logits);
     const int width = static_cast<int>(pair.draft_tokens.size());
-    const auto want = stored<double>(file, question.path + "float64/logits");
-    EXPECT_LE(worst_ratio(got, want, width, bounds[2]) / 2, 1) << question.path;
-    EXPECT_GT(worst_ratio(got, run({}, Mistake::taps_one_late)[2].at, width, bounds[2]), 100) << question.path;
+    const auto want = stored<double>(file, input.path + "float64/logits");
+    EXPECT_LE(worst_ratio(got, want, width, bounds[2]) / 2, 1) << input.path;
+    EXPECT_GT(worst_ratio(got, run({}, Mistake::taps_one_late)[2].at, width, bounds[2]), 100) << input.path;
   }
 }
 
 TEST_P(Eagle3Fixture, EveryMistakeExceedsTheBoundAHundredfold) {
   const TwinEagle3 draft(folder());
   const TwinCheckpoint target(target_of(folder()));
-  const Question question(answers(), case_count - 1);  // the longest context
-  const Rows tapped = widened(question.tapped, draft.checkpoint["fc"].width);
+  const Input input(answers(), case_count - 1);  // the longest context
+  const Rows tapped = widened(input.tapped, draft.checkpoint["fc"].width);
   const auto twin = [&](Rounding round, Mistake mistake) {
-    return eagle3_answers(draft, target, tapped, question.tokens(), round, mistake);
+    return eagle3_answers(draft, target, tapped, input.tokens(), round, mistake);
   };
   const Bounds bounds = bounds_of([&](Rounding round) { return twin(round, Mistake::none); });
   Pair pair(folder(), best_kernels());
-  const std::vector<float> ours = of_draft_tokens(pair, ask(pair.head, question).logits);
+  const std::vector<float> ours = of_draft_tokens(pair, ask(pair.head, input).logits);
 
   std::vector<Mistake> mistakes = {
-      Mistake::feature_first,    Mistake::unshifted_pairs, Mistake::next_feature_normed, Mistake::other_residual,
-      Mistake::no_hidden_norm,   Mistake::interleaved_rope, Mistake::unscaled_scores,     Mistake::swapped_gate_and_up,
-      Mistake::keys_one_position_late,
+      Mistake::feature_first,   Mistake::unshifted_pairs,     Mistake::next_feature_normed,
+      Mistake::other_residual,  Mistake::no_hidden_norm,      Mistake::interleaved_rope,
+      Mistake::unscaled_scores, Mistake::swapped_gate_and_up, Mistake::keys_one_position_late,
   };
   if (draft.says("norm_before_fc") || draft.says("fc_norm")) mistakes.push_back(Mistake::no_tap_norms);
   const int kv_heads = draft.checkpoint.kv_heads;
@@ -269,17 +269,17 @@ TEST_P(Eagle3Fixture, EveryMistakeExceedsTheBoundAHundredfold) {
 TEST_P(Eagle3Fixture, BitsDoNotDependOnChunksCapacityThreadsOrCanonicalTable) {
   const Hdf5 file = answers();
   for (int i = 0; i < case_count; ++i) {
-    const Question question(file, i);
+    const Input input(file, i);
     std::vector<Answer> reference;
     for (const Kernels* kernels : usable_kernels("canonical")) {
       Pair pair(folder(), *kernels);
       for (const int count : {1, 2}) {
         const Threads guard(count);
-        if (reference.empty()) reference.push_back(ask(pair.head, question));
+        if (reference.empty()) reference.push_back(ask(pair.head, input));
         for (const auto& pieces : std::vector<std::vector<int>>{{1}, {2, 1, 3}, {7}, {5, 1, 16}}) {
           for (const int spare : {0, 5, 40}) {
-            EXPECT_EQ(ask(pair.head, question.text, question.context, question.tapped, pieces, spare), reference[0])
-                << kernels->name << " " << question.path << "pieces of " << pieces[0] << ", spare " << spare;
+            EXPECT_EQ(ask(pair.head, input.text, input.context, input.tapped, pieces, spare), reference[0])
+                << kernels->name << " " << input.path << "pieces of " << pieces[0] << ", spare " << spare;
           }
         }
       }
@@ -394,8 +394,8 @@ TEST_P(Eagle3Fixture, NoRowButItselfSeesRow0) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Eagle3Fixture,
-                         testing::Values("eagle3-midlayer", "eagle3-speculators", "eagle3-chunks"), printable_name);
+INSTANTIATE_TEST_SUITE_P(All, Eagle3Fixture, testing::Values("eagle3-midlayer", "eagle3-speculators", "eagle3-chunks"),
+                         printable_name);
 
 // --- what a checkpoint may say ---------------------------------------------------------------------------------------
 
@@ -514,15 +514,18 @@ TEST(Eagle3Checkpoint, ABorrowedHeadProposesNothingOutsideOfTheDraftsVocabulary)
   const std::vector<std::int64_t> offsets = {5, 5, 9, 9};
   std::string bytes(sizeof(std::int64_t) * offsets.size(), '\0');
   std::memcpy(bytes.data(), offsets.data(), bytes.size());
-  const Copy cut("eagle3-chunks", [](auto& config) { config["draft_vocab_size"] = 4; },
-                 [&](std::vector<Tensor>& tensors) { tensors.push_back({"d2t", "I64", {4}, bytes}); });
+  const Copy cut(
+      "eagle3-chunks", [](auto& config) { config["draft_vocab_size"] = 4; },
+      [&](std::vector<Tensor>& tensors) {
+        tensors.push_back({"d2t", "I64", {4}, bytes});
+      });
   std::filesystem::copy(external_dir / "eagle3-chunks" / "answers.h5", cut.folder.path() / "answers.h5");
   Pair whole(external_dir / "eagle3-chunks", best_kernels());
   Pair own(cut.folder.path(), best_kernels());
   EXPECT_THAT(own.draft_tokens, testing::ElementsAre(5, 6, 11, 12));
-  const Question question(Hdf5::open(cut.folder.path() / "answers.h5"), 2);
-  const Answer all = ask(whole.head, question);
-  const Answer some = ask(own.head, question);
+  const Input input(Hdf5::open(cut.folder.path() / "answers.h5"), 2);
+  const Answer all = ask(whole.head, input);
+  const Answer some = ask(own.head, input);
   for (std::size_t i = 0; i < all.logits.size(); ++i) {
     const auto token = static_cast<Token>(i % static_cast<std::size_t>(own.target->vocabulary()));
     const bool drafted = std::ranges::find(own.draft_tokens, token) != own.draft_tokens.end();
@@ -533,7 +536,8 @@ TEST(Eagle3Checkpoint, ABorrowedHeadProposesNothingOutsideOfTheDraftsVocabulary)
 TEST(Eagle3Checkpoint, TheDefaultLayersAreTheSecondTheMiddleAndTheThirdFromTheEnd) {
   const Json config = Json::parse(R"({"architectures": ["LlamaForCausalLM"], "draft_vocab_size": 10, "hidden_size": 8,
       "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 4, "max_position_embeddings": 9,
-      "rms_norm_eps": 1e-6, "hidden_act": "silu", "rope_theta": 1e4})", "config.json");
+      "rms_norm_eps": 1e-6, "hidden_act": "silu", "rope_theta": 1e4})",
+                                  "config.json");
   EXPECT_THAT(read_eagle3_config(config, {32, 8, 10}).taps, testing::ElementsAre(1, 15, 28)) << "what enters 2, 16, 29";
   EXPECT_THAT(read_eagle3_config(config, {7, 8, 10}).taps, testing::ElementsAre(1, 2, 3));
   EXPECT_THROW(read_eagle3_config(config, {6, 8, 10}), Error) << "2, 3, 3";

@@ -15,8 +15,8 @@ namespace {
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 TEST(Routing, ChoosesTheLargestLogitsAndOfEqualOnesTheSmallerId) {
-  const std::vector<float> logits = {1, 3, 2, 3, 3,  //
-                                     0, 0, 0, 0, 0,  //
+  const std::vector<float> logits = {1, 3,  2, 3,  3,  //
+                                     0, 0,  0, 0,  0,  //
                                      5, -1, 4, -2, 6};
   const Choices choices = choose_experts(logits.data(), 3, {.count = 5, .chosen = 2});
   EXPECT_EQ(choices.experts, (std::vector<int>{1, 3, 0, 1, 0, 4})) << "by ascending id";
@@ -98,28 +98,28 @@ TEST(StoredExperts, OfOneTensorForAllGiveTheBitsOfExpertsStoredOneByOne) {
 }
 
 constexpr std::pair<const char*, const char*> gguf_names[] = {
-    {"token_embd", "model.embed_tokens"},
-    {"output_norm", "model.norm"},
-    {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"},
-    {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},
-    {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate_inp", "mlp.gate"},
+    {"token_embd", "model.embed_tokens"},     {"output_norm", "model.norm"},       {"attn_norm", "input_layernorm"},
+    {"attn_q", "self_attn.q_proj"},           {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},      {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
+    {"ffn_norm", "post_attention_layernorm"}, {"ffn_gate_inp", "mlp.gate"},
 };
 
 TEST(StoredExperts, OfAGgufGiveTheBitsOfTheFolderItWasMadeOf) {
   const Checkpoint from(separate);
   GgufBytes file;
   file.text("general.architecture", "qwen3moe");
-  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, std::uint32_t>>{
-           {"block_count", 2}, {"context_length", 512}, {"embedding_length", 24}, {"feed_forward_length", 40},
-           {"attention.head_count", 2}, {"attention.head_count_kv", 1}, {"attention.key_length", 16},
-           {"attention.value_length", 16}, {"expert_count", 4}, {"expert_used_count", 3},
-           {"expert_feed_forward_length", 12}}) {
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, std::uint32_t>>{{"block_count", 2},
+                                                                    {"context_length", 512},
+                                                                    {"embedding_length", 24},
+                                                                    {"feed_forward_length", 40},
+                                                                    {"attention.head_count", 2},
+                                                                    {"attention.head_count_kv", 1},
+                                                                    {"attention.key_length", 16},
+                                                                    {"attention.value_length", 16},
+                                                                    {"expert_count", 4},
+                                                                    {"expert_used_count", 3},
+                                                                    {"expert_feed_forward_length", 12}}) {
     file.number(std::string("qwen3moe.") + key, value);
   }
   file.put("qwen3moe.rope.freq_base", 6, GgufBytes::raw(10000.0F));
@@ -141,8 +141,8 @@ TEST(StoredExperts, OfAGgufGiveTheBitsOfTheFolderItWasMadeOf) {
   for (int layer = 0; layer < 2; ++layer) {
     const std::string number = std::to_string(layer) + ".";
     add_all("blk." + number, "model.layers." + number);
-    for (const auto& [gguf, part] : {std::pair("ffn_gate_exps", "gate_proj"), {"ffn_up_exps", "up_proj"},
-                                     {"ffn_down_exps", "down_proj"}}) {
+    for (const auto& [gguf, part] :
+         {std::pair("ffn_gate_exps", "gate_proj"), {"ffn_up_exps", "up_proj"}, {"ffn_down_exps", "down_proj"}}) {
       const Tensor all = joined(from, "model.layers." + number + "mlp.experts.", part, "");
       add("blk." + number + gguf, all.shape, all.bytes);
     }

@@ -28,21 +28,21 @@ inline const std::filesystem::path tale_target = source_dir / "fixtures" / "mode
 
 /// Tiny targets, at least one of every architecture, those with recurrent layers and those of Gemma apart; and those
 /// whose layers a config can make slide one by one.
-inline const std::string tiny_targets[] = {"qwen3-tiny-tied",   "qwen3-tiny-sharded", "qwen3-tiny-odd",
-                                           "qwen2-tiny-tied",   "qwen2-tiny-untied",  "llama-tiny-plain",
-                                           "llama-tiny-stretched", "llama-tiny-biased", "llama-tiny-linear",
-                                           "llama-tiny-yarn", "qwen2-tiny-windowed", "mistral-tiny-windowed",
-                                           "mistral-tiny-nemo", "ministral3-tiny", "qwen3-moe-tiny-mixed",
-                                           "qwen3-moe-tiny-unnormalized"};
+inline const std::string tiny_targets[] = {
+    "qwen3-tiny-tied",   "qwen3-tiny-sharded", "qwen3-tiny-odd",       "qwen2-tiny-tied",
+    "qwen2-tiny-untied", "llama-tiny-plain",   "llama-tiny-stretched", "llama-tiny-biased",
+    "llama-tiny-linear", "llama-tiny-yarn",    "qwen2-tiny-windowed",  "mistral-tiny-windowed",
+    "mistral-tiny-nemo", "ministral3-tiny",    "qwen3-moe-tiny-mixed", "qwen3-moe-tiny-unnormalized"};
 inline const std::string tiny_hybrid_targets[] = {"qwen35-tiny-nested", "qwen35-tiny-irregular",
                                                   "qwen35-tiny-rectangular", "qwen35-moe-tiny"};
-inline const std::string tiny_gemma_targets[] = {"gemma2-tiny", "gemma3-tiny", "gemma3-tiny-nested", "gemma4-tiny",
-                                                 "gemma4-tiny-shared", "gemma4-tiny-donors", "gemma4-tiny-experts"};
+inline const std::string tiny_gemma_targets[] = {"gemma2-tiny",        "gemma3-tiny",        "gemma3-tiny-nested",
+                                                 "gemma4-tiny",        "gemma4-tiny-shared", "gemma4-tiny-donors",
+                                                 "gemma4-tiny-experts"};
 inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                                    "qwen2-tiny-tied", "qwen2-tiny-untied"};
 
 /// The target of each architecture with the most features, for tests that take long.
-inline const std::string varied_targets[] = {"qwen3-tiny-sharded", "qwen3-tiny-odd", "qwen2-tiny-tied",
+inline const std::string varied_targets[] = {"qwen3-tiny-sharded",   "qwen3-tiny-odd",    "qwen2-tiny-tied",
                                              "llama-tiny-stretched", "llama-tiny-biased", "qwen2-tiny-windowed",
                                              "qwen3-moe-tiny-mixed"};
 inline const std::string varied_gemma_targets[] = {"gemma2-tiny", "gemma4-tiny-shared", "gemma4-tiny-experts"};

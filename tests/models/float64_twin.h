@@ -115,51 +115,51 @@ struct Rows {
 /// Mistakes that change no shape.
 enum class Mistake {
   none,
-  swapped_head_norms,     // q_norm on keys, k_norm on queries
+  swapped_head_norms,  // q_norm on keys, k_norm on queries
   no_key_norm,
-  keys_one_position_late, // RoPE of a row's own key at p + 1
-  interleaved_rope,       // pairs (2j, 2j + 1)
+  keys_one_position_late,  // RoPE of a row's own key at p + 1
+  interleaved_rope,        // pairs (2j, 2j + 1)
   no_key_bias,
-  bias_on_turned_keys,    // added after RoPE
+  bias_on_turned_keys,  // added after RoPE
   unstretched_rope,
   evenly_stretched_rope,  // every wavelength `factor` times as long
   ungrown_queries,
-  plain_magnitude,        // cos and sin without yarn's factor
+  plain_magnitude,  // cos and sin without yarn's factor
   no_output_bias,
   no_mlp_bias,
   other_experts_weights,  // normalized where they are not, and the reverse
   next_expert,            // expert e + 1 where the router says e
   no_shared_expert,
   ungated_shared_expert,
-  heads_dealt_out,        // query head h reads kv head h mod kv_heads
+  heads_dealt_out,  // query head h reads kv head h mod kv_heads
   unscaled_scores,
   sees_the_next_row,
-  blind_to_itself,        // all rows but the first
+  blind_to_itself,  // all rows but the first
   swapped_gate_and_up,
   swapped_layer_norms,
   no_final_norm,
   norms_without_offset,
-  no_gate,                // of attention
-  gates_behind_queries,   // q_proj has all queries first
-  whole_heads_turned,     // RoPE of all dimensions, its frequencies those of that width
-  frequencies_of_heads,   // RoPE of some dimensions with frequencies of the whole width
-  window_longer,          // by one
+  no_gate,               // of attention
+  gates_behind_queries,  // q_proj has all queries first
+  whole_heads_turned,    // RoPE of all dimensions, its frequencies those of that width
+  frequencies_of_heads,  // RoPE of some dimensions with frequencies of the whole width
+  window_longer,         // by one
   window_shorter,
   reversed_taps,
   no_context_norm,
-  context_input_norm,     // context rows through the layer's input norm
-  context_one_late,       // RoPE of context keys at p + 1
+  context_input_norm,  // context rows through the layer's input norm
+  context_one_late,    // RoPE of context keys at p + 1
   no_context_key_norm,
   other_causality,
   no_sinks,
   sinks_of_next_heads,
-  next_mask,              // the embedding of token mask + 1
+  next_mask,  // the embedding of token mask + 1
   no_embedding_scale,
   no_multiplier,
   no_cap,
   final_norm_without_offset,
-  no_post_norms,          // of the outputs of attention and MLP
-  scale_of_heads,         // of scores: 1 / sqrt(head_dim)
+  no_post_norms,   // of the outputs of attention and MLP
+  scale_of_heads,  // of scores: 1 / sqrt(head_dim)
   no_score_cap,
   cap_before_scale,
   exact_gelu,             // that of erf
@@ -171,25 +171,25 @@ enum class Mistake {
   other_donor,            // the owner of the same kind before it
   shared_keys_turned_on,  // a layer without its own keys takes them turned once more
   no_layer_scalar,
-  scalar_on_branch,       // on the last addition of a layer only
+  scalar_on_branch,  // on the last addition of a layer only
   no_layer_embeddings,
   unscaled_layer_table,
-  routed_by_normed,       // by what the experts read
+  routed_by_normed,  // by what the experts read
   no_expert_scale,
-  feature_first,          // EAGLE-3: the pair is [feature; embedding]
-  unshifted_pairs,        // a row reads the feature of its own position
-  next_feature_normed,    // once more or less
-  other_residual,         // the feature where its norm is added to, and the reverse
+  feature_first,        // EAGLE-3: the pair is [feature; embedding]
+  unshifted_pairs,      // a row reads the feature of its own position
+  next_feature_normed,  // once more or less
+  other_residual,       // the feature where its norm is added to, and the reverse
   no_tap_norms,
   no_hidden_norm,
-  taps_one_late,          // what leaves the layers
-  swapped_side_and_tap,   // of the stored kernels of DFlash2
-  swapped_dynamic_side,   // the dynamic kernels of the other side
-  kernels_of_convolved,   // those behind a sublayer from its convolved input
-  anchor_has_predecessor, // itself, where there is none
+  taps_one_late,           // what leaves the layers
+  swapped_side_and_tap,    // of the stored kernels of DFlash2
+  swapped_dynamic_side,    // the dynamic kernels of the other side
+  kernels_of_convolved,    // those behind a sublayer from its convolved input
+  anchor_has_predecessor,  // itself, where there is none
   no_convolution_behind,
-  selector_from_anchor,   // every candidate behind the anchor
-  selector_of_next,       // the codebooks exchanged
+  selector_from_anchor,  // every candidate behind the anchor
+  selector_of_next,      // the codebooks exchanged
 };
 
 /// A Hugging Face folder or a GGUF file; names without "model.".
@@ -237,8 +237,8 @@ class TwinCheckpoint {
                    .conv_width = integer("linear_conv_kernel_dim")};
     }
     const auto types = config_.find("layer_types");
-    const bool everywhere = config_.find("model_type") && config_.at("model_type").string() == "mistral" &&
-                            config_.find("sliding_window");
+    const bool everywhere =
+        config_.find("model_type") && config_.at("model_type").string() == "mistral" && config_.find("sliding_window");
     for (int i = 0; i < layers; ++i) {
       const bool slides = everywhere || (types && (*types)[i].string() == "sliding_attention");
       windows.push_back(slides ? integer("sliding_window") : std::numeric_limits<int>::max());
@@ -254,10 +254,10 @@ class TwinCheckpoint {
   }
   const Rows& head() const { return (*this)[has("lm_head.weight") ? "lm_head" : "embed_tokens"]; }
 
-  int gemma = 0;                // the generation of a Gemma
+  int gemma = 0;  // the generation of a Gemma
   int heads = 0, kv_heads = 0, head_dim = 0, layers = 0;
-  int turned = 0;               // dimensions of a head that RoPE turns
-  RecurrentShape recurrent;     // of gated delta net layers
+  int turned = 0;            // dimensions of a head that RoPE turns
+  RecurrentShape recurrent;  // of gated delta net layers
   double epsilon = 0, theta = 0;
   std::optional<Json> stretch;  // of RoPE's wavelengths: llama3, linear or yarn
   std::vector<int> windows;     // per layer; the largest int for full attention
@@ -280,7 +280,7 @@ enum class Slip {
   unscaled_queries,
   mean_in_key_norm,
   no_beta,
-  gate_of_attention,        // sigmoid(z) in place of SiLU(z)
+  gate_of_attention,  // sigmoid(z) in place of SiLU(z)
   norm_after_gate,
   swapped_a_and_b,
 };
@@ -406,9 +406,9 @@ struct Angles {
     return round(round(round(round(1 - kept) * frequency) / number("factor")) + round(kept * frequency));
   }
 
-  static double given(const Json& block, const char* name, double otherwise) {
+  static double given(const Json& block, const char* name, double default_value) {
     const auto value = block.find(name);
-    return value ? value->number() : otherwise;
+    return value ? value->number() : default_value;
   }
 
   static double yarn(const TwinCheckpoint& checkpoint, int j, double frequency, double stretched, Rounding& round) {
@@ -532,8 +532,7 @@ inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& p
       double weight = round(p / total);
       if (normalized != (mistake == Mistake::other_experts_weights)) weight = round(weight / round(sum / total));
       const int expert = mistake == Mistake::next_expert ? (id + 1) % logits.width : id;
-      const Rows out =
-          gated_mlp(checkpoint, prefix + "experts." + std::to_string(expert) + ".", one, round, mistake);
+      const Rows out = gated_mlp(checkpoint, prefix + "experts." + std::to_string(expert) + ".", one, round, mistake);
       for (int i = 0; i < x.width; ++i) y.row(r)[i] = round(y.row(r)[i] + round(weight * out.row(0)[i]));
     }
   }
@@ -656,7 +655,7 @@ inline Rows delta_net_of(const DeltaLayer& layer, const Rows& n, Rounding& round
       const double factor = round(1 / round(std::sqrt(round(round(sum / d.value_dim) + layer.epsilon))));
       for (int j = 0; j < d.value_dim; ++j) {
         const double normed = round(round(o[j] * factor) * layer.norm[j]);
-        const double gate = slip == Slip::gate_of_attention  ? sigmoid(gates[j])
+        const double gate = slip == Slip::gate_of_attention ? sigmoid(gates[j])
                             : slip == Slip::norm_after_gate ? 1
                                                             : silu(gates[j]);
         mixed.row(r)[h * d.value_dim + j] = round(gate * normed);
@@ -871,10 +870,10 @@ inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std:
 }
 
 /// Reads the draft's switches as the authors do: inside dflash_config first, then at the top level.
-inline double draft_number(const TwinCheckpoint& draft, const char* name, double otherwise) {
+inline double draft_number(const TwinCheckpoint& draft, const char* name, double default_value) {
   const auto nested = draft.config().at("dflash_config").find(name);
   const auto value = nested ? nested : draft.config().find(name);
-  return value ? value->number() : otherwise;
+  return value ? value->number() : default_value;
 }
 
 inline std::vector<int> draft_taps(const TwinCheckpoint& draft) {
@@ -1081,7 +1080,8 @@ inline std::vector<Rows> eagle3_answers(const TwinEagle3& draft, const TwinCheck
     std::copy_n(embedding.at.begin(), e.at.size(), e.at.begin());
     e = rms_norm(std::move(e), w[draft.layer + "input_layernorm"], w.epsilon, round);
     const Rows n = mistake == Mistake::no_hidden_norm
-                       ? features : rms_norm(features, w[draft.layer + "hidden_norm"], w.epsilon, round);
+                       ? features
+                       : rms_norm(features, w[draft.layer + "hidden_norm"], w.epsilon, round);
     Rows pair(rows, 2 * hidden);
     const int place_of_feature = mistake == Mistake::feature_first ? 0 : hidden;
     for (int r = 0; r < rows; ++r) {

@@ -13,8 +13,8 @@
 #include "tests/formats/gguf_bytes.h"
 #include "tests/models/fixtures.h"
 #include "tests/models/float64_twin.h"
-#include "tests/models/stored_answers.h"
 #include "tests/models/gemma_twin.h"
+#include "tests/models/stored_answers.h"
 
 namespace draftproof::test::gemma4_assistant_test {
 namespace {
@@ -32,21 +32,21 @@ std::filesystem::path target_of(const std::filesystem::path& assistant) {
 /// Mistakes around the layers.
 enum class Slip {
   none,
-  hidden_first,           // in the concatenation
-  unscaled_embedding,     // without sqrt(B)
-  tap_without_norm,       // the feature is the output of the target's last layer
+  hidden_first,        // in the concatenation
+  unscaled_embedding,  // without sqrt(B)
+  tap_without_norm,    // the feature is the output of the target's last layer
   feature_of_the_one_before,
-  recycled_before_norm,   // post_projection of what enters the final norm
-  first_feature_again,    // in every step
-  advancing_position,     // step i at position n + i
+  recycled_before_norm,     // post_projection of what enters the final norm
+  first_feature_again,      // in every step
+  advancing_position,       // step i at position n + i
   position_of_the_feature,  // n - 1
 };
 
 /// The question of one stored case.
-struct Question {
+struct Input {
   std::vector<Token> committed, chain;  // the chain: the anchor, and what is proposed greedily after it
 
-  Question(const Hdf5& file, int index) {
+  Input(const Hdf5& file, int index) {
     const std::string path = "case" + std::to_string(index) + "/";
     committed = stored_tokens(file, "tokens");
     committed.resize(static_cast<std::size_t>(stored<std::int32_t>(file, path + "committed").at(0)));
@@ -61,17 +61,17 @@ Rows row_of(const Rows& rows, int row) {
 }
 
 /// The float64 twin: features and logits of the chain's rows.
-std::vector<Rows> twin_answers(const TwinCheckpoint& target, const TwinCheckpoint& assistant, const Question& question,
+std::vector<Rows> twin_answers(const TwinCheckpoint& target, const TwinCheckpoint& assistant, const Input& input,
                                Rounding round, Slip slip = Slip::none, Mistake mistake = Mistake::none) {
-  const int n = static_cast<int>(question.committed.size());
+  const int n = static_cast<int>(input.committed.size());
   GemmaTwin lender(target, round, Mistake::none);
-  const std::vector<Rows> read = lender.answers(question.committed);
+  const std::vector<Rows> read = lender.answers(input.committed);
   const Rows& features = read[static_cast<std::size_t>(target.layers) + (slip == Slip::tap_without_norm ? 0 : 1)];
   Rows feature = row_of(features, n - (slip == Slip::feature_of_the_one_before && n > 1 ? 2 : 1));
   const Rows first = feature;
   std::vector<Rows> answers(2);
   for (int step = 0; step < steps; ++step) {
-    Rows embedding = embedded(target, {question.chain[static_cast<std::size_t>(step)]});
+    Rows embedding = embedded(target, {input.chain[static_cast<std::size_t>(step)]});
     const double scale = round(std::sqrt(static_cast<double>(embedding.width)));
     for (double& value : embedding.at) value = slip == Slip::unscaled_embedding ? value : round(value * scale);
     const Rows& hidden = slip == Slip::first_feature_again ? first : feature;
@@ -126,8 +126,8 @@ struct Text {
       const int rows = std::min(pieces[i % pieces.size()], count - first);
       const auto piece = committed.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(rows));
       Transaction reading = target->begin(rows);
-      forward_alone(*pair.target, {.cache = target.get(), .tokens = piece, .taps = pair.head.taps(),
-                                   .logits_from = rows}, outputs);
+      forward_alone(*pair.target,
+                    {.cache = target.get(), .tokens = piece, .taps = pair.head.taps(), .logits_from = rows}, outputs);
       reading.commit(rows);
       observe(pair, piece, outputs.segments[0].features);
     }
@@ -155,8 +155,11 @@ Answer ask(Pair& pair, const Text& text, std::span<const Token> chain) {
     const Transaction rolled_back = text.own->begin(static_cast<int>(chain.size()));
     std::vector<float> feature = text.feature;
     for (const Token& token : chain) {
-      Head::Rows row = {.cache = text.own.get(), .target = text.target.get(), .tokens = std::span(&token, 1),
-                        .features = feature, .wanted = wanted};
+      Head::Rows row = {.cache = text.own.get(),
+                        .target = text.target.get(),
+                        .tokens = std::span(&token, 1),
+                        .features = feature,
+                        .wanted = wanted};
       pair.head.forward(std::span(&row, 1));
       EXPECT_EQ(row.error, "");
       answer.logits.insert(answer.logits.end(), row.logits.begin(), row.logits.end());
@@ -169,16 +172,16 @@ Answer ask(Pair& pair, const Text& text, std::span<const Token> chain) {
   return answer;
 }
 
-Answer ask(Pair& pair, const Question& question, const std::vector<int>& pieces = {20}, int spare = 0) {
-  return ask(pair, Text(pair, question.committed, pieces, spare), std::span(question.chain).first(steps));
+Answer ask(Pair& pair, const Input& input, const std::vector<int>& pieces = {20}, int spare = 0) {
+  return ask(pair, Text(pair, input.committed, pieces, spare), std::span(input.chain).first(steps));
 }
 
 class AssistantFixture : public testing::TestWithParam<std::string> {
  protected:
   std::filesystem::path folder() const { return external_dir / GetParam(); }
   Hdf5 answers() const { return Hdf5::open(folder() / "answers.h5"); }
-  std::vector<Question> questions() const {
-    std::vector<Question> all;
+  std::vector<Input> inputs() const {
+    std::vector<Input> all;
     for (int i = 0; i < case_count; ++i) all.emplace_back(answers(), i);
     return all;
   }
@@ -190,7 +193,7 @@ TEST_P(AssistantFixture, TheFloat64TwinEqualsTheStoredReference) {
   const Hdf5 file = answers();
   const TwinCheckpoint target(target_of(folder())), assistant(folder());
   for (int i = 0; i < case_count; ++i) {
-    const auto got = twin_answers(target, assistant, Question(file, i), Rounding());
+    const auto got = twin_answers(target, assistant, Input(file, i), Rounding());
     for (std::size_t a = 0; a < std::size(names); ++a) {
       const auto want = stored<double>(file, fmt::format("case{}/float64/{}", i, names[a]));
       double largest = 0;
@@ -206,10 +209,10 @@ TEST_P(AssistantFixture, TheFloat64TwinEqualsTheStoredReference) {
 TEST_P(AssistantFixture, EveryRowOfAChainIsWithinTheRoundingBoundOfTheReferenceWithEveryTable) {
   const Hdf5 file = answers();
   const TwinCheckpoint target(target_of(folder())), assistant(folder());
-  const std::vector<Question> asked = questions();
+  const std::vector<Input> asked = inputs();
   std::vector<Bounds> bounds;
-  for (const Question& question : asked) {
-    bounds.push_back(bounds_of([&](Rounding round) { return twin_answers(target, assistant, question, round); }));
+  for (const Input& input : asked) {
+    bounds.push_back(bounds_of([&](Rounding round) { return twin_answers(target, assistant, input, round); }));
   }
   for (const char* numerics : {"canonical", "openblas"}) {
     for (const Kernels* kernels : usable_kernels(numerics)) {
@@ -232,13 +235,12 @@ TEST_P(AssistantFixture, EveryRowOfAChainIsWithinTheRoundingBoundOfTheReferenceW
 /// The two forms of GELU differ by less than others.
 TEST_P(AssistantFixture, EveryMistakeExceedsTheBoundManyTimes) {
   const TwinCheckpoint target(target_of(folder())), assistant(folder());
-  const Question question(answers(), case_count - 1);
-  const Bounds bounds =
-      bounds_of([&](Rounding round) { return twin_answers(target, assistant, question, round); });
+  const Input input(answers(), case_count - 1);
+  const Bounds bounds = bounds_of([&](Rounding round) { return twin_answers(target, assistant, input, round); });
   Pair pair(folder(), in_floats(best_kernels()));
-  const Answer ours = ask(pair, question);
+  const Answer ours = ask(pair, input);
   const auto ratio = [&](Slip slip, Mistake mistake) {
-    const Rows logits = twin_answers(target, assistant, question, Rounding(), slip, mistake)[1];
+    const Rows logits = twin_answers(target, assistant, input, Rounding(), slip, mistake)[1];
     return worst_ratio(ours.logits, logits.at, logits.width, bounds[1]);
   };
   EXPECT_LE(ratio(Slip::none, Mistake::none), 1);
@@ -254,10 +256,10 @@ TEST_P(AssistantFixture, EveryMistakeExceedsTheBoundManyTimes) {
                           Slip::advancing_position, Slip::position_of_the_feature}) {
     expect_caught(slip, Mistake::none);
   }
-  for (const Mistake mistake : {Mistake::other_donor, Mistake::window_longer, Mistake::window_shorter,
-                                Mistake::swapped_ropes, Mistake::scale_of_heads, Mistake::no_layer_scalar,
-                                Mistake::scalar_on_branch, Mistake::no_post_norms, Mistake::swapped_layer_norms,
-                                Mistake::swapped_gate_and_up, Mistake::exact_gelu, Mistake::heads_dealt_out}) {
+  for (const Mistake mistake :
+       {Mistake::other_donor, Mistake::window_longer, Mistake::window_shorter, Mistake::swapped_ropes,
+        Mistake::scale_of_heads, Mistake::no_layer_scalar, Mistake::scalar_on_branch, Mistake::no_post_norms,
+        Mistake::swapped_layer_norms, Mistake::swapped_gate_and_up, Mistake::exact_gelu, Mistake::heads_dealt_out}) {
     if (mistake == Mistake::heads_dealt_out && assistant.heads == assistant.kv_heads) continue;
     expect_caught(Slip::none, mistake);
   }
@@ -268,7 +270,7 @@ TEST_P(AssistantFixture, ChunksCapacityThreadsAndCanonicalTablesChangeNoBit) {
   std::vector<Answer> want;
   for (const Kernels* kernels : usable_kernels("canonical")) {
     Pair pair(folder(), in_floats(*kernels));
-    const std::vector<Question> asked = questions();
+    const std::vector<Input> asked = inputs();
     for (std::size_t i = 0; i < asked.size(); ++i) {
       if (want.size() == i) want.push_back(ask(pair, asked[i], {1}));
       EXPECT_EQ(ask(pair, asked[i]), want[i]) << kernels->name;
@@ -281,12 +283,12 @@ TEST_P(AssistantFixture, ChunksCapacityThreadsAndCanonicalTablesChangeNoBit) {
 
 TEST_P(AssistantFixture, GreedyChainsAreThoseOfTransformers) {
   Pair pair(folder(), in_floats(best_kernels()));
-  for (const Question& question : questions()) {
-    const Answer ours = ask(pair, question);
+  for (const Input& input : inputs()) {
+    const Answer ours = ask(pair, input);
     const int vocabulary = pair.target->vocabulary();
     for (int step = 0; step < steps; ++step) {
       const auto row = ours.logits.begin() + std::ptrdiff_t{step} * vocabulary;
-      EXPECT_EQ(std::max_element(row, row + vocabulary) - row, question.chain[static_cast<std::size_t>(step) + 1]);
+      EXPECT_EQ(std::max_element(row, row + vocabulary) - row, input.chain[static_cast<std::size_t>(step) + 1]);
     }
   }
 }
@@ -296,7 +298,7 @@ TEST_P(AssistantFixture, RowsOfOtherTextsAndOtherBranchesInOneCallChangeNoBit) {
   Pair pair(folder(), in_floats(best_kernels()));
   const auto width = static_cast<std::size_t>(pair.head.width());
   const auto vocabulary = static_cast<std::size_t>(pair.target->vocabulary());
-  const std::vector<Question> asked = questions();
+  const std::vector<Input> asked = inputs();
   std::vector<Text> texts;
   std::vector<Answer> want;
   std::vector<std::vector<Token>> tokens;
@@ -305,10 +307,10 @@ TEST_P(AssistantFixture, RowsOfOtherTextsAndOtherBranchesInOneCallChangeNoBit) {
   std::vector<Head::Rows> batch;
   const std::vector<int> depths = {0, 1, 2, 1, 2};  // a chain, and the same again as a branch beside its second row
   const std::vector<int> wanted = {0, 1, 3, 4};
-  for (const Question& question : asked) {
-    texts.emplace_back(pair, question.committed, std::vector<int>{20}, 4);
-    want.push_back(ask(pair, texts.back(), std::span(question.chain).first(steps)));
-    const auto& chain = question.chain;
+  for (const Input& input : asked) {
+    texts.emplace_back(pair, input.committed, std::vector<int>{20}, 4);
+    want.push_back(ask(pair, texts.back(), std::span(input.chain).first(steps)));
+    const auto& chain = input.chain;
     tokens.push_back({chain[0], chain[1], chain[2], chain[1], chain[2]});
     std::vector<float>& read = features.emplace_back(texts.back().feature);
     for (const int parent : {0, 1, 0, 1}) {
@@ -318,8 +320,12 @@ TEST_P(AssistantFixture, RowsOfOtherTextsAndOtherBranchesInOneCallChangeNoBit) {
   }
   for (std::size_t i = 0; i < texts.size(); ++i) {
     transactions.push_back(texts[i].own->begin(5));
-    batch.push_back({.cache = texts[i].own.get(), .target = texts[i].target.get(), .tokens = tokens[i],
-                     .depths = depths, .features = features[i], .wanted = wanted});
+    batch.push_back({.cache = texts[i].own.get(),
+                     .target = texts[i].target.get(),
+                     .tokens = tokens[i],
+                     .depths = depths,
+                     .features = features[i],
+                     .wanted = wanted});
   }
   pair.head.forward(batch);
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -337,18 +343,18 @@ TEST_P(AssistantFixture, RowsOfOtherTextsAndOtherBranchesInOneCallChangeNoBit) {
 /// Refused rows are written over positions that have left the window, and past the end.
 TEST_P(AssistantFixture, ReadsCommittedRowsOnlyWhateverWasRefused) {
   Pair pair(folder(), in_floats(best_kernels()));
-  for (const Question& question : questions()) {
-    const Text text(pair, question.committed, {7}, 8);
-    const Answer want = ask(pair, text, std::span(question.chain).first(steps));
+  for (const Input& input : inputs()) {
+    const Text text(pair, input.committed, {7}, 8);
+    const Answer want = ask(pair, text, std::span(input.chain).first(steps));
     Outputs outputs;
     for (int refused = 1; refused <= 2 * window; ++refused) {
       std::vector<Token> wrong;
-      for (int i = 0; i < refused; ++i) wrong.push_back((question.chain[0] + 1 + i) % pair.target->vocabulary());
+      for (int i = 0; i < refused; ++i) wrong.push_back((input.chain[0] + 1 + i) % pair.target->vocabulary());
       {
         const Transaction rolled_back = text.target->begin(refused);
         forward_alone(*pair.target, {.cache = text.target.get(), .tokens = wrong, .logits_from = refused}, outputs);
       }
-      EXPECT_EQ(ask(pair, text, std::span(question.chain).first(steps)), want) << refused << " refused";
+      EXPECT_EQ(ask(pair, text, std::span(input.chain).first(steps)), want) << refused << " refused";
     }
   }
 }
@@ -361,8 +367,11 @@ TEST_P(AssistantFixture, ARowBeforeWhichNothingIsCommittedIsComputedFromItsToken
   for (const Token token : {3, 4}) {
     const Transaction rolled_back = text.own->begin(1);
     const std::vector<float> zeros(static_cast<std::size_t>(pair.head.width()));
-    Head::Rows row = {.cache = text.own.get(), .target = text.target.get(), .tokens = std::span(&token, 1),
-                      .features = zeros, .wanted = wanted};
+    Head::Rows row = {.cache = text.own.get(),
+                      .target = text.target.get(),
+                      .tokens = std::span(&token, 1),
+                      .features = zeros,
+                      .wanted = wanted};
     pair.head.forward(std::span(&row, 1));
     EXPECT_EQ(row.error, "");
     logits.emplace_back(row.logits.begin(), row.logits.end());
@@ -379,8 +388,11 @@ TEST_P(AssistantDeathTest, ATargetsCacheOfAnotherTextIsAMistakeOfOurs) {
   const auto propose = [&](const Cache* target) {
     constexpr int wanted[] = {0};
     const Transaction rolled_back = shorter.own->begin(1);
-    Head::Rows row = {.cache = shorter.own.get(), .target = target, .tokens = std::span(tokens).first(1),
-                      .features = shorter.feature, .wanted = wanted};
+    Head::Rows row = {.cache = shorter.own.get(),
+                      .target = target,
+                      .tokens = std::span(tokens).first(1),
+                      .features = shorter.feature,
+                      .wanted = wanted};
     pair.head.forward(std::span(&row, 1));
   };
   propose(shorter.target.get());
@@ -391,13 +403,13 @@ TEST_P(AssistantDeathTest, ATargetsCacheOfAnotherTextIsAMistakeOfOurs) {
 }
 
 TEST_P(AssistantFixture, EveryFormatOfKeysAndValuesCanBeRead) {
-  const Question question(answers(), case_count - 1);
+  const Input input(answers(), case_count - 1);
   Pair exact(folder(), in_floats(best_kernels()));
-  const Answer want = ask(exact, question);
+  const Answer want = ask(exact, input);
   for (const KvFormat format : {KvFormat::bf16, KvFormat::q8}) {
     Pair pair(folder(), LoadOptions(best_kernels(), Quantization::f32, format));
-    const Answer whole = ask(pair, question);
-    EXPECT_EQ(ask(pair, question, {3, 1}), whole);
+    const Answer whole = ask(pair, input);
+    EXPECT_EQ(ask(pair, input, {3, 1}), whole);
     EXPECT_FALSE(whole == want) << "the format has no effect";
   }
 }
@@ -528,18 +540,29 @@ void write_gguf(const std::filesystem::path& path) {
   GgufBytes file;
   const std::string prefix = "gemma4-assistant.";
   file.text("general.architecture", "gemma4-assistant");
-  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, std::uint32_t>>{
-           {"block_count", 3}, {"nextn_predict_layers", 3}, {"context_length", 512}, {"embedding_length", 12},
-           {"embedding_length_out", 16}, {"feed_forward_length", 20}, {"attention.head_count", 6},
-           {"attention.shared_kv_layers", 3}, {"attention.sliding_window", 4}, {"attention.key_length", 16},
-           {"attention.value_length", 16}, {"attention.key_length_swa", 8}, {"attention.value_length_swa", 8},
-           {"rope.dimension_count", 16}, {"rope.dimension_count_swa", 8}, {"embedding_length_per_layer_input", 0}}) {
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, std::uint32_t>>{{"block_count", 3},
+                                                                    {"nextn_predict_layers", 3},
+                                                                    {"context_length", 512},
+                                                                    {"embedding_length", 12},
+                                                                    {"embedding_length_out", 16},
+                                                                    {"feed_forward_length", 20},
+                                                                    {"attention.head_count", 6},
+                                                                    {"attention.shared_kv_layers", 3},
+                                                                    {"attention.sliding_window", 4},
+                                                                    {"attention.key_length", 16},
+                                                                    {"attention.value_length", 16},
+                                                                    {"attention.key_length_swa", 8},
+                                                                    {"attention.value_length_swa", 8},
+                                                                    {"rope.dimension_count", 16},
+                                                                    {"rope.dimension_count_swa", 8},
+                                                                    {"embedding_length_per_layer_input", 0}}) {
     file.number(prefix + key, value);
   }
   file.integers(prefix + "attention.head_count_kv", {2, 2, 1});
   file.put(prefix + "attention.sliding_window_pattern", 9, GgufBytes::array_head(7, 3) + std::string("\1\1\0", 3));
-  for (const auto& [key, value] : {std::pair("attention.layer_norm_rms_epsilon", 1e-6F), {"rope.freq_base", 1e6F},
-                                   {"rope.freq_base_swa", 1e4F}}) {
+  for (const auto& [key, value] :
+       {std::pair("attention.layer_norm_rms_epsilon", 1e-6F), {"rope.freq_base", 1e6F}, {"rope.freq_base_swa", 1e4F}}) {
     file.put(prefix + key, 6, GgufBytes::raw(value));
   }
   std::string data;
@@ -569,8 +592,8 @@ TEST(Gemma4AssistantGguf, HasTheBitsOfTheFolder) {
   Pair original(external_dir / "gemma4-assistant", in_floats(best_kernels()));
   const Hdf5 file = Hdf5::open(external_dir / "gemma4-assistant" / "answers.h5");
   for (int i = 0; i < case_count; ++i) {
-    const Question question(file, i);
-    EXPECT_EQ(ask(gguf, question), ask(original, question)) << "case " << i;
+    const Input input(file, i);
+    EXPECT_EQ(ask(gguf, input), ask(original, input)) << "case " << i;
   }
 }
 

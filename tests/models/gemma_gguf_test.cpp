@@ -46,9 +46,11 @@ class Converted {
   /// The sizes that all tiny Gemmas have.
   void put_sizes(std::uint32_t layers) {
     number("block_count", layers);
-    for (const auto& [key, value] : std::initializer_list<std::pair<const char*, std::uint32_t>>{
-             {"context_length", 512}, {"embedding_length", 16}, {"attention.head_count", 4},
-             {"attention.sliding_window", 4}}) {
+    for (const auto& [key, value] :
+         std::initializer_list<std::pair<const char*, std::uint32_t>>{{"context_length", 512},
+                                                                      {"embedding_length", 16},
+                                                                      {"attention.head_count", 4},
+                                                                      {"attention.sliding_window", 4}}) {
       number(key, value);
     }
     real("attention.layer_norm_rms_epsilon", 1e-6F);

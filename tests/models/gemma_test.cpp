@@ -93,13 +93,15 @@ TEST(GemmaConfig, NullMeansNoneWhereAMissingFieldIsADefault) {
 TEST(GemmaConfig, OnlyFullLayersOfGemma3AreStretchedHoweverItIsSpelled) {
   const std::vector<float> stretched = linear_rope(1e6, 256, 8).frequencies;
   for (const Fields& spelled : {
-           Fields{{"rope_theta", "1e6"}, {"rope_local_base_freq", "1e4"},
+           Fields{{"rope_theta", "1e6"},
+                  {"rope_local_base_freq", "1e4"},
                   {"rope_scaling", R"({"rope_type": "linear", "factor": 8.0})"}},
-           Fields{{"rope_parameters",
-                   R"({"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},)"
-                   R"( "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}})"}},
+           Fields{{"rope_parameters", R"({"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},)"
+                                      R"( "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}})"}},
            Fields{{"rope_parameters", R"({"full_attention": {"rope_type": "linear", "factor": 8.0}})"},
-                  {"rope_theta", "1e6"}, {"rope_local_base_freq", "1e4"}, {"rope_scaling", "null"}},
+                  {"rope_theta", "1e6"},
+                  {"rope_local_base_freq", "1e4"},
+                  {"rope_scaling", "null"}},
        }) {
     const TransformerConfig config = described(with(gemma3, spelled));
     EXPECT_EQ(config.ropes[0].frequencies, stretched);
@@ -108,13 +110,13 @@ TEST(GemmaConfig, OnlyFullLayersOfGemma3AreStretchedHoweverItIsSpelled) {
 }
 
 TEST(GemmaConfig, LayersOfGemma4HaveTheShapesAndDonorsOfTheirKind) {
-  const Fields shared = {{"layer_types",
-                          R"(["sliding_attention", "full_attention", "sliding_attention", "sliding_attention",)"
-                          R"( "sliding_attention", "sliding_attention"])"},
-                         {"num_kv_shared_layers", "2"},
-                         {"attention_k_eq_v", "true"},
-                         {"num_global_key_value_heads", "2"},
-                         {"use_double_wide_mlp", "true"}};
+  const Fields shared = {
+      {"layer_types", R"(["sliding_attention", "full_attention", "sliding_attention", "sliding_attention",)"
+                      R"( "sliding_attention", "sliding_attention"])"},
+      {"num_kv_shared_layers", "2"},
+      {"attention_k_eq_v", "true"},
+      {"num_global_key_value_heads", "2"},
+      {"use_double_wide_mlp", "true"}};
   const TransformerConfig config = described(with(gemma4, shared));
   EXPECT_EQ(kinds_of(config), "sfsssf") << "the last layer always sees everything";
   EXPECT_EQ(config.cached_layers(), 4);
@@ -158,10 +160,14 @@ TEST(GemmaConfig, EveryBadFieldIsRefusedByName) {
       {gemma3, "layer_types", R"(["full_attention"])", {"layer_types", "one type for each of the 6 layers"}},
       {gemma3, "rope_parameters", R"({"rope_type": "default"})", {"rope_parameters.rope_type", "a layer type"}},
       {gemma3, "rope_parameters", R"({"full_attention": {"rope_type": "dynamic"}})", {"rope_type", "among calls"}},
-      {gemma3, "rope_parameters", R"({"full_attention": {"partial_rotary_factor": 0.5}})",
+      {gemma3,
+       "rope_parameters",
+       R"({"full_attention": {"partial_rotary_factor": 0.5}})",
        {"partial_rotary_factor", "'proportional' RoPE only"}},
       {gemma3, "quantization_config", R"({"bits": 4})", {"quantization_config", "not implemented"}},
-      {gemma4, "rope_parameters", R"({"full_attention": {"rope_type": "proportional"}})",
+      {gemma4,
+       "rope_parameters",
+       R"({"full_attention": {"rope_type": "proportional"}})",
        {"rope_parameters.sliding_attention", "missing"}},
       {gemma4, "rope_scaling", R"({"type": "linear", "factor": 8})", {"rope_scaling", "for each layer type"}},
       {gemma4, "hidden_size_per_layer_input", "-1", {"hidden_size_per_layer_input", "-1"}},

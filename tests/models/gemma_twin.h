@@ -87,9 +87,9 @@ class GemmaTwin {
     return shared_.at(owners.back());
   }
 
-  double number(const char* field, double otherwise) const {
+  double number(const char* field, double default_value) const {
     const auto value = config_.find(field);
-    return value ? value->number() : otherwise;
+    return value ? value->number() : default_value;
   }
   bool said(const char* field) const {
     const auto value = config_.find(field);
@@ -126,7 +126,7 @@ class GemmaTwin {
     if (of_.gemma > 2 && all) block = all->find(sliding ? "sliding_attention" : "full_attention");
     if (!block && (!sliding || mistake_ == Mistake::stretched_everywhere)) block = config_.find("rope_scaling");
     const bool small = of_.gemma == 2 || sliding;
-    const double otherwise = number(sliding ? "rope_local_base_freq" : "rope_theta", small ? 1e4 : 1e6);
+    const double default_value = number(sliding ? "rope_local_base_freq" : "rope_theta", small ? 1e4 : 1e6);
     const auto theta = block ? block->find("rope_theta") : std::nullopt;
     if (mistake_ == Mistake::stretched_everywhere && all) block = all->find("full_attention");
     std::string kind = "default";
@@ -141,7 +141,7 @@ class GemmaTwin {
     }
     std::vector<double> result(at(head_dim / 2));
     for (int j = 0; j < turned; ++j) {
-      const double power = round_(std::pow(theta ? theta->number() : otherwise, round_(2.0 * j / divisor)));
+      const double power = round_(std::pow(theta ? theta->number() : default_value, round_(2.0 * j / divisor)));
       result[at(j)] = round_(1 / power);
       if (kind == "linear" && mistake_ != Mistake::unstretched_rope) {
         result[at(j)] = round_(result[at(j)] / block->at("factor").number());
@@ -180,8 +180,7 @@ class GemmaTwin {
                            of_["per_layer_model_projection"], round_);
     scale(projected, round_(1 / round_(std::sqrt(static_cast<double>(x.width)))));
     own_ = norm(std::move(projected), of_["per_layer_projection_norm"]);
-    const double factor =
-        mistake_ == Mistake::unscaled_layer_table ? 1 : round_(std::sqrt(static_cast<double>(width)));
+    const double factor = mistake_ == Mistake::unscaled_layer_table ? 1 : round_(std::sqrt(static_cast<double>(width)));
     for (int r = 0; r < own_.rows(); ++r) {
       for (int i = 0; i < own_.width; ++i) {
         double& v = own_.row(r)[i];
@@ -337,9 +336,9 @@ class GemmaTwin {
   std::vector<GemmaTwinLayer> layers_;
   std::vector<Angles> angles_;                   // of each layer
   std::map<int, std::pair<Rows, Rows>> shared_;  // keys and values by layer
-  Rows own_;  // [rows][layers * width]: what tokens have of their own for each layer
-  const GemmaTwin* lender_ = nullptr;  // of an assistant
-  int position_ = 0;                   // of the first row
+  Rows own_;                                     // [rows][layers * width]: what tokens have of their own for each layer
+  const GemmaTwin* lender_ = nullptr;            // of an assistant
+  int position_ = 0;                             // of the first row
 };
 
 /// target_answers of any target.

@@ -38,8 +38,7 @@ class LlamaCppFixture : public testing::TestWithParam<std::string> {
   void expect_within_the_bound() const {
     const Answers answers(folder());
     const TwinCheckpoint twin(file());
-    const Bounds bounds =
-        bounds_of([&](Rounding round) { return target_answers(twin, answers.tokens, round); });
+    const Bounds bounds = bounds_of([&](Rounding round) { return target_answers(twin, answers.tokens, round); });
     const std::vector<double> bound = rows_from(bounds.back(), answers.logits_from, 1);
     for (const char* numerics : {"canonical", "openblas"}) {
       for (const Kernels* kernels : usable_kernels(numerics)) {
@@ -79,8 +78,7 @@ TEST_P(LlamaCppFixture, GreedyTokensEqualLlamaCppsInEveryNumericsClass) {
       const std::span<const float> row = std::span(ours.logits).subspan((next - 1) * width, width);
       const auto chosen = static_cast<Token>(std::ranges::max_element(row) - row.begin());
       EXPECT_EQ(chosen, answers.tokens[next])
-          << numerics << " token " << next << "; logits " << row[chosen] << " and "
-          << row[answers.tokens[next]];
+          << numerics << " token " << next << "; logits " << row[chosen] << " and " << row[answers.tokens[next]];
     }
   }
 }
@@ -104,8 +102,8 @@ INSTANTIATE_TEST_SUITE_P(OthersSlow, LlamaCppBound,
                          printable_name);
 
 TEST(GgufTarget, TheCausalLawHoldsForQuantizedWeights) {
-  for (const char* name : {"llama-cpp-llama-q4_0", "llama-cpp-qwen2-q8_0", "llama-cpp-llama-q4_k_m_narrow",
-                           "llama-cpp-qwen2-q5_1"}) {
+  for (const char* name :
+       {"llama-cpp-llama-q4_0", "llama-cpp-qwen2-q8_0", "llama-cpp-llama-q4_k_m_narrow", "llama-cpp-qwen2-q5_1"}) {
     std::vector<Reading> reference;
     for (const Kernels* kernels : usable_kernels("canonical")) {
       const auto model = load_model(Checkpoint(external_dir / name / "model.gguf"), *kernels);

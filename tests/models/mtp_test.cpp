@@ -23,10 +23,10 @@ constexpr int case_count = 4;
 /// Mistakes around the layer.
 enum class Slip {
   none,
-  hidden_first,     // in the concatenation
-  unshifted,        // a row reads the feature of its own position
+  hidden_first,  // in the concatenation
+  unshifted,     // a row reads the feature of its own position
   recycled_before_norm,
-  tap_without_norm, // the feature is the output of the last layer
+  tap_without_norm,  // the feature is the output of the last layer
   no_embedding_norm,
   no_hidden_norm,
   next_head,        // of several: the one after the right one
@@ -35,11 +35,11 @@ enum class Slip {
 };
 
 /// The question of one stored case.
-struct Question {
+struct Input {
   std::vector<Token> committed, chain;
   std::vector<float> tapped;
 
-  Question(const Hdf5& file, int index) {
+  Input(const Hdf5& file, int index) {
     const std::string path = "case" + std::to_string(index) + "/";
     const auto count = stored<std::int32_t>(file, path + "committed").at(0);
     committed = stored_tokens(file, "tokens");
@@ -51,30 +51,30 @@ struct Question {
 };
 
 /// The float64 twin: features and logits of the chain's rows.
-std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Question& question, Rounding round,
-                               Slip slip = Slip::none, Mistake mistake = Mistake::none) {
+std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Input& input, Rounding round, Slip slip = Slip::none,
+                               Mistake mistake = Mistake::none) {
   const bool qwen35 = twin.has("mtp.fc.weight");
   const Rows& final_norm = twin["norm"];
   Rows tapped;
   tapped.width = final_norm.width;
-  tapped.at.assign(question.tapped.begin(), question.tapped.end());
+  tapped.at.assign(input.tapped.begin(), input.tapped.end());
   Rows features = slip == Slip::tap_without_norm ? tapped : rms_norm(tapped, final_norm, twin.epsilon, round);
   if (slip == Slip::unshifted) {  // the last one twice, for want of one of the anchor
     features = below(std::move(features), features);
     features.at.erase(features.at.begin(), features.at.begin() + features.width);
     features.at.resize(tapped.at.size());
   }
-  std::vector<Token> tokens(question.committed.begin() + 1, question.committed.end());
+  std::vector<Token> tokens(input.committed.begin() + 1, input.committed.end());
   int heads = 1;
   while (twin.has("layers." + std::to_string(twin.layers + heads) + ".eh_proj.weight")) ++heads;
   const auto blocks = [&](int head) {
     return qwen35 ? "mtp.layers." + std::to_string(head) + "." : "layers." + std::to_string(twin.layers + head) + ".";
   };
-  const int last_row = static_cast<int>(question.committed.size() + question.chain.size());
+  const int last_row = static_cast<int>(input.committed.size() + input.chain.size());
   const Angles angles(twin, last_row + 1, round);
   Rows recycled, y, logits;
-  for (std::size_t step = 0; step < question.chain.size(); ++step) {
-    tokens.push_back(question.chain[step]);
+  for (std::size_t step = 0; step < input.chain.size(); ++step) {
+    tokens.push_back(input.chain[step]);
     int head = std::min(static_cast<int>(step), heads - 1);
     if (slip == Slip::next_head) head = (head + 1) % heads;
     const std::string block = blocks(head);
@@ -103,7 +103,8 @@ std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Question& quest
     // Row 0, which no row sees, is left out: the twin's row r is at position r + 1. Only differences turn a score.
     Rows x = times(joined, part("fc", "eh_proj"), round);
     if (slip == Slip::row_zero_seen) x = below(Rows(1, x.width), x);
-    x = decoder_layer(twin, block, std::move(x), Rows(), angles, [](int q, int k) { return k <= q; }, round, mistake);
+    x = decoder_layer(
+        twin, block, std::move(x), Rows(), angles, [](int q, int k) { return k <= q; }, round, mistake);
     Rows last(1, x.width);
     std::copy_n(x.row(x.rows() - 1), x.width, last.row(0));
     const std::string own_norm = qwen35 ? "mtp.norm" : block + "shared_head.norm";
@@ -138,20 +139,20 @@ struct Answer {
 
 /// Commits the rows of the text in pieces of these sizes, cyclically, and continues with the chain, row by row, in a
 /// transaction that is rolled back. `spare`: extra capacity.
-Answer ask(Pair& pair, const Question& question, const std::vector<int>& pieces, int spare = 0) {
+Answer ask(Pair& pair, const Input& input, const std::vector<int>& pieces, int spare = 0) {
   const auto width = static_cast<std::size_t>(pair.head.width());
-  const std::size_t count = question.committed.size();
-  std::vector<float> features(width + question.tapped.size());  // that of no position comes first
-  pair.head.fuse(question.tapped, static_cast<int>(count), features.data() + width);
+  const std::size_t count = input.committed.size();
+  std::vector<float> features(width + input.tapped.size());  // that of no position comes first
+  pair.head.fuse(input.tapped, static_cast<int>(count), features.data() + width);
   const int pending = 32 + spare;
-  const int capacity = static_cast<int>(count + question.chain.size()) + spare;
+  const int capacity = static_cast<int>(count + input.chain.size()) + spare;
   Cache cache(pair.head.new_layers(capacity, pending), capacity, pending);
   std::size_t first = 0;
   for (std::size_t i = 0; first < count; ++i) {
     const std::size_t piece = std::min(static_cast<std::size_t>(pieces[i % pieces.size()]), count - first);
     Transaction transaction = cache.begin(static_cast<int>(piece));
     Head::Rows rows = {.cache = &cache,
-                       .tokens = std::span(question.committed).subspan(first, piece),
+                       .tokens = std::span(input.committed).subspan(first, piece),
                        .features = std::span(features).subspan(first * width, piece * width)};
     pair.head.forward(std::span(&rows, 1));
     transaction.commit(static_cast<int>(piece));
@@ -159,10 +160,10 @@ Answer ask(Pair& pair, const Question& question, const std::vector<int>& pieces,
   }
   Answer answer = {.features = {}, .logits = {}, .cache = cache.digest()};
   {
-    const Transaction rolled_back = cache.begin(static_cast<int>(question.chain.size()));
+    const Transaction rolled_back = cache.begin(static_cast<int>(input.chain.size()));
     std::vector<float> feature(features.end() - static_cast<std::ptrdiff_t>(width), features.end());
     constexpr int wanted[] = {0};
-    for (const Token& token : question.chain) {
+    for (const Token& token : input.chain) {
       Head::Rows row = {.cache = &cache, .tokens = std::span(&token, 1), .features = feature, .wanted = wanted};
       pair.head.forward(std::span(&row, 1));
       EXPECT_EQ(row.error, "");
@@ -187,7 +188,7 @@ TEST_P(MtpFixture, TheFloat64TwinEqualsTheStoredReference) {
   const Hdf5 file = answers();
   const TwinCheckpoint twin(folder());
   for (int i = 0; i < case_count; ++i) {
-    const auto got = twin_answers(twin, Question(file, i), Rounding());
+    const auto got = twin_answers(twin, Input(file, i), Rounding());
     for (std::size_t a = 0; a < std::size(names); ++a) {
       const auto want = stored<double>(file, fmt::format("case{}/float64/{}", i, names[a]));
       double largest = 0;
@@ -201,18 +202,18 @@ TEST_P(MtpFixture, TheFloat64TwinEqualsTheStoredReference) {
 TEST_P(MtpFixture, EveryRowOfAChainIsWithinTheRoundingBoundOfTheReferenceWithEveryTable) {
   const Hdf5 file = answers();
   const TwinCheckpoint twin(folder());
-  std::vector<Question> questions;
+  std::vector<Input> inputs;
   std::vector<Bounds> bounds;
   for (int i = 0; i < case_count; ++i) {
-    const Question& question = questions.emplace_back(file, i);
-    bounds.push_back(bounds_of([&](Rounding round) { return twin_answers(twin, question, round); }));
+    const Input& input = inputs.emplace_back(file, i);
+    bounds.push_back(bounds_of([&](Rounding round) { return twin_answers(twin, input, round); }));
   }
   for (const char* numerics : {"canonical", "openblas"}) {
     for (const Kernels* kernels : usable_kernels(numerics)) {
       Pair pair(folder(), in_floats(*kernels));
       WorstErrors worst(file);
-      for (std::size_t i = 0; i < questions.size(); ++i) {
-        const Answer ours = ask(pair, questions[i], {static_cast<int>(questions[i].committed.size())});
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const Answer ours = ask(pair, inputs[i], {static_cast<int>(inputs[i].committed.size())});
         const std::vector<float> got[] = {ours.features, ours.logits};
         for (std::size_t a = 0; a < std::size(names); ++a) {
           worst.expect_within(got[a], fmt::format("case{}/", i), names[a], bounds[i][a], kernels->name);
@@ -227,12 +228,12 @@ TEST_P(MtpFixture, EveryRowOfAChainIsWithinTheRoundingBoundOfTheReferenceWithEve
 
 TEST_P(MtpFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   const TwinCheckpoint twin(folder());
-  const Question question(answers(), case_count - 1);
-  const Bounds bounds = bounds_of([&](Rounding round) { return twin_answers(twin, question, round); });
+  const Input input(answers(), case_count - 1);
+  const Bounds bounds = bounds_of([&](Rounding round) { return twin_answers(twin, input, round); });
   Pair pair(folder(), in_floats(best_kernels()));
-  const Answer ours = ask(pair, question, {20});
+  const Answer ours = ask(pair, input, {20});
   const auto ratio = [&](const TwinCheckpoint& of, Slip slip, Mistake mistake) {
-    const Rows logits = twin_answers(of, question, Rounding(), slip, mistake)[1];
+    const Rows logits = twin_answers(of, input, Rounding(), slip, mistake)[1];
     return worst_ratio(ours.logits, logits.at, logits.width, bounds[1]);
   };
   EXPECT_LE(ratio(twin, Slip::none, Mistake::none), 1);
@@ -256,55 +257,58 @@ TEST_P(MtpFixture, EveryMistakeExceedsTheBoundAHundredfold) {
 TEST_P(MtpFixture, ChunksAndCapacityChangeNoBit) {
   Pair pair(folder(), in_floats(best_kernels()));
   for (int i = 0; i < case_count; ++i) {
-    const Question question(answers(), i);
-    const Answer want = ask(pair, question, {1});
-    EXPECT_EQ(ask(pair, question, {20}), want);
-    EXPECT_EQ(ask(pair, question, {3, 1, 2}, 5), want);
+    const Input input(answers(), i);
+    const Answer want = ask(pair, input, {1});
+    EXPECT_EQ(ask(pair, input, {20}), want);
+    EXPECT_EQ(ask(pair, input, {3, 1, 2}, 5), want);
   }
 }
 
 TEST_P(MtpFixture, RowsOfOtherTextsAndWholeChainsInOneCallChangeNoBit) {
   Pair pair(folder(), in_floats(best_kernels()));
   const auto width = static_cast<std::size_t>(pair.head.width());
-  std::vector<Question> questions;
-  for (int i = 0; i < case_count; ++i) questions.emplace_back(answers(), i);
+  std::vector<Input> inputs;
+  for (int i = 0; i < case_count; ++i) inputs.emplace_back(answers(), i);
   std::vector<std::unique_ptr<Cache>> caches;
   std::vector<std::vector<float>> features;
   std::vector<Head::Rows> batch;
   std::vector<Transaction> transactions;
-  for (const Question& question : questions) {
-    const int count = static_cast<int>(question.committed.size());
+  for (const Input& input : inputs) {
+    const int count = static_cast<int>(input.committed.size());
     const Cache& cache = *caches.emplace_back(std::make_unique<Cache>(pair.head.new_layers(40, 32), 40, 32));
     EXPECT_EQ(cache.length(), 0);
-    features.emplace_back(width + question.tapped.size());
-    pair.head.fuse(question.tapped, count, features.back().data() + width);
+    features.emplace_back(width + input.tapped.size());
+    pair.head.fuse(input.tapped, count, features.back().data() + width);
     transactions.push_back(caches.back()->begin(count));
   }
-  for (std::size_t i = 0; i < questions.size(); ++i) {
-    const std::size_t count = questions[i].committed.size();
-    batch.push_back({.cache = caches[i].get(), .tokens = questions[i].committed,
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::size_t count = inputs[i].committed.size();
+    batch.push_back({.cache = caches[i].get(),
+                     .tokens = inputs[i].committed,
                      .features = std::span(features[i]).first(count * width)});
   }
   pair.head.forward(batch);
-  for (std::size_t i = 0; i < questions.size(); ++i) {
-    transactions[i].commit(static_cast<int>(questions[i].committed.size()));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    transactions[i].commit(static_cast<int>(inputs[i].committed.size()));
   }
   // The chains in one call; what the head returns for their rows is known.
   transactions.clear();
   constexpr int wanted[] = {1, 3};
   std::vector<Answer> want;
-  for (std::size_t i = 0; i < questions.size(); ++i) {
-    const Answer& alone = want.emplace_back(ask(pair, questions[i], {20}));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Answer& alone = want.emplace_back(ask(pair, inputs[i], {20}));
     EXPECT_EQ(caches[i]->digest(), alone.cache);
     features[i].erase(features[i].begin(), features[i].end() - static_cast<std::ptrdiff_t>(width));
     features[i].insert(features[i].end(), alone.features.begin(), alone.features.end());
     transactions.push_back(caches[i]->begin(4));
-    batch[i] = {.cache = caches[i].get(), .tokens = questions[i].chain,
-                .features = std::span(features[i]).first(4 * width), .wanted = wanted};
+    batch[i] = {.cache = caches[i].get(),
+                .tokens = inputs[i].chain,
+                .features = std::span(features[i]).first(4 * width),
+                .wanted = wanted};
   }
   pair.head.forward(batch);
   const auto vocabulary = static_cast<std::size_t>(pair.target->vocabulary());
-  for (std::size_t i = 0; i < questions.size(); ++i) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
     for (std::size_t at = 0; at < std::size(wanted); ++at) {
       const auto row = static_cast<std::size_t>(wanted[at]);
       EXPECT_TRUE(same_bits(batch[i].logits.subspan(at * vocabulary, vocabulary),
@@ -355,12 +359,22 @@ void write_gguf(const std::filesystem::path& path, const std::string& left_out =
   };
   GgufBytes file;
   file.text("general.architecture", "qwen35");
-  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, std::uint32_t>>{
-           {"block_count", 3}, {"nextn_predict_layers", 1}, {"context_length", 512}, {"embedding_length", 16},
-           {"feed_forward_length", 24}, {"attention.head_count", 2}, {"attention.head_count_kv", 1},
-           {"attention.key_length", 16}, {"attention.value_length", 16}, {"rope.dimension_count", 8},
-           {"ssm.conv_kernel", 4}, {"ssm.state_size", 8}, {"ssm.group_count", 2}, {"ssm.time_step_rank", 2},
-           {"ssm.inner_size", 16}}) {
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, std::uint32_t>>{{"block_count", 3},
+                                                                    {"nextn_predict_layers", 1},
+                                                                    {"context_length", 512},
+                                                                    {"embedding_length", 16},
+                                                                    {"feed_forward_length", 24},
+                                                                    {"attention.head_count", 2},
+                                                                    {"attention.head_count_kv", 1},
+                                                                    {"attention.key_length", 16},
+                                                                    {"attention.value_length", 16},
+                                                                    {"rope.dimension_count", 8},
+                                                                    {"ssm.conv_kernel", 4},
+                                                                    {"ssm.state_size", 8},
+                                                                    {"ssm.group_count", 2},
+                                                                    {"ssm.time_step_rank", 2},
+                                                                    {"ssm.inner_size", 16}}) {
     file.number(std::string("qwen35.") + key, value);
   }
   file.put("qwen35.attention.layer_norm_rms_epsilon", 6, GgufBytes::raw(1e-6F));
@@ -395,8 +409,8 @@ TEST(MtpGguf, HasTheBitsOfTheFolder) {
   Pair original(external_dir / "mtp-qwen35", in_floats(best_kernels()));
   const Hdf5 file = Hdf5::open(external_dir / "mtp-qwen35" / "answers.h5");
   for (int i = 0; i < case_count; ++i) {
-    const Question question(file, i);
-    EXPECT_EQ(ask(gguf, question, {20}), ask(original, question, {20})) << "case " << i;
+    const Input input(file, i);
+    EXPECT_EQ(ask(gguf, input, {20}), ask(original, input, {20})) << "case " << i;
   }
 }
 
@@ -445,9 +459,9 @@ TEST(Mtp, HeadsThatAreMissingOrUnknownAreRefusedInOneSentence) {
   EXPECT_THAT(error_of("mtp-qwen35", "{", "{", "\"mtp.norm", "\"mtp.xxxx"), HasSubstr("'mtp.norm.weight'"));
   EXPECT_THAT(error_of("mtp-qwen3-two", "{", "{", "layers.3.hnorm", "layers.3.xnorm"),
               HasSubstr("'model.layers.3.hnorm.weight'"));
-  EXPECT_THAT(error_of("mtp-qwen35", "\"mtp_use_dedicated_embeddings\": false",
-                       "\"mtp_use_dedicated_embeddings\": true"),
-              HasSubstr("field mtp_use_dedicated_embeddings: embeddings of the MTP heads' own are not implemented"));
+  EXPECT_THAT(
+      error_of("mtp-qwen35", "\"mtp_use_dedicated_embeddings\": false", "\"mtp_use_dedicated_embeddings\": true"),
+      HasSubstr("field mtp_use_dedicated_embeddings: embeddings of the MTP heads' own are not implemented"));
   EXPECT_EQ(error_of("mtp-qwen3-two", "{", "{"), "");
 }
 
@@ -469,10 +483,9 @@ TEST(Mtp, MemoryCountsWhatTheHeadsAddToTheTarget) {
     const MemoryNeed need = MtpHead::need(files, {best_kernels(), Quantization::none, KvFormat::f32});
     const MtpConfig config = read_mtp_config(files);
     const AttentionShape& shape = config.transformer.attention(0).shape;
-    const std::uint64_t of_head =
-        AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, KvFormat::f32);
-    EXPECT_EQ(need.cache_per_position, config.heads.size() * of_head +
-                                           FeatureCache::bytes_per_position(config.transformer.hidden));
+    const std::uint64_t of_head = AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, KvFormat::f32);
+    EXPECT_EQ(need.cache_per_position,
+              config.heads.size() * of_head + FeatureCache::bytes_per_position(config.transformer.hidden));
     std::uint64_t weights = 0;
     for (const auto& [format, bytes] : need.weights) weights += bytes;
     std::uint64_t stored = 0;

@@ -62,7 +62,8 @@ std::string kinds_of(const TransformerConfig& config) {
 
 TEST(Qwen35, ReadsAConfigFlatOrNested) {
   const std::string nested = R"({"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalGeneration"],)"
-                             R"( "vision_config": {"hidden_size": 3}, "text_config": )" + json_of(good) + "}";
+                             R"( "vision_config": {"hidden_size": 3}, "text_config": )" +
+                             json_of(good) + "}";
   for (const std::string& json : {json_of(good), nested}) {
     const TransformerConfig config = described(json);
     EXPECT_EQ(kinds_of(config), "rarar");
@@ -74,7 +75,9 @@ TEST(Qwen35, ReadsAConfigFlatOrNested) {
   }
   EXPECT_EQ(kinds_of(described(json_of(with({{"full_attention_interval", ""}})))), "rrrar");
   EXPECT_EQ(kinds_of(described(json_of(with({{"layer_types", R"(["full_attention", "linear_attention",
-      "linear_attention", "full_attention", "full_attention"])"}})))), "arraa") << "the list decides";
+      "linear_attention", "full_attention", "full_attention"])"}})))),
+            "arraa")
+      << "the list decides";
   const Fields by_default = with({{"rope_parameters", ""}, {"rope_theta", "1e4"}});
   EXPECT_EQ(described(json_of(by_default)).ropes[0].frequencies.size(), 2U) << "a quarter of 16 dimensions";
 }
@@ -187,8 +190,8 @@ TEST(Qwen35, MemoryCountsTheStatesOfATextOnce) {
   const std::filesystem::path folder = external_dir / "qwen35-tiny-nested";
   const MemoryNeed need = model_need(Checkpoint(folder), in_floats(best_kernels()));
   const RecurrentShape shape = std::get<RecurrentShape>(describe(Checkpoint(folder).config()).layers[0].mixer);
-  EXPECT_EQ(need.cache_fixed, 3 * (RecurrentCache::fixed_bytes(shape) +
-                                   prefill_chunk * RecurrentCache::bytes_per_pending_row(shape)));
+  EXPECT_EQ(need.cache_fixed,
+            3 * (RecurrentCache::fixed_bytes(shape) + prefill_chunk * RecurrentCache::bytes_per_pending_row(shape)));
   EXPECT_EQ(need.cache_per_position, AttentionCache::bytes_per_position(1, 16, KvFormat::f32));
 }
 

@@ -20,9 +20,8 @@ using namespace test;
 std::vector<float> logits_of(Model& model, Cache& cache, const std::vector<Token>& text, int chunk) {
   std::vector<float> logits;
   const auto rest = std::span(text).subspan(static_cast<std::size_t>(cache.length()));
-  draftproof::read_text(model, cache, rest, chunk, {}, 0, [&](int, std::span<const float> row) {
-    logits.insert(logits.end(), row.begin(), row.end());
-  });
+  draftproof::read_text(model, cache, rest, chunk, {}, 0,
+                        [&](int, std::span<const float> row) { logits.insert(logits.end(), row.begin(), row.end()); });
   return logits;
 }
 

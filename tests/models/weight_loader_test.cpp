@@ -43,11 +43,12 @@ struct Word {
   const char* gguf;
   const char* hugging_face;
 };
-constexpr Word layer_words[] = {
-    {"attn_norm", "input_layernorm"}, {"attn_q", "self_attn.q_proj"},         {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},   {"attn_output", "self_attn.o_proj"},    {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"}, {"ffn_norm", "post_attention_layernorm"}, {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},        {"ffn_down", "mlp.down_proj"}};
+constexpr Word layer_words[] = {{"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
+                                {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
+                                {"attn_output", "self_attn.o_proj"}, {"attn_q_norm", "self_attn.q_norm"},
+                                {"attn_k_norm", "self_attn.k_norm"}, {"ffn_norm", "post_attention_layernorm"},
+                                {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
+                                {"ffn_down", "mlp.down_proj"}};
 
 /// The sizes of a Qwen3-style config, with the keys of an architecture.
 GgufFields fields_of(const Json& config, const std::string& architecture) {
@@ -106,10 +107,9 @@ void write_draft(const std::filesystem::path& file, Converter converter,
     const std::string number = std::to_string(i) + ".";
     for (const Word& word : layer_words) {
       const bool before_mlp = word.hugging_face == std::string("post_attention_layernorm");
-      tensors.push_back(tensor_of(from,
-                                  "blk." + number + (before_mlp && !mainline ? "post_attention_norm" : word.gguf) +
-                                      ".weight",
-                                  prefix + "layers." + number + word.hugging_face + ".weight"));
+      tensors.push_back(
+          tensor_of(from, "blk." + number + (before_mlp && !mainline ? "post_attention_norm" : word.gguf) + ".weight",
+                    prefix + "layers." + number + word.hugging_face + ".weight"));
     }
     const std::string sinks = prefix + "layers." + number + "self_attn.attention_sink_bias";
     if (!from.has(sinks)) continue;
@@ -174,9 +174,8 @@ TEST(Quantize, QuantizingOnLoadEqualsLoadingAQuantizedFile) {
   // 192 inputs are not a multiple of 256, so the embedding tables of q4 are q8_0.
   for (const Narrowing& how : {Narrowing{Quantization::q8, Format::q8_0, Format::q8_0},
                                Narrowing{Quantization::q4, Format::q4_0, Format::q8_0}}) {
-    std::vector<GgufTensor> tensors = {
-        tensor_of(from, "token_embd.weight", "model.embed_tokens.weight", how.tables),
-        tensor_of(from, "output_norm.weight", "model.norm.weight")};
+    std::vector<GgufTensor> tensors = {tensor_of(from, "token_embd.weight", "model.embed_tokens.weight", how.tables),
+                                       tensor_of(from, "output_norm.weight", "model.norm.weight")};
     if (has_head) tensors.push_back(tensor_of(from, "output.weight", "lm_head.weight", how.tables));
     for (int i = 0; i < layers; ++i) {
       const std::string number = std::to_string(i) + ".";
@@ -295,8 +294,7 @@ TEST(Memory, IsCountedByTheDocumentedFormula) {
   const auto size = [&config](const char* field) {
     return static_cast<std::uint64_t>(config.at(field).integer(1, 1 << 24));
   };
-  EXPECT_EQ(floats.cache_per_position,
-            8 * size("num_key_value_heads") * size("head_dim") * size("num_hidden_layers"));
+  EXPECT_EQ(floats.cache_per_position, 8 * size("num_key_value_heads") * size("head_dim") * size("num_hidden_layers"));
   EXPECT_EQ(floats.total(11) - floats.total(10), floats.cache_per_position + floats.scratch_per_position);
   EXPECT_EQ(floats.total(10, 3) - floats.total(10), 3 * 4 * size("vocab_size")) << "a row of logits for each";
   EXPECT_GE(floats.total(0), from.bytes());

@@ -110,7 +110,7 @@ TEST(AcceptanceEvidence, CertainAndImpossibleOutcomesAreCountedAndNotBetOn) {
 }
 
 TEST(AcceptanceEvidence, BetsOnRareAcceptancesAreFairWhereTheProbabilityIsHigherThanStated) {
-  const auto most = [](double probability, std::uint64_t seed) {
+  const auto max = [](double probability, std::uint64_t seed) {
     AcceptanceEvidence evidence(1e-9, AcceptanceEvidence::Side::rare);
     Bits bits(seed);
     for (int n = 0; n < 5000; ++n) evidence.observe(1.0 / 3, coin(bits) < probability);
@@ -118,10 +118,10 @@ TEST(AcceptanceEvidence, BetsOnRareAcceptancesAreFairWhereTheProbabilityIsHigher
   };
   int at_one_in_twenty = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    at_one_in_twenty += most(1.0 / 3, seed) >= 20;
-    EXPECT_LT(most(0.5, seed), 20);
-    EXPECT_LT(most(1, seed), 20) << "more than stated is no evidence";
-    EXPECT_GT(most(0.25, seed), 1e9);
+    at_one_in_twenty += max(1.0 / 3, seed) >= 20;
+    EXPECT_LT(max(0.5, seed), 20);
+    EXPECT_LT(max(1, seed), 20) << "more than stated is no evidence";
+    EXPECT_GT(max(0.25, seed), 1e9);
   }
   EXPECT_LE(at_one_in_twenty, 10) << "of 200";
 }

@@ -40,10 +40,10 @@ TEST(Agreement, EqualsTheCountOverEveryNumber) {
     for (const auto& q : eighths()) {
       std::uint64_t same = 0;
       for (std::uint64_t number = 0; number < 8; ++number) same += token_at(p, number) == token_at(q, number);
-      std::uint64_t least = 0;
-      for (std::size_t token = 0; token < 3; ++token) least += std::min(p[token], q[token]);
+      std::uint64_t min = 0;
+      for (std::size_t token = 0; token < 3; ++token) min += std::min(p[token], q[token]);
       ASSERT_EQ(agreement(row_of(p), row_of(q)), same * (total / 8));
-      ASSERT_EQ(overlap(row_of(p), row_of(q)), least * (total / 8));
+      ASSERT_EQ(overlap(row_of(p), row_of(q)), min * (total / 8));
       ASSERT_LE(agreement(row_of(p), row_of(q)), overlap(row_of(p), row_of(q)));
     }
   }

@@ -65,28 +65,30 @@ class Checks : public testing::Test {
 };
 
 TEST_F(Checks, TokensEqualNamesThePlaceAndBothTokens) {
-  catches(tokens_equal, with("perturbed", 3, matching),
-          [](Played& run) { run.trace.output[5] = (run.trace.output[5] + 1) % 4; },
-          "position 8: expected: plain decoding emits token");
-  catches(tokens_equal, with("perturbed", 3, matching), [](Played& run) { run.trace.output.pop_back(); },
-          "output 11 is the end");
-  catches(tokens_equal, with("perturbed", 3, matching), [](Played& run) { run.trace.finish = Finish::stop; },
-          "expected: plain decoding is finished by length; observed: finished by stop");
+  catches(
+      tokens_equal, with("perturbed", 3, matching),
+      [](Played& run) { run.trace.output[5] = (run.trace.output[5] + 1) % 4; },
+      "position 8: expected: plain decoding emits token");
+  catches(
+      tokens_equal, with("perturbed", 3, matching), [](Played& run) { run.trace.output.pop_back(); },
+      "output 11 is the end");
+  catches(
+      tokens_equal, with("perturbed", 3, matching), [](Played& run) { run.trace.finish = Finish::stop; },
+      "expected: plain decoding is finished by length; observed: finished by stop");
 }
 
 TEST_F(Checks, LogitsEqualNamesPositionAndRow) {
-  catches(logits_equal, with("perturbed", 3, rejection),
-          [](Played& run) { run.trace.rounds[0].logits[0].low ^= 1; },
-          "round 0, position 3: expected: the row that decides this token has logits");
-  catches(logits_equal, with("perfect", 3, matching),
-          [](Played& run) { run.trace.rounds[0].logits.pop_back(); }, "row 3 of the verification has no digest");
+  catches(
+      logits_equal, with("perturbed", 3, rejection), [](Played& run) { run.trace.rounds[0].logits[0].low ^= 1; },
+      "round 0, position 3: expected: the row that decides this token has logits");
+  catches(
+      logits_equal, with("perfect", 3, matching), [](Played& run) { run.trace.rounds[0].logits.pop_back(); },
+      "row 3 of the verification has no digest");
 }
 
 TEST_F(Checks, AcceptanceCorrectComparesEveryPartOfARoundWithTheKeys) {
   const Variation rejecting = with("perturbed", 3, rejection);
-  const auto check = [&](auto tamper, const char* words) {
-    catches(acceptance_correct, rejecting, tamper, words);
-  };
+  const auto check = [&](auto tamper, const char* words) { catches(acceptance_correct, rejecting, tamper, words); };
   check([](Played& run) { ++run.trace.rounds[0].position; }, "the text ends in 3");
   check([](Played& run) { run.trace.rounds[0].anchor = 0; }, "round 0, position 3");
   check([](Played& run) { round_of(run, false).verdict.accepted += 1; }, "draft tokens were accepted");
@@ -103,11 +105,13 @@ TEST_F(Checks, AcceptanceCorrectComparesEveryPartOfARoundWithTheKeys) {
 }
 
 TEST_F(Checks, CacheRollbackNamesTheRound) {
-  catches(cache_rollback, with("always-reject", 2, matching), [](Played& run) { run.trace.rounds[1].cache.low ^= 1; },
-          "round 1, position 4: expected: after the round the cache equals that of a run that read only the accepted "
-          "text");
-  catches(cache_rollback, with("always-reject", 2, matching), [](Played& run) { ++run.trace.rounds[0].cache_length; },
-          "expected: after the round the cache holds 3 positions; observed: it holds 4 positions");
+  catches(
+      cache_rollback, with("always-reject", 2, matching), [](Played& run) { run.trace.rounds[1].cache.low ^= 1; },
+      "round 1, position 4: expected: after the round the cache equals that of a run that read only the accepted "
+      "text");
+  catches(
+      cache_rollback, with("always-reject", 2, matching), [](Played& run) { ++run.trace.rounds[0].cache_length; },
+      "expected: after the round the cache holds 3 positions; observed: it holds 4 positions");
 }
 
 TEST_F(Checks, TerminationAndCountersComparesCountsWithTheRounds) {
@@ -134,8 +138,8 @@ TEST_F(Checks, ConfigInvarianceComparesRoundsOfTheSameKindInAnyOrder) {
 }
 
 TEST_F(Checks, ConfigInvarianceAllowsAnotherTextWithAnotherDraftUnderRejection) {
-  Trial trial = trial_of(asked(1), {with("none", 0, rejection), with("perturbed", 2, rejection),
-                                    with("perturbed", 3, rejection)});
+  Trial trial = trial_of(
+      asked(1), {with("none", 0, rejection), with("perturbed", 2, rejection), with("perturbed", 3, rejection)});
   EXPECT_NE(trial.runs[0].trace.output, trial.runs[1].trace.output)
       << "the samples differ, the distribution does not (N11)";
   Trial pairs = trial_of(asked(1), {with("perturbed", 3, rejection), with("perturbed", 3, rejection)});

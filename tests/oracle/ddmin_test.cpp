@@ -50,15 +50,15 @@ TEST(Ddmin, KeepsTheLeastNumberOfElements) {
 }
 
 TEST(Ddmin, ReturnsTheLastFailingListWhenStopped) {
-  for (int questions = 0; questions < 30; ++questions) {
+  for (int inputs = 0; inputs < 30; ++inputs) {
     int asked = 0;
     std::vector<int> failed = first(8);
     const std::vector<int> found = ddmin(first(8), [&](const std::vector<int>& list) {
-      if (++asked > questions || (set_of(list) & 0x24u) != 0x24u) return false;
+      if (++asked > inputs || (set_of(list) & 0x24u) != 0x24u) return false;
       failed = list;
       return true;
     });
-    EXPECT_EQ(found, failed) << questions;
+    EXPECT_EQ(found, failed) << inputs;
   }
 }
 

@@ -122,10 +122,10 @@ TEST(EProcess, RaisesNoAlarmForRightDecoders) {
 Token peeked = 0;  // by the bet below
 
 TEST(EProcess, TheSameTestFindsABetChosenAfterTheToken) {
-  static constexpr FaultModel peeking[] =
-      {{"peeking", "", false, [](const PositionDistributions& l, std::vector<double>& r) {
-                                             for (std::size_t i = 0; i < r.size(); ++i) r[i] = l.tokens[i] == peeked;
-                                           }}};
+  static constexpr FaultModel peeking[] = {
+      {"peeking", "", false, [](const PositionDistributions& l, std::vector<double>& r) {
+         for (std::size_t i = 0; i < r.size(); ++i) r[i] = l.tokens[i] == peeked;
+       }}};
   const Settings settings = small;
   const World world(settings, 200);
   PhiloxSource random(2024);
@@ -143,10 +143,10 @@ TEST(EProcess, TheSameTestFindsABetChosenAfterTheToken) {
 }
 
 TEST(EProcess, TheSameTestFindsAnUnnormalizedBet) {
-  static constexpr FaultModel generous[] =
-      {{"generous", "", false, [](const PositionDistributions& l, std::vector<double>& r) {
-                                              for (std::size_t i = 0; i < r.size(); ++i) r[i] = 1.03 * l.p[i];
-                                            }}};
+  static constexpr FaultModel generous[] = {
+      {"generous", "", false, [](const PositionDistributions& l, std::vector<double>& r) {
+         for (std::size_t i = 0; i < r.size(); ++i) r[i] = 1.03 * l.p[i];
+       }}};
   EXPECT_EQ(false_alarms(small, 20, 3000, generous, [](Token) {}, {1e-9}).at(1e-9), 20);
 }
 
@@ -425,7 +425,7 @@ TEST(EProcess, FindsAModeledFaultByThePromisedToken) {
     std::vector<std::vector<std::uint64_t>> wrong;
     std::vector<double> squares;  // of the total variation from p, by position
     for (std::size_t i = 0; i < world.size(); ++i) {
-      const PositionDistributions models = distributions_of(world.position(i), small.vocabulary);
+      const PositionDistributions models = make_distributions(world.position(i), small.vocabulary);
       std::vector<double> r(models.tokens.size());
       model.distribution(models, r);
       double distance = 0;
@@ -460,7 +460,7 @@ std::vector<std::pair<std::string, Fault>> faults() {
   std::vector<std::pair<std::string, Fault>> list;
   for (const FaultModel& model : fault_models()) {
     list.emplace_back(model.name, [&model](const World& world, std::size_t index, int vocabulary) {
-      const PositionDistributions models = distributions_of(world.position(index), vocabulary);
+      const PositionDistributions models = make_distributions(world.position(index), vocabulary);
       std::vector<double> r(models.tokens.size());
       model.distribution(models, r);
       return r;
@@ -468,7 +468,7 @@ std::vector<std::pair<std::string, Fault>> faults() {
   }
   const auto lenient = [](double factor) {
     return [factor](const World& world, std::size_t index, int vocabulary) {
-      const PositionDistributions l = distributions_of(world.position(index), vocabulary);
+      const PositionDistributions l = make_distributions(world.position(index), vocabulary);
       double refused = 0;
       double sum = 0;
       std::vector<double> r;
@@ -485,7 +485,7 @@ std::vector<std::pair<std::string, Fault>> faults() {
   list.emplace_back("lenient by 1.03", lenient(1.03));
   const auto mixed = [](double part, const std::function<double(const PositionDistributions&, std::size_t)>& other) {
     return [part, other](const World& world, std::size_t index, int vocabulary) {
-      const PositionDistributions l = distributions_of(world.position(index), vocabulary);
+      const PositionDistributions l = make_distributions(world.position(index), vocabulary);
       std::vector<double> r;
       double sum = 0;
       for (std::size_t i = 0; i < l.p.size(); ++i) {
@@ -496,14 +496,13 @@ std::vector<std::pair<std::string, Fault>> faults() {
       return r;
     };
   };
-  list.emplace_back("even ids preferred", mixed(0.2, [](const PositionDistributions&, std::size_t i) {
-                      return i % 2 ? 0. : 2.;
-                    }));
+  list.emplace_back("even ids preferred",
+                    mixed(0.2, [](const PositionDistributions&, std::size_t i) { return i % 2 ? 0. : 2.; }));
   list.emplace_back("high ids missing", mixed(1, [](const PositionDistributions& l, std::size_t i) {
                       return i + 4 < l.p.size() ? 1. : 0.;
                     }));
   list.emplace_back("neighbor's logit", [](const World& world, std::size_t index, int vocabulary) {
-    const PositionDistributions l = distributions_of(world.position(index), vocabulary);
+    const PositionDistributions l = make_distributions(world.position(index), vocabulary);
     std::vector<double> r;
     double sum = 0;
     for (std::size_t i = 0; i < l.p.size(); ++i) {
@@ -514,8 +513,8 @@ std::vector<std::pair<std::string, Fault>> faults() {
     return r;
   });
   list.emplace_back("row of another text", [](const World& world, std::size_t index, int vocabulary) {
-    const PositionDistributions l = distributions_of(world.position(index), vocabulary);
-    const PositionDistributions other = distributions_of(world.position((index + 1) % world.size()), vocabulary);
+    const PositionDistributions l = make_distributions(world.position(index), vocabulary);
+    const PositionDistributions other = make_distributions(world.position((index + 1) % world.size()), vocabulary);
     std::vector<double> r;
     double sum = 0;
     for (std::size_t i = 0; i < l.p.size(); ++i) {
@@ -536,7 +535,7 @@ class Needed {
     ++suspects_[suspect];
   }
   std::string median() { return number_of(*sorted(counts_.size() / 2)); }
-  std::string most() { return number_of(*sorted(counts_.size() - 1)); }
+  std::string max() { return number_of(*sorted(counts_.size() - 1)); }
   std::string looks_like() const {
     const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
     return std::max_element(suspects_.begin(), suspects_.end(), fewer)->first;
@@ -586,7 +585,7 @@ std::string faults_of_text() {
       Rounds(world, text).feed(process, 20000, fault.say);
       needed.add(process.tokens(), process.alarm(), process.suspect());
     }
-    found += fmt::format("{:<26}{:>9}{:>9}  {}\n", fault.name, needed.median(), needed.most(), needed.looks_like());
+    found += fmt::format("{:<26}{:>9}{:>9}  {}\n", fault.name, needed.median(), needed.max(), needed.looks_like());
   }
   return found;
 }
@@ -606,7 +605,7 @@ std::string faults_of_coins() {
       }
       needed.add(evidence.coins(), evidence.alarm(), evidence.suspect());
     }
-    found += fmt::format("{:<26}{:>9}{:>9}  {}\n", fault.name, needed.median(), needed.most(), needed.looks_like());
+    found += fmt::format("{:<26}{:>9}{:>9}  {}\n", fault.name, needed.median(), needed.max(), needed.looks_like());
   }
   return found;
 }
@@ -636,7 +635,7 @@ TEST(EProcessSlow, TheTokensUntilAnAlarmMatchTheSnapshot) {
     double divergence = 0;
     std::vector<std::vector<std::uint64_t>> models;
     for (std::size_t i = 0; i < world.size(); ++i) {
-      const PositionDistributions l = distributions_of(world.position(i), settings.vocabulary);
+      const PositionDistributions l = make_distributions(world.position(i), settings.vocabulary);
       std::vector<double> r = fault(world, i, settings.vocabulary);
       double possible = 0;
       for (std::size_t k = 0; k < r.size(); ++k) possible += r[k] = l.p[k] > 0 ? r[k] : 0;
@@ -665,7 +664,7 @@ TEST(EProcessSlow, TheTokensUntilAnAlarmMatchTheSnapshot) {
       by_reals.add(reals.tokens(), reals.alarm(), reals.suspect());
     }
     found += fmt::format("{:<26}{:>8.4f}{:>9.0f}{:>9}{:>9}{:>9}{:>9}  {}\n", name, distance, log64(1e9) / divergence,
-                         by_integers.median(), by_integers.most(), by_reals.median(), by_reals.most(),
+                         by_integers.median(), by_integers.max(), by_reals.median(), by_reals.max(),
                          by_integers.looks_like());
   }
   found += faults_of_text();

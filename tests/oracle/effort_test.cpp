@@ -51,7 +51,7 @@ class WatchedSubject final : public Subject {
  public:
   explicit WatchedSubject(int cached = never) : model(cached) {}
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
-                    const OnRound& on_round) override {
+                          const OnRound& on_round) override {
     const int capacity = static_cast<int>(request.prompt.size()) + request.max_new_tokens;
     std::unique_ptr<Draft> draft = std::make_unique<NoDraft>();
     if (variation.draft == "always-reject") {
@@ -89,9 +89,8 @@ TEST(Effort, EveryLevelIncludesTheLevelBefore) {
     EXPECT_EQ(&effort_by_name(effort.name), &effort);
     const Effort* const previous = std::exchange(before, &effort);
     if (previous == nullptr) continue;
-    for (const auto number : {&Effort::ways_elsewhere, &Effort::controls, &Effort::drafts_again,
-                              &Effort::prompt_pieces, &Effort::cuts, &Effort::readings, &Effort::fresh_rows,
-                              &Effort::timed_repeats}) {
+    for (const auto number : {&Effort::ways_elsewhere, &Effort::controls, &Effort::drafts_again, &Effort::prompt_pieces,
+                              &Effort::cuts, &Effort::readings, &Effort::fresh_rows, &Effort::timed_repeats}) {
       EXPECT_GE(effort.*number, previous->*number) << effort.name;
     }
     EXPECT_GE(effort.tables, previous->tables);
@@ -114,15 +113,15 @@ TEST(Effort, AnUnknownNameIsRefusedWithAListOfLevels) {
 }
 
 TEST(PlainRows, AtMostTheRequestedRowsAreFreshAndTheLastIsOneOfThem) {
-  for (const int most : {1, 8, 64, every_row}) {
+  for (const int max : {1, 8, 64, every_row}) {
     for (int length = 1; length <= 200; ++length) {
       const Request request = asked(length);
       const auto end = static_cast<std::size_t>(3 + length);
       int rows = 0;
-      for (std::size_t tokens = 3; tokens < end; ++tokens) rows += is_fresh_row(request, tokens, most);
-      EXPECT_LE(rows, most);
-      EXPECT_GE(2 * rows, std::min(most, length)) << "or nearly as many";
-      EXPECT_TRUE(is_fresh_row(request, end - 1, most)) << length;
+      for (std::size_t tokens = 3; tokens < end; ++tokens) rows += is_fresh_row(request, tokens, max);
+      EXPECT_LE(rows, max);
+      EXPECT_GE(2 * rows, std::min(max, length)) << "or nearly as many";
+      EXPECT_TRUE(is_fresh_row(request, end - 1, max)) << length;
     }
   }
 }
@@ -132,13 +131,13 @@ TEST(PlainRows, CachedRowsEqualFreshRows) {
   PhiloxSource random(3);
   const Request request = asked(300);
   const PlainRun recomputed = plain(model, request, random);
-  for (const int most : {1, 7, 299}) {
-    const PlainRun run = plain(model, request, random, most);
+  for (const int max : {1, 7, 299}) {
+    const PlainRun run = plain(model, request, random, max);
     EXPECT_EQ(run.output, recomputed.output);
     EXPECT_EQ(run.logprobs, recomputed.logprobs);
     std::vector<Token> text = request.prompt;
     text.insert(text.end(), run.output.begin(), run.output.end() - 1);
-    const std::vector<PlainRow> along = plain_rows(model, request, text, 150, most);
+    const std::vector<PlainRow> along = plain_rows(model, request, text, 150, max);
     ASSERT_EQ(along.size(), text.size() - 149);
     for (std::size_t i = 0; i < run.rows.size(); ++i) EXPECT_EQ(run.rows[i].logits, recomputed.rows[i].logits);
     for (std::size_t i = 0; i < along.size(); ++i) EXPECT_EQ(along[i].logits, recomputed.rows[147 + i].logits);

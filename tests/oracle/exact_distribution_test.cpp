@@ -41,30 +41,30 @@ class LoadedCoin final : public Subject {
   ConstantModel target_{{0, 0}};
 };
 
-ExactQuestion question(int max_new_tokens, std::vector<Token> stops) {
-  ExactQuestion question;
-  question.request.prompt = {0};
-  question.request.sampling.temperature = 1;
-  question.request.max_new_tokens = max_new_tokens;
-  question.request.stops = std::move(stops);
-  question.variation.rule = &rejection;
-  return question;
+ExactInput input(int max_new_tokens, std::vector<Token> stops) {
+  ExactInput input;
+  input.request.prompt = {0};
+  input.request.sampling.temperature = 1;
+  input.request.max_new_tokens = max_new_tokens;
+  input.request.stops = std::move(stops);
+  input.variation.rule = &rejection;
+  return input;
 }
 
 TEST(CompareDistributions, AFairCoinHasDistanceZero) {
   LoadedCoin fair(1, 1);
-  const ExactAnswer answer = compare_distributions(fair, question(3, {}));
+  const ExactResult answer = compare_distributions(fair, input(3, {}));
   EXPECT_EQ(answer.distance, 0);
   EXPECT_EQ(answer.paths, 8);
   EXPECT_EQ(answer.texts, 8);
-  EXPECT_EQ(answer.met[Event::cut], 8);
+  EXPECT_EQ(answer.met[CoverageEvent::cut], 8);
 }
 
 TEST(CompareDistributions, TheDistanceIsTotalVariation) {
   LoadedCoin loaded(3, 1);
-  EXPECT_EQ(compare_distributions(loaded, question(1, {})).distance, Rational(1, 4));
+  EXPECT_EQ(compare_distributions(loaded, input(1, {})).distance, Rational(1, 4));
   // 9, 3, 3 and 1 sixteenths instead of 4 each: (5 + 1 + 1 + 3) / 16 / 2
-  const ExactAnswer two = compare_distributions(loaded, question(2, {}));
+  const ExactResult two = compare_distributions(loaded, input(2, {}));
   EXPECT_EQ(two.distance, Rational(5, 16));
   EXPECT_THAT(two.worst, ElementsAre(0, 0));
 }
@@ -72,13 +72,13 @@ TEST(CompareDistributions, TheDistanceIsTotalVariation) {
 TEST(CompareDistributions, TextsEndAtStops) {
   LoadedCoin loaded(3, 1);
   // 0, 1 0 and 1 1 have 12, 3 and 1 sixteenths instead of 8, 4 and 4: (4 + 1 + 3) / 16 / 2
-  const ExactAnswer answer = compare_distributions(loaded, question(2, {0}));
+  const ExactResult answer = compare_distributions(loaded, input(2, {0}));
   EXPECT_EQ(answer.distance, Rational(1, 4));
   EXPECT_THAT(answer.worst, ElementsAre(0));
   EXPECT_EQ(answer.paths, 3);
   EXPECT_EQ(answer.texts, 3);
-  EXPECT_EQ(answer.met[Event::stopped], 2);
-  EXPECT_EQ(answer.met[Event::cut], 1);
+  EXPECT_EQ(answer.met[CoverageEvent::stopped], 2);
+  EXPECT_EQ(answer.met[CoverageEvent::cut], 1);
 }
 
 /// A fair coin that is loaded after one text only.
@@ -109,7 +109,7 @@ TEST(CompareDistributions, EveryPathAndEveryTextCounts) {
     const std::vector<Token> text = texts[i];
     LoadedAfter loaded(text);
     // 2^-n of the probability arrives there, and a quarter of it is moved.
-    EXPECT_EQ(compare_distributions(loaded, question(3, {})).distance, Rational(1, 4 << text.size()));
+    EXPECT_EQ(compare_distributions(loaded, input(3, {})).distance, Rational(1, 4 << text.size()));
     if (text.size() == 2) continue;
     for (const Token token : {0, 1}) {
       texts.push_back(text);
@@ -119,12 +119,12 @@ TEST(CompareDistributions, EveryPathAndEveryTextCounts) {
   EXPECT_EQ(texts.size(), 7U);
 }
 
-TEST(ExactDistributionCheck, EveryQuestionCounts) {
+TEST(ExactDistributionCheck, EveryInputCounts) {
   for (std::size_t wrong = 0; wrong < 5; ++wrong) {
     ExactDistributionCheck cases;
     for (std::size_t i = 0; i < 5; ++i) {
       LoadedCoin coin(i == wrong ? 3 : 1, 1);
-      cases.ask(coin, question(2, {}));
+      cases.ask(coin, input(2, {}));
     }
     EXPECT_EQ(std::move(cases).finding().outcome, Outcome::fail) << wrong;
   }
@@ -132,18 +132,18 @@ TEST(ExactDistributionCheck, EveryQuestionCounts) {
 
 TEST(CompareDistributions, ATextImpossibleInPlainDecodingCounts) {
   LoadedCoin never_zero(0, 1);
-  EXPECT_EQ(compare_distributions(never_zero, question(2, {0})).distance, Rational(3, 4));
+  EXPECT_EQ(compare_distributions(never_zero, input(2, {0})).distance, Rational(3, 4));
 }
 
-Finding finding_of(Subject& subject, const std::vector<ExactQuestion>& questions) {
+Finding make_finding(Subject& subject, const std::vector<ExactInput>& inputs) {
   ExactDistributionCheck cases;
-  for (const ExactQuestion& question : questions) cases.ask(subject, question);
+  for (const ExactInput& input : inputs) cases.ask(subject, input);
   return std::move(cases).finding();
 }
 
 TEST(ExactDistributionCheck, NamesVariationAndWorstTextOfADeviationAndAsksNoMore) {
   LoadedCoin loaded(3, 1);
-  const Finding finding = finding_of(loaded, {question(2, {0}), question(3, {})});
+  const Finding finding = make_finding(loaded, {input(2, {0}), input(3, {})});
   EXPECT_EQ(finding.outcome, Outcome::fail);
   EXPECT_EQ(finding.examined, 1);
   EXPECT_THAT(finding.message, HasSubstr("rejection"));
@@ -152,25 +152,25 @@ TEST(ExactDistributionCheck, NamesVariationAndWorstTextOfADeviationAndAsksNoMore
   expect_whole(finding);
 }
 
-TEST(ExactDistributionCheck, IsVacuousWithoutDraftTokensAndWithoutQuestions) {
+TEST(ExactDistributionCheck, IsVacuousWithoutDraftTokensAndWithoutInputs) {
   LoadedCoin fair(1, 1);
-  EXPECT_EQ(finding_of(fair, {question(2, {0})}).outcome, Outcome::vacuous);
-  EXPECT_EQ(finding_of(fair, {}).outcome, Outcome::vacuous);
+  EXPECT_EQ(make_finding(fair, {input(2, {0})}).outcome, Outcome::vacuous);
+  EXPECT_EQ(make_finding(fair, {}).outcome, Outcome::vacuous);
 }
 
-ExactAnswer answer_to(const ExactCase& exact_case) {
-  const auto& [vocabulary, levels, spread, seed, question] = exact_case;
+ExactResult answer_to(const ExactCase& exact_case) {
+  const auto& [vocabulary, levels, spread, seed, input] = exact_case;
   zoo::ZooSubject subject({.vocabulary = vocabulary, .levels = levels, .spread = spread, .seed = seed});
-  return compare_distributions(subject, exact_case.question);
+  return compare_distributions(subject, exact_case.input);
 }
 
 /// The handwritten cases, and the answers of the production loop, for all tests of this file.
-const std::vector<std::pair<ExactQuestion, ExactAnswer>>& answers_of(const Rule& rule) {
-  static std::map<std::string, std::vector<std::pair<ExactQuestion, ExactAnswer>>> by_rule;
+const std::vector<std::pair<ExactInput, ExactResult>>& answers_of(const Rule& rule) {
+  static std::map<std::string, std::vector<std::pair<ExactInput, ExactResult>>> by_rule;
   auto& answers = by_rule[rule.name];
   if (answers.empty()) {
     for (const ExactCase& exact_case : handwritten_cases(rule)) {
-      answers.emplace_back(exact_case.question, answer_to(exact_case));
+      answers.emplace_back(exact_case.input, answer_to(exact_case));
     }
   }
   return answers;
@@ -189,16 +189,16 @@ TEST(ExactDistributionCheckSlow, IsVacuousWhenAnEventWasNeverMetAndNamesIt) {
   for (const Rule* rule : {&matching, &rejection}) {
     Coverage met;
     ExactDistributionCheck all;
-    for (const auto& [question, answer] : answers_of(*rule)) {
+    for (const auto& [input, answer] : answers_of(*rule)) {
       met.add(answer.met);
-      all.add(question, answer);
+      all.add(input, answer);
     }
     EXPECT_EQ(std::move(all).finding().outcome, Outcome::pass);
-    for (const Event event : Coverage().missing({.rejection = rule == &rejection, .trees = true})) {
+    for (const CoverageEvent event : Coverage().missing({.rejection = rule == &rejection, .trees = true})) {
       EXPECT_GT(met[event], 0) << name_of(event);
       ExactDistributionCheck cases;
-      for (const auto& [question, answer] : answers_of(*rule)) {
-        if (answer.met[event] == 0) cases.add(question, answer);
+      for (const auto& [input, answer] : answers_of(*rule)) {
+        if (answer.met[event] == 0) cases.add(input, answer);
       }
       const Finding finding = std::move(cases).finding();
       EXPECT_EQ(finding.outcome, Outcome::vacuous) << name_of(event);
@@ -209,21 +209,20 @@ TEST(ExactDistributionCheckSlow, IsVacuousWhenAnEventWasNeverMetAndNamesIt) {
 
 TEST(ExactDistributionCheck, IsVacuousWhenTreesWereRequestedAndNoneWasDrafted) {
   ExactDistributionCheck cases;
-  for (const auto& [question, answer] : answers_of(rejection)) {
-    const bool tree = question.variation.draft.find_first_of("<&") != std::string::npos;
-    cases.add(question, tree ? ExactAnswer{} : answer);
+  for (const auto& [input, answer] : answers_of(rejection)) {
+    const bool tree = input.variation.draft.find_first_of("<&") != std::string::npos;
+    cases.add(input, tree ? ExactResult{} : answer);
   }
   const Finding finding = std::move(cases).finding();
   EXPECT_EQ(finding.outcome, Outcome::vacuous);
-  EXPECT_THAT(finding.message, HasSubstr(name_of(Event::sibling_accepted)));
+  EXPECT_THAT(finding.message, HasSubstr(name_of(CoverageEvent::sibling_accepted)));
 }
 
 TEST(ExactDistributionCheck, IsVacuousWhenADraftNeverDraftedInOneWayOfVerification) {
   ExactDistributionCheck cases;
-  for (const auto& [question, answer] : answers_of(rejection)) {
-    const bool silent = question.variation.draft == "perfect" &&
-                        question.variation.verification == Verification::serial;
-    cases.add(question, silent ? ExactAnswer{} : answer);
+  for (const auto& [input, answer] : answers_of(rejection)) {
+    const bool silent = input.variation.draft == "perfect" && input.variation.verification == Verification::serial;
+    cases.add(input, silent ? ExactResult{} : answer);
   }
   const Finding finding = std::move(cases).finding();
   EXPECT_EQ(finding.outcome, Outcome::vacuous);
@@ -234,7 +233,7 @@ TEST(GeneratedCases, TreesHaveAtMostFourDraftTokensAndMostHaveSiblings) {
   int trees = 0;
   for (int number = 0; number < 2000; ++number) {
     const ExactCase exact_case = generated_case(rejection, number, 500, DraftShape::trees);
-    const std::string& draft = exact_case.question.variation.draft;
+    const std::string& draft = exact_case.input.variation.draft;
     ASSERT_TRUE(draft.starts_with("scripted:"));
     const auto draft_tokens = [](char letter) {
       return std::string_view("+~?-*0123456789").find(letter) != std::string::npos;
@@ -262,8 +261,8 @@ TEST(GeneratedCases, AreSmallFitTheirModelAndAreReproducible) {
   std::set<Token> stops;
   for (int number = 0; number < 2000; ++number) {
     const ExactCase exact_case = generated_case(rejection, number, 500);
-    const Request& request = exact_case.question.request;
-    const Variation& variation = exact_case.question.variation;
+    const Request& request = exact_case.input.request;
+    const Variation& variation = exact_case.input.variation;
     EXPECT_TRUE(exact_case.vocabulary >= 2 && exact_case.vocabulary <= 8);
     EXPECT_TRUE(request.max_new_tokens >= 1 && request.max_new_tokens <= 6);
     EXPECT_TRUE(variation.draft_max >= 1 && variation.draft_max <= 4);
@@ -275,8 +274,8 @@ TEST(GeneratedCases, AreSmallFitTheirModelAndAreReproducible) {
     drafts.insert(variation.draft);
     stops.insert(static_cast<Token>(request.stops.size()));
     const ExactCase again = generated_case(rejection, number, 500);
-    EXPECT_EQ(again.question.variation.describe(), variation.describe());
-    EXPECT_TRUE(again.question.request.sampling == request.sampling && again.question.request.stops == request.stops);
+    EXPECT_EQ(again.input.variation.describe(), variation.describe());
+    EXPECT_TRUE(again.input.request.sampling == request.sampling && again.input.request.stops == request.stops);
   }
   EXPECT_EQ(vocabularies.size(), 7U);
   EXPECT_EQ(texts.size(), 6U);
@@ -289,7 +288,7 @@ void expect_right_by_number(DraftShape drafted) {
     ExactDistributionCheck cases;
     for (int number = 0; number < 10000; ++number) {
       const ExactCase exact_case = generated_case(*rule, number, 2000, drafted);
-      cases.add(exact_case.question, answer_to(exact_case));
+      cases.add(exact_case.input, answer_to(exact_case));
     }
     const Finding finding = std::move(cases).finding();
     EXPECT_EQ(finding.outcome, Outcome::pass) << finding.message;

@@ -57,7 +57,7 @@ TEST(ExhaustiveSmallCases, FindsIntegersThatAreNotUniform) {
 template <class Change>
 Distribution changed(std::span<const float> logits, Sampling sampling, const History& history, Change change) {
   change(sampling);
-  return distribution_of(logits, sampling, history);
+  return compute_distribution(logits, sampling, history);
 }
 
 TEST(ExhaustiveSmallCases, FindsAWrongConversionOfLogits) {
@@ -65,13 +65,13 @@ TEST(ExhaustiveSmallCases, FindsAWrongConversionOfLogits) {
   wrong.read = [](std::span<const float> logits, const Sampling& sampling, const History& history) {  // (R14)
     std::vector<float> padded(logits.begin(), logits.end());
     padded.push_back(0);
-    return distribution_of(padded, sampling, history);
+    return compute_distribution(padded, sampling, history);
   };
   expect_found(wrong, "the logits are (-inf -inf -inf)");
   wrong.read = [](std::span<const float> logits, const Sampling& sampling, const History& history) {  // (N13, R10)
     std::vector<float> finite(logits.begin(), logits.end());
     for (float& z : finite) z = z < std::numeric_limits<float>::infinity() ? z : 0;
-    return distribution_of(finite, sampling, history);
+    return compute_distribution(finite, sampling, history);
   };
   expect_found(wrong, "expected: the logits give an error");
   wrong.read = [](std::span<const float> logits, const Sampling& sampling, const History& history) {  // (A26)
@@ -88,7 +88,7 @@ TEST(ExhaustiveSmallCases, FindsAWrongConversionOfLogits) {
   expect_found(wrong, "min-p 0.5");
   wrong.read = [](std::span<const float> logits, const Sampling& sampling, const History& history) {  // ties: the last
     std::vector<float> reversed(logits.rbegin(), logits.rend());
-    const Distribution read = distribution_of(reversed, sampling, history);
+    const Distribution read = compute_distribution(reversed, sampling, history);
     std::vector<std::uint64_t> weights;
     for (std::size_t i = logits.size(); i-- > 0;) weights.push_back(read.weight(static_cast<Token>(i)));
     return Distribution::exact({}, weights);
@@ -143,7 +143,7 @@ TEST(ExhaustiveSmallCases, FindsAPartThatIsWrongInASingleCall) {
   by_rule.rules = rules;
   Primitives by_row = without_rules();
   by_row.read = [](std::span<const float> logits, const Sampling& sampling, const History& history) {
-    const Distribution row = distribution_of(logits, sampling, history);
+    const Distribution row = compute_distribution(logits, sampling, history);
     return is_wrong_now() ? Distribution::point(row.is_point() ? row.tokens()[0] + 1 : row.tokens()[0]) : row;
   };
   Primitives by_word = without_rules();

@@ -29,7 +29,7 @@ const FaultModel& model_named(const std::string& name) {
   return fault_models()[0];
 }
 
-std::vector<double> distribution_of(const std::string& name, const PositionDistributions& given) {
+std::vector<double> compute_distribution(const std::string& name, const PositionDistributions& given) {
   std::vector<double> r(given.tokens.size());
   model_named(name).distribution(given, r);
   return r;
@@ -95,8 +95,8 @@ TEST(FaultModels, AreTheDistributionsOfTheMutants) {
     for (const Distribution& p : rows) {
       for (const Distribution& q : rows) {
         const Position position{p, q};
-        const PositionDistributions given = distributions_of(position, 3);
-        const std::vector<double> found = distribution_of(mutant.name, given);
+        const PositionDistributions given = make_distributions(position, 3);
+        const std::vector<double> found = compute_distribution(mutant.name, given);
         const std::vector<double> expected = enumerated(mutant.rule, position, mutant.drafting, 3);
         for (std::size_t token = 0; token < 3; ++token) {
           ASSERT_NEAR(found[token], expected[token], rounding)
@@ -113,7 +113,7 @@ TEST(FaultModels, SumToOneOnPositionsOfEveryShape) {
   for (const FaultModel& distribution : fault_models()) {
     for (int index = 0; index < 500; ++index) {
       const int vocabulary = 2 + index % 60;
-      const PositionDistributions given = distributions_of(position_of(vocabulary, index), vocabulary);
+      const PositionDistributions given = make_distributions(position_of(vocabulary, index), vocabulary);
       std::vector<double> r(given.tokens.size());
       distribution.distribution(given, r);
       double sum = 0;
@@ -128,12 +128,13 @@ TEST(FaultModels, SumToOneOnPositionsOfEveryShape) {
 
 TEST(FaultModels, WithAPerfectDraftOnlyFaultsOfOtherPartsDiffer) {
   const std::set<std::string> differ = {"ratio inverted", "best stated as drawn", "sharper than stated",
-                                        "drawn again", "always the best", "colder", "hotter", "tail missing"};
+                                        "drawn again",    "always the best",      "colder",
+                                        "hotter",         "tail missing"};
   Position position = position_of(16, 3);
   position.q = position.p;
-  const PositionDistributions given = distributions_of(position, 16);
+  const PositionDistributions given = make_distributions(position, 16);
   for (const FaultModel& distribution : fault_models()) {
-    const std::vector<double> r = distribution_of(distribution.name, given);
+    const std::vector<double> r = compute_distribution(distribution.name, given);
     double distance = 0;
     for (std::size_t i = 0; i < r.size(); ++i) distance += std::abs(r[i] - given.p[i]) / 2;
     if (differ.contains(distribution.name)) continue;

@@ -35,8 +35,14 @@ TEST(FixtureFile, IsReadAsItWasWritten) {
   other.arrays.erase(other.arrays.begin());  // without rows
   other.execution.verification = Verification::serial;
   other.request.stops.clear();
-  other.request.sampling = {.temperature = 0, .top_k = 7, .top_p = 0.5F, .min_p = 0.25F, .repeat_penalty = 2,
-                            .presence_penalty = -1, .frequency_penalty = 1, .repeat_last_n = -1};
+  other.request.sampling = {.temperature = 0,
+                            .top_k = 7,
+                            .top_p = 0.5F,
+                            .min_p = 0.25F,
+                            .repeat_penalty = 2,
+                            .presence_penalty = -1,
+                            .frequency_penalty = 1,
+                            .repeat_last_n = -1};
   write_fixture(file, other);
   EXPECT_TRUE(same(read_fixture(file), other)) << difference(read_fixture(file), other).text();
   EXPECT_FALSE(same(read_fixture(file), small_fixture()));
@@ -120,8 +126,8 @@ TEST_P(HostileFixture, IsRefusedNamingFileAndField) {
   expect_words(message, {"", "", GetParam().words});
 }
 
-constexpr std::int32_t least32 = std::numeric_limits<std::int32_t>::min();
-constexpr std::int32_t most32 = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t min32 = std::numeric_limits<std::int32_t>::min();
+constexpr std::int32_t max32 = std::numeric_limits<std::int32_t>::max();
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, HostileFixture,
@@ -147,10 +153,10 @@ INSTANTIATE_TEST_SUITE_P(
         HostileFile{"prompt_negative", value<Token>("/request/prompt", 1, -1), {"'/request/prompt' is -1"}},
         HostileFile{"prompt_wide", array("/request/prompt", one<std::uint64_t>(1ULL << 40)), {"'/request/prompt'"}},
         HostileFile{"prompt_fractions", array("/request/prompt", one<double>(0.5)), {"'/request/prompt'", "fit"}},
-        HostileFile{"stop_negative", value<Token>("/request/stops", 0, least32), {"'/request/stops'"}},
+        HostileFile{"stop_negative", value<Token>("/request/stops", 0, min32), {"'/request/stops'"}},
         HostileFile{"budget_negative", value<Token>("/request/max_new_tokens", 0, -1), {"'/request/max_new_tokens'"}},
         HostileFile{"budgets", array("/request/max_new_tokens", Array<Token>{{2}, {1, 2}}), {"2 values, not one"}},
-        HostileFile{"draft_max_huge", value<Token>("/request/draft_max", 0, most32), {"'/request/draft_max'", "1024"}},
+        HostileFile{"draft_max_huge", value<Token>("/request/draft_max", 0, max32), {"'/request/draft_max'", "1024"}},
         HostileFile{"temperature_nan", value<float>("/request/temperature", 0, NAN), {"'/request/temperature' is nan"}},
         HostileFile{"temperature_below", value<float>("/request/temperature", 0, -1), {"'/request/temperature'"}},
         HostileFile{"top_p_two", value<float>("/request/top_p", 0, 2), {"'/request/top_p'"}},
@@ -161,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
         HostileFile{"rounds_flat", array("/run/rounds", Array<Token>{{12}, std::vector<Token>(12)}), {"[any, 6]"}},
         HostileFile{"rounds_scalar", array("/run/rounds", one<Token>(1)), {"'/run/rounds' has shape []"}},
         HostileFile{"rounds_negative", value<Token>("/run/rounds", 7, -1), {"'/run/rounds'", "round 1"}},
-        HostileFile{"rounds_huge", value<Token>("/run/rounds", 5, most32), {"'/run/rows' has shape [4, 3]"}},
+        HostileFile{"rounds_huge", value<Token>("/run/rounds", 5, max32), {"'/run/rows' has shape [4, 3]"}},
         HostileFile{"draft_tokens_fewer", value<Token>("/run/rounds", 1, 3),
                     {"'/run/draft_tokens' has shape [4], not [5]"}},
         HostileFile{"draft_token_negative", value<Token>("/run/draft_tokens", 2, -7), {"'/run/draft_tokens' holds -7"}},

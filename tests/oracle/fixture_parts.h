@@ -16,8 +16,8 @@ namespace draftproof {
 struct FixtureParts {
   using AnyArray = std::variant<Array<float>, Array<double>, Array<std::int32_t>, Array<std::int64_t>,
                                 Array<std::uint8_t>, Array<std::uint64_t>>;
-  std::map<std::string, AnyArray> arrays;                               // by path
-  std::map<std::pair<std::string, std::string>, std::string> texts;     // by path and name of the attribute
+  std::map<std::string, AnyArray> arrays;                            // by path
+  std::map<std::pair<std::string, std::string>, std::string> texts;  // by path and name of the attribute
 
   explicit FixtureParts(const Fixture& fixture) {
     visit_request(fixture, *this);
@@ -89,7 +89,7 @@ inline Fixture small_fixture() {
   fixture.draft = "model:models/other";
   fixture.seed = 1ULL << 63;
   fixture.request = trace.request;
-  fixture.arrays = arrays_of(trace, {{4, 3}, {0, 1, 2, -3, 4.5F, 5, 6, 7, 8, 9, 10, 11}});
+  fixture.arrays = make_arrays(trace, {{4, 3}, {0, 1, 2, -3, 4.5F, 5, 6, 7, 8, 9, 10, 11}});
   return fixture;
 }
 

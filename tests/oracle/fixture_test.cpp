@@ -20,12 +20,12 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(Ulps, CountTheFloatsBetweenTwo) {
-  const float least = std::numeric_limits<float>::denorm_min();
+  const float min = std::numeric_limits<float>::denorm_min();
   EXPECT_EQ(ulps_between(1.0F, 1.0F), 0U);
   EXPECT_EQ(ulps_between(1.0F, std::nextafter(1.0F, 2.0F)), 1U);
   EXPECT_EQ(ulps_between(-0.0F, 0.0F), 1U);
-  EXPECT_EQ(ulps_between(0.0F, least), 1U);
-  EXPECT_EQ(ulps_between(-least, least), 3U);
+  EXPECT_EQ(ulps_between(0.0F, min), 1U);
+  EXPECT_EQ(ulps_between(-min, min), 3U);
   EXPECT_EQ(ulps_between(1.0F, 2.0F), 1U << 23);
   EXPECT_EQ(ulps_between(-2.0F, -1.0F), 1U << 23);
   EXPECT_EQ(ulps_between(-INFINITY, INFINITY), 2 * 0x7f800000ULL + 1);
@@ -84,8 +84,8 @@ struct ChangeOne {
     if (now(field)) text = allowed.empty() ? text + "x" : allowed.back();
   }
   template <class T>
-  void operator()(const char* field, T& number, T least, T most) {
-    if (now(field)) number = number == least ? most : least;
+  void operator()(const char* field, T& number, T min, T max) {
+    if (now(field)) number = number == min ? max : min;
   }
   void operator()(const char* field, std::vector<Token>& tokens, Token, Token) {
     if (now(field)) tokens.push_back(1);
@@ -153,7 +153,7 @@ TEST(Difference, StatesWhereTheTextsDifferAndHowFarDistributionsMove) {
   EXPECT_EQ(change.variation->second, 2U);
   const Sampling sampling = small_fixture().request.sampling;
   const std::vector<Token> text{1, 2, 2, 1};
-  const Distribution before = distribution_of(std::vector<float>{6, 7, 8}, sampling, {text, {}});
+  const Distribution before = compute_distribution(std::vector<float>{6, 7, 8}, sampling, {text, {}});
   EXPECT_EQ(change.variation->first, 2 * (Distribution::total - before.weight(0)));
 }
 
@@ -213,7 +213,7 @@ Fixture long_fixture(int worse_from) {
   fixture.target = "models/some";
   fixture.draft = "model:models/other";
   fixture.request = trace.request;
-  fixture.arrays = arrays_of(trace, {});
+  fixture.arrays = make_arrays(trace, {});
   return fixture;
 }
 

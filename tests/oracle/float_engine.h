@@ -25,12 +25,12 @@ inline double bell(Bits& bits) {
 }
 
 inline std::vector<float> softmax(const std::vector<float>& logits) {
-  float most = logits[0];
-  for (const float logit : logits) most = std::max(most, logit);
+  float max = logits[0];
+  for (const float logit : logits) max = std::max(max, logit);
   std::vector<float> row;
   float sum = 0;
   for (const float logit : logits) {
-    row.push_back(std::exp(logit - most));
+    row.push_back(std::exp(logit - max));
     sum += row.back();
   }
   for (float& p : row) p /= sum;

@@ -59,8 +59,9 @@ TEST(HasExactDistribution, TakesDistributionsAndJointDistributions) {
   const std::vector<Token> tokens{3, 5};
   const std::vector<std::uint64_t> weights{Distribution::total / 4, 3 * (Distribution::total / 4)};
   const Distribution p = Distribution::exact(tokens, weights);
-  const auto one =
-      [&](RandomSource& random) { return p.tokens()[random.sample_index({0, 1, Purpose::target}, p.weights())]; };
+  const auto one = [&](RandomSource& random) {
+    return p.tokens()[random.sample_index({0, 1, Purpose::target}, p.weights())];
+  };
   EXPECT_THAT(one, HasExactDistribution(p));
   EXPECT_THAT(one, Not(HasExactDistribution(Distribution::point(5))));
   // Two tokens by one key are not independent.
@@ -344,8 +345,8 @@ TEST_F(LosslessTrace, ThatIsImpossibleIsRefusedWithAMessage) {
 TEST_F(LosslessTrace, WithoutAValidTreeOrPathIsRefusedWithAMessage) {
   const auto refused = [&](const auto& change, const std::string& why) {
     Trace trace = run(rejection);
-    const auto round = std::find_if(trace.rounds.begin(), trace.rounds.end(),
-                                    [](const Round& r) { return r.proposal.size() == 3; });
+    const auto round =
+        std::find_if(trace.rounds.begin(), trace.rounds.end(), [](const Round& r) { return r.proposal.size() == 3; });
     ASSERT_NE(round, trace.rounds.end());
     change(*round);
     EXPECT_THAT(explanation(trace, IsLosslessUnder(target, rejection, 7)), HasSubstr(why));

@@ -29,7 +29,7 @@ class Meddling final : public Subject {
  public:
   explicit Meddling(Meddle meddle) : meddle_(std::move(meddle)) {}
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
-                    const OnRound& on_round) override {
+                          const OnRound& on_round) override {
     const int call = calls_++;
     ++depth_;
     Trace trace = sound_.run_with_callback(request, variation, random, on_round);
@@ -63,7 +63,7 @@ Variation with(const char* draft, const Rule& rule) {
   return variation;
 }
 
-Finding finding_of(const Check& check, const Rule& rule, Meddle meddle) {
+Finding make_finding(const Check& check, const Rule& rule, Meddle meddle) {
   Meddling subject(std::move(meddle));
   Trial trial(subject, asked(), 3, {with("perturbed", rule), with("none", rule), with("always-reject", rule)});
   return check.examine(trial);
@@ -73,10 +73,10 @@ Finding finding_of(const Check& check, const Rule& rule, Meddle meddle) {
 /// `words`.
 void expect_caught(const Check& check, const Meddle& meddle, const char* words) {
   for (const Rule* rule : {&matching, &rejection}) {
-    const Finding sound = finding_of(check, *rule, {});
+    const Finding sound = make_finding(check, *rule, {});
     EXPECT_EQ(sound.outcome, Outcome::pass) << sound.message;
     EXPECT_GT(sound.examined, 3);
-    const Finding found = finding_of(check, *rule, meddle);
+    const Finding found = make_finding(check, *rule, meddle);
     EXPECT_EQ(found.outcome, Outcome::fail) << rule->name << ", wanted: " << words;
     EXPECT_THAT(told(found), HasSubstr(words));
     expect_whole(found);
@@ -86,21 +86,30 @@ void expect_caught(const Check& check, const Meddle& meddle, const char* words) 
 constexpr int runs_of_the_trial = 3;
 
 TEST(Repeatable, FindsARunThatDiffersTheSecondTime) {
-  expect_caught(repeatable, [](const Moment& moment, Trace& trace) {
-    if (moment.call >= runs_of_the_trial) trace.rounds[2].logits[0].low ^= 1;
-  }, ", run again, round ");
+  expect_caught(
+      repeatable,
+      [](const Moment& moment, Trace& trace) {
+        if (moment.call >= runs_of_the_trial) trace.rounds[2].logits[0].low ^= 1;
+      },
+      ", run again, round ");
 }
 
 TEST(Repeatable, FindsStateLeftByAnEarlierText) {
-  expect_caught(repeatable, [](const Moment& moment, Trace& trace) {
-    if (moment.request.prompt.size() > 6) trace.rounds[0].logits[0].low ^= 1;
-  }, "a text that begins like an earlier one, round 0");
+  expect_caught(
+      repeatable,
+      [](const Moment& moment, Trace& trace) {
+        if (moment.request.prompt.size() > 6) trace.rounds[0].logits[0].low ^= 1;
+      },
+      "a text that begins like an earlier one, round 0");
   bool warm = false;
-  expect_caught(repeatable, [&warm](const Moment& moment, Trace& trace) {
-    if (moment.call < runs_of_the_trial) warm = false;
-    warm = warm || moment.request.prompt.size() > 6;
-    if (warm && moment.request.prompt.size() == 6) trace.rounds[1].cache.low ^= 1;
-  }, "run again after a text that begins the same, round ");
+  expect_caught(
+      repeatable,
+      [&warm](const Moment& moment, Trace& trace) {
+        if (moment.call < runs_of_the_trial) warm = false;
+        warm = warm || moment.request.prompt.size() > 6;
+        if (warm && moment.request.prompt.size() == 6) trace.rounds[1].cache.low ^= 1;
+      },
+      "run again after a text that begins the same, round ");
 }
 
 TEST(Repeatable, NeedsNoMoreContextThanTheRequest) {
@@ -118,9 +127,12 @@ TEST(Repeatable, NeedsNoMoreContextThanTheRequest) {
 }
 
 TEST(ChunkedPrefillAndResume, FindsAPrefillThatDependsOnItsChunks) {
-  expect_caught(chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
-    if (moment.variation.prefill_chunk == 3) trace.rounds[0].logits[0].low ^= 1;
-  }, "prefill in chunks of 3");
+  expect_caught(
+      chunked_prefill_and_resume,
+      [](const Moment& moment, Trace& trace) {
+        if (moment.variation.prefill_chunk == 3) trace.rounds[0].logits[0].low ^= 1;
+      },
+      "prefill in chunks of 3");
 }
 
 TEST(ChunkedPrefillAndResume, FindsACancelledRunThatKeepsTooMuchOrDiffers) {
@@ -140,41 +152,62 @@ TEST(ChunkedPrefillAndResume, FindsACancelledRunThatKeepsTooMuchOrDiffers) {
 }
 
 TEST(ChunkedPrefillAndResume, FindsARunThatResumesDifferently) {
-  expect_caught(chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
-    if (moment.request.prompt.size() > 6) trace.rounds.back().verdict.next ^= 1;
-  }, "and resumed, round ");
-  expect_caught(chunked_prefill_and_resume, [](const Moment& moment, Trace& trace) {
-    if (moment.request.prompt.size() > 6) trace.finish = Finish::stop;
-  }, "and resumed: expected: finished by");
+  expect_caught(
+      chunked_prefill_and_resume,
+      [](const Moment& moment, Trace& trace) {
+        if (moment.request.prompt.size() > 6) trace.rounds.back().verdict.next ^= 1;
+      },
+      "and resumed, round ");
+  expect_caught(
+      chunked_prefill_and_resume,
+      [](const Moment& moment, Trace& trace) {
+        if (moment.request.prompt.size() > 6) trace.finish = Finish::stop;
+      },
+      "and resumed: expected: finished by");
 }
 
 TEST(SequenceIsolation, FindsEffectsOfOneSequenceOnAnother) {
-  expect_caught(sequence_isolation, [](const Moment& moment, Trace& trace) {
-    if (moment.depth == 1) trace.rounds[0].logits[0].low ^= 1;
-  }, "a sequence between the rounds of another, round 0, position 6");
-  expect_caught(sequence_isolation, [](const Moment& moment, Trace& trace) {
-    if (moment.call >= runs_of_the_trial && moment.request.sequence == 0) trace.rounds[1].targets[0].low ^= 1;
-  }, "a sequence with another between its rounds, round ");
+  expect_caught(
+      sequence_isolation,
+      [](const Moment& moment, Trace& trace) {
+        if (moment.depth == 1) trace.rounds[0].logits[0].low ^= 1;
+      },
+      "a sequence between the rounds of another, round 0, position 6");
+  expect_caught(
+      sequence_isolation,
+      [](const Moment& moment, Trace& trace) {
+        if (moment.call >= runs_of_the_trial && moment.request.sequence == 0) trace.rounds[1].targets[0].low ^= 1;
+      },
+      "a sequence with another between its rounds, round ");
 }
 
 TEST(LogProbabilities, FindsADifferenceInTheLastBit) {
-  expect_caught(log_probabilities, [](const Moment& moment, Trace& trace) {
-    if (!moment.request.logprobs || moment.variation.draft != "none") return;
-    double& logprob = trace.rounds[5].logprobs[0];
-    logprob = std::nextafter(logprob, 0);
-  }, "position 11: expected: token ");
+  expect_caught(
+      log_probabilities,
+      [](const Moment& moment, Trace& trace) {
+        if (!moment.request.logprobs || moment.variation.draft != "none") return;
+        double& logprob = trace.rounds[5].logprobs[0];
+        logprob = std::nextafter(logprob, 0);
+      },
+      "position 11: expected: token ");
 }
 
 TEST(LogProbabilities, FindsATextThatDiffersOrEndsEarlyWithLogprobs) {
-  expect_caught(log_probabilities, [](const Moment& moment, Trace& trace) {
-    const bool asked = moment.request.logprobs && moment.variation.draft == "none";
-    if (asked) trace.output[5] = trace.rounds[5].emitted[0] ^= 1;
-  }, "position 11: expected: plain decoding emits token ");
-  expect_caught(log_probabilities, [](const Moment& moment, Trace& trace) {
-    if (!moment.request.logprobs || moment.variation.draft != "none") return;
-    trace.rounds.resize(5);
-    trace.output.resize(5);
-  }, "output 5 is the end");
+  expect_caught(
+      log_probabilities,
+      [](const Moment& moment, Trace& trace) {
+        const bool asked = moment.request.logprobs && moment.variation.draft == "none";
+        if (asked) trace.output[5] = trace.rounds[5].emitted[0] ^= 1;
+      },
+      "position 11: expected: plain decoding emits token ");
+  expect_caught(
+      log_probabilities,
+      [](const Moment& moment, Trace& trace) {
+        if (!moment.request.logprobs || moment.variation.draft != "none") return;
+        trace.rounds.resize(5);
+        trace.output.resize(5);
+      },
+      "output 5 is the end");
 }
 
 TEST(SameRun, AllowsOtherDraftTokensWhereTheTextDoesNotDependOnThem) {

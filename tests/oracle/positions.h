@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "oracle/sequential/fault_models.h"
-#include "ref/acceptance/random_source.h"
 #include "ref/acceptance/distribution.h"
+#include "ref/acceptance/random_source.h"
 
 namespace draftproof {
 
@@ -53,7 +53,7 @@ inline Position position_of(int vocabulary, int index) {
 }
 
 /// Returns the same tokens in doubles, as bets use them.
-inline PositionDistributions distributions_of(const Position& position, int vocabulary) {
+inline PositionDistributions make_distributions(const Position& position, int vocabulary) {
   PositionDistributions models;
   for (Token token = 0; token < vocabulary; ++token) {
     models.tokens.push_back(token);

@@ -68,34 +68,43 @@ class RngAccounting : public testing::Test {
 
 TEST_F(RngAccounting, FindsMissingExtraAndChangedEntries) {
   for (const Purpose purpose : {Purpose::draft, Purpose::accept, Purpose::residual, Purpose::target}) {
-    catches(rejection, [&](std::vector<RecordedDraw>& draws) { draws.erase(first_of(draws, purpose)); },
-            name_of(purpose));
-    catches(rejection, [&](std::vector<RecordedDraw>& draws) { ++first_of(draws, purpose)->key.position; },
-            "position");
-    catches(rejection, [&](std::vector<RecordedDraw>& draws) { ++first_of(draws, purpose)->seed; },
-            "another random stream");
-    catches(rejection, [&](std::vector<RecordedDraw>& draws) { first_of(draws, purpose)->key.sequence = 1; },
-            "another random stream");
+    catches(
+        rejection, [&](std::vector<RecordedDraw>& draws) { draws.erase(first_of(draws, purpose)); }, name_of(purpose));
+    catches(
+        rejection, [&](std::vector<RecordedDraw>& draws) { ++first_of(draws, purpose)->key.position; }, "position");
+    catches(
+        rejection, [&](std::vector<RecordedDraw>& draws) { ++first_of(draws, purpose)->seed; },
+        "another random stream");
+    catches(
+        rejection, [&](std::vector<RecordedDraw>& draws) { first_of(draws, purpose)->key.sequence = 1; },
+        "another random stream");
   }
   const auto one_number_for_both = [](std::vector<RecordedDraw>& draws) {
     first_of(draws, Purpose::residual)->key.purpose = Purpose::accept;
   };
   catches(rejection, one_number_for_both, "need a draw for");
-  catches(rejection, [](std::vector<RecordedDraw>& draws) { draws.clear(); }, "there is no further draw");
-  catches(matching, [](std::vector<RecordedDraw>& draws) { draws.pop_back(); }, "there is no further draw");
+  catches(
+      rejection, [](std::vector<RecordedDraw>& draws) { draws.clear(); }, "there is no further draw");
+  catches(
+      matching, [](std::vector<RecordedDraw>& draws) { draws.pop_back(); }, "there is no further draw");
 }
 
 TEST_F(RngAccounting, FindsADiscardedDraw) {
-  catches(rejection, [](std::vector<RecordedDraw>& draws) { draws.push_back({3, {0, 40, Purpose::residual}, 0, 9}); },
-          "no decision of the rounds used it");
-  catches(matching,
-          [](std::vector<RecordedDraw>& draws) {
-            RecordedDraw again = draws.back();
-            ++again.counter;
-            ++again.bound;
-            draws.push_back(again);
-          },
-          "once more");
+  catches(
+      rejection,
+      [](std::vector<RecordedDraw>& draws) {
+        draws.push_back({3, {0, 40, Purpose::residual}, 0, 9});
+      },
+      "no decision of the rounds used it");
+  catches(
+      matching,
+      [](std::vector<RecordedDraw>& draws) {
+        RecordedDraw again = draws.back();
+        ++again.counter;
+        ++again.bound;
+        draws.push_back(again);
+      },
+      "once more");
 }
 
 TEST_F(RngAccounting, TwoSequencesOfOneSeedShareNoKey) {

@@ -91,10 +91,10 @@ TEST(RoundedDistribution, SlackIsSmallForARowOfALanguageModel) {
   // What top-k leaves of the row.
   std::vector<float> cut = row;
   std::nth_element(cut.begin(), cut.begin() + 50, cut.end(), std::greater<>());
-  const float least = cut[50];
+  const float min = cut[50];
   cut = row;
   float sum = 0;
-  for (float& p : cut) sum += p = p > least ? p : 0;
+  for (float& p : cut) sum += p = p > min ? p : 0;
   for (float& p : cut) p /= sum;
   const auto left = stated(cut);
   EXPECT_LT(rounded_distribution(left.tokens, left.weights, float32).slack, 50 * 0x1p-20);

@@ -15,7 +15,7 @@ class Wrong final : public Subject {
  public:
   explicit Wrong(std::function<bool(const Request&, const Variation&)> when) : when_(std::move(when)) {}
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
-                    const OnRound& on_round) override {
+                          const OnRound& on_round) override {
     ++runs;
     Trace trace = sound_.run_with_callback(request, variation, random, on_round);
     if (trace.output.size() > 2 && when_(request, variation)) trace.output[2] ^= 1;
@@ -35,8 +35,14 @@ Case everything() {
   Case failing;
   failing.check = "tokens_equal";
   failing.request.prompt = {1, 2, 3, 4, 1, 2, 3, 4, 5};
-  failing.request.sampling = {.temperature = 0.8F, .top_k = 4, .top_p = 0.9F, .min_p = 0.01F, .repeat_penalty = 1.2F,
-                              .presence_penalty = 0.25F, .frequency_penalty = 0.125F, .repeat_last_n = 6};
+  failing.request.sampling = {.temperature = 0.8F,
+                              .top_k = 4,
+                              .top_p = 0.9F,
+                              .min_p = 0.01F,
+                              .repeat_penalty = 1.2F,
+                              .presence_penalty = 0.25F,
+                              .frequency_penalty = 0.125F,
+                              .repeat_last_n = 6};
   failing.request.max_new_tokens = 24;
   failing.request.sequence = 3;
   failing.seed = 7;

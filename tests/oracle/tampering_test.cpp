@@ -12,8 +12,8 @@
 #include <set>
 
 #include "oracle/checks/checks.h"
-#include "zoo/zoo_subject.h"
 #include "zoo/constraint.h"
+#include "zoo/zoo_subject.h"
 
 namespace draftproof::tampering_test {
 namespace {
@@ -29,7 +29,7 @@ class Changeable final : public Subject {
   std::function<void(int call, Trace&)> meddle;  // call of the subject, from 0
 
   Trace run_with_callback(const Request& request, const Variation& variation, RandomSource& random,
-                    const OnRound& on_round) override {
+                          const OnRound& on_round) override {
     const int call = calls_++;
     Trace trace = sound_.run_with_callback(request, variation, random, on_round);
     trace.kernels = variation.kernels;
@@ -67,19 +67,24 @@ Request asked(std::vector<Token> stops) {
 
 /// Returns variations with each draft with state in two runs of the same text, so that its state can be compared.
 std::vector<Variation> variations(const Rule& rule) {
-  return {with("none", 0, rule), with("perturbed", 3, rule), with("perturbed", 3, rule, Verification::serial),
-          with("always-reject", 2, rule), with("always-reject", 2, rule, Verification::serial),
-          with("scripted:+++/~-0/", 3, rule), with("scripted:+++/~-0/", 3, rule, Verification::serial),
-          with("scripted:+&*~&*", 4, rule), with("scripted:+&*~&*", 4, rule, Verification::serial)};
+  return {with("none", 0, rule),
+          with("perturbed", 3, rule),
+          with("perturbed", 3, rule, Verification::serial),
+          with("always-reject", 2, rule),
+          with("always-reject", 2, rule, Verification::serial),
+          with("scripted:+++/~-0/", 3, rule),
+          with("scripted:+++/~-0/", 3, rule, Verification::serial),
+          with("scripted:+&*~&*", 4, rule),
+          with("scripted:+&*~&*", 4, rule, Verification::serial)};
 }
 
 /// The runs to be changed: under both rules, ended by the budget and by a stop token.
-struct Question {
+struct Input {
   const Rule* rule;
   Request request;
 };
-std::vector<Question> questions() {
-  std::vector<Question> list;
+std::vector<Input> inputs() {
+  std::vector<Input> list;
   for (const Rule* rule : {&matching, &rejection}) {
     for (const std::vector<Token>& stops : {std::vector<Token>{}, {0}}) list.push_back({rule, asked(stops)});
   }
@@ -120,27 +125,34 @@ bool dropped(List& list, std::size_t place) {
 
 const std::vector<RoundField>& round_fields() {
   static const std::vector<RoundField> list = {
-      {"position", {{&acceptance_correct}},
+      {"position",
+       {{&acceptance_correct}},
        [](Round& round, std::size_t place) { return round.position += place == 0 ? 1 : -1, place < 2; }},
-      {"anchor", {{&acceptance_correct}},
+      {"anchor",
+       {{&acceptance_correct}},
        [](Round& round, std::size_t place) { return round.anchor = other(round.anchor), place < 1; }},
-      {"proposal.tokens", {{&acceptance_correct}},
+      {"proposal.tokens",
+       {{&acceptance_correct}},
        [](Round& round, std::size_t place) {
          if (place >= round.proposal.tokens.size()) return false;
          round.proposal.tokens[place] = other(round.proposal.tokens[place]);
          return true;
        }},
-      {"proposal.tokens", {{&acceptance_correct}},
+      {"proposal.tokens",
+       {{&acceptance_correct}},
        [](Round& round, std::size_t place) { return dropped(round.proposal.tokens, place); }},
-      {"proposal.drawn_from", {{&acceptance_correct}},
+      {"proposal.drawn_from",
+       {{&acceptance_correct}},
        [](Round& round, std::size_t place) {
          if (place >= round.proposal.drawn_from.size()) return false;
          round.proposal.drawn_from[place] = Distribution::point(other(round.proposal.tokens[place]));
          return true;
        }},
-      {"proposal.drawn_from", {{&acceptance_correct}},
+      {"proposal.drawn_from",
+       {{&acceptance_correct}},
        [](Round& round, std::size_t place) { return dropped(round.proposal.drawn_from, place); }},
-      {"proposal.depths", {{&config_invariance, remembers}},
+      {"proposal.depths",
+       {{&config_invariance, remembers}},
        [](Round& round, std::size_t place) {
          Proposal& proposal = round.proposal;
          if (place + 1 >= proposal.tokens.size()) return false;
@@ -153,52 +165,67 @@ const std::vector<RoundField>& round_fields() {
          proposal.depths = depths;
          return true;
        }},
-      {"verdict.accepted", {{&acceptance_correct}},
+      {"verdict.accepted",
+       {{&acceptance_correct}},
        [](Round& round, std::size_t place) { return round.verdict.accepted += place == 0 ? 1 : -1, place < 2; }},
-      {"verdict.next", {{&acceptance_correct}, {&repeatable, is_run_again}},
+      {"verdict.next",
+       {{&acceptance_correct}, {&repeatable, is_run_again}},
        [](Round& round, std::size_t place) { return round.verdict.next = other(round.verdict.next), place < 1; }},
-      {"verdict.last", {{&acceptance_correct}},
+      {"verdict.last",
+       {{&acceptance_correct}},
        [](Round& round, std::size_t place) { return round.verdict.last += place == 0 ? 1 : -1, place < 2; }},
-      {"emitted", {{&acceptance_correct}, {&termination_and_counters}, {&repeatable, is_run_again}},
+      {"emitted",
+       {{&acceptance_correct}, {&termination_and_counters}, {&repeatable, is_run_again}},
        [](Round& round, std::size_t place) {
          if (place >= round.emitted.size()) return false;
          round.emitted[place] = other(round.emitted[place]);
          return true;
        }},
-      {"emitted", {{&acceptance_correct}, {&termination_and_counters, any, false}},
+      {"emitted",
+       {{&acceptance_correct}, {&termination_and_counters, any, false}},
        [](Round& round, std::size_t place) { return round.emitted.push_back(other(round.verdict.next)), place < 1; }},
       // What follows moves into its place.
-      {"emitted", {{&acceptance_correct, any, false}, {&termination_and_counters, any, false}},
+      {"emitted",
+       {{&acceptance_correct, any, false}, {&termination_and_counters, any, false}},
        [](Round& round, std::size_t place) { return dropped(round.emitted, place); }},
-      {"accepted", {{&termination_and_counters}},
+      {"accepted",
+       {{&termination_and_counters}},
        [](Round& round, std::size_t place) { return round.accepted += place == 0 ? 1 : -1, place < 2; }},
-      {"logits", {{&logits_equal}, {&repeatable, is_run_again}},
+      {"logits",
+       {{&logits_equal}, {&repeatable, is_run_again}},
        [](Round& round, std::size_t place) {
          if (place >= std::min(round.logits.size(), round.emitted.size())) return false;
          round.logits[place].low ^= 1;
          return true;
        }},
-      {"logits", {{&repeatable, is_run_again}, {&config_invariance, remembers}},  // of every row used
+      {"logits",
+       {{&repeatable, is_run_again}, {&config_invariance, remembers}},  // of every row used
        [](Round& round, std::size_t place) {
          if (place >= round.logits.size()) return false;
          round.logits[place].high ^= 1;
          return true;
        }},
-      {"targets", {{&acceptance_correct}, {&repeatable, is_run_again}},
+      {"targets",
+       {{&acceptance_correct}, {&repeatable, is_run_again}},
        [](Round& round, std::size_t place) {
          if (place >= round.targets.size()) return false;
          round.targets[place].low ^= 1;
          return true;
        }},
-      {"targets", {{&acceptance_correct}},
+      {"targets",
+       {{&acceptance_correct}},
        [](Round& round, std::size_t place) { return dropped(round.targets, place); }},
-      {"cache", {{&cache_rollback}, {&repeatable, is_run_again}},
+      {"cache",
+       {{&cache_rollback}, {&repeatable, is_run_again}},
        [](Round& round, std::size_t place) { return round.cache.low ^= 1, place < 1; }},
-      {"cache_length", {{&cache_rollback}, {&repeatable, is_run_again}},
+      {"cache_length",
+       {{&cache_rollback}, {&repeatable, is_run_again}},
        [](Round& round, std::size_t place) { return round.cache_length += place == 0 ? 1 : -1, place < 2; }},
-      {"positions_before", {{&cache_rollback}},
+      {"positions_before",
+       {{&cache_rollback}},
        [](Round& round, std::size_t place) { return round.positions_before += place == 0 ? 1 : -1, place < 2; }},
-      {"draft_positions", {{&draft_state, remembers}},
+      {"draft_positions",
+       {{&draft_state, remembers}},
        [](Round& round, std::size_t place) {
          if (round.draft_positions.empty()) return false;
          DraftPositions& draft = round.draft_positions.front();
@@ -207,7 +234,8 @@ const std::vector<RoundField>& round_fields() {
          *numbers[place] += place % 2 == 0 ? 1 : -1;
          return true;
        }},
-      {"draft", {{&draft_state, remembers}},
+      {"draft",
+       {{&draft_state, remembers}},
        [](Round& round, std::size_t place) { return round.draft.low ^= 1, place < 1; }},
   };
   return list;
@@ -220,19 +248,21 @@ struct TraceField {
 };
 
 template <auto field>
-bool counted_otherwise(Trace& trace, std::size_t place) {
+bool counted_differently(Trace& trace, std::size_t place) {
   return trace.statistics.*field += place == 0 ? 1 : -1, place < 2;
 }
 
 const std::vector<TraceField>& trace_fields() {
   static const std::vector<TraceField> list = {
-      {"request.prompt", {{&termination_and_counters}},
+      {"request.prompt",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) {
          if (place >= trace.request.prompt.size()) return false;
          trace.request.prompt[place] = other(trace.request.prompt[place]);
          return true;
        }},
-      {"request.sampling", {{&termination_and_counters}},
+      {"request.sampling",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) {
          std::size_t fields = 0;
          for_each_sampling_field([&](const auto& field) {
@@ -241,92 +271,118 @@ const std::vector<TraceField>& trace_fields() {
          if (fields++ == place) trace.request.sampling.logit_bias.push_back({1, 0.5F});
          return place < fields;
        }},
-      {"request.stops", {{&termination_and_counters}},
+      {"request.stops",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return trace.request.stops.push_back(3), place < 1; }},
-      {"request.max_new_tokens", {{&termination_and_counters}},
+      {"request.max_new_tokens",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return ++trace.request.max_new_tokens, place < 1; }},
-      {"execution.draft_max", {{&termination_and_counters, remembers}},
+      {"execution.draft_max",
+       {{&termination_and_counters, remembers}},
        [](Trace& trace, std::size_t place) { return trace.execution.draft_max += place == 0 ? 1 : -1, place < 2; }},
-      {"execution.prefill_chunk", {{&termination_and_counters}},
+      {"execution.prefill_chunk",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return ++trace.execution.prefill_chunk, place < 1; }},
-      {"execution.verification", {{&termination_and_counters}},
+      {"execution.verification",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) {
          const bool batched = trace.execution.verification == Verification::batched;
          trace.execution.verification = batched ? Verification::serial : Verification::batched;
          return place < 1;
        }},
-      {"request.sequence", {{&termination_and_counters}},
+      {"request.sequence",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return ++trace.request.sequence, place < 1; }},
-      {"request.logprobs", {{&termination_and_counters}},
+      {"request.logprobs",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return trace.request.logprobs = true, place < 1; }},
-      {"request.context_shift", {{&termination_and_counters}},
-       [](Trace& trace, std::size_t place) { return trace.request.context_shift = {8, 0, 1}, place < 1; }},
-      {"request.constraint", {{&termination_and_counters}},
+      {"request.context_shift",
+       {{&termination_and_counters}},
+       [](Trace& trace, std::size_t place) {
+         return trace.request.context_shift = {8, 0, 1}, place < 1;
+       }},
+      {"request.constraint",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) {
          trace.request.constraint = zoo::zoo_constraint(6, 100);
          return place < 1;
        }},
-      {"request.constrained_prompt", {{&termination_and_counters}},
+      {"request.constrained_prompt",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return ++trace.request.constrained_prompt, place < 1; }},
-      {"request.top_logprobs", {{&termination_and_counters}},
+      {"request.top_logprobs",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return ++trace.request.top_logprobs, place < 1; }},
-      {"kernels", {{&termination_and_counters}},
+      {"kernels",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return trace.kernels += "s", place < 1; }},
-      {"threads", {{&termination_and_counters}},
+      {"threads",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return ++trace.threads, place < 1; }},
-      {"output", {{&termination_and_counters}, {&tokens_equal, tokens_promised}, {&repeatable, is_run_again}},
+      {"output",
+       {{&termination_and_counters}, {&tokens_equal, tokens_promised}, {&repeatable, is_run_again}},
        [](Trace& trace, std::size_t place) {
          if (place >= trace.output.size()) return false;
          trace.output[place] = other(trace.output[place]);
          return true;
        }},
-      {"output", {{&termination_and_counters}, {&tokens_equal, tokens_promised}},
+      {"output",
+       {{&termination_and_counters}, {&tokens_equal, tokens_promised}},
        [](Trace& trace, std::size_t place) { return trace.output.push_back(1), place < 1; }},
-      {"output", {{&termination_and_counters}, {&tokens_equal, tokens_promised}},
+      {"output",
+       {{&termination_and_counters}, {&tokens_equal, tokens_promised}},
        [](Trace& trace, std::size_t place) { return dropped(trace.output, place); }},
-      {"finish", {{&termination_and_counters}, {&tokens_equal, tokens_promised}, {&repeatable, is_run_again}},
+      {"finish",
+       {{&termination_and_counters}, {&tokens_equal, tokens_promised}, {&repeatable, is_run_again}},
        [](Trace& trace, std::size_t place) {
          if (place >= 4) return false;
          const auto finish = static_cast<Finish>(place);
          trace.finish = finish == trace.finish ? Finish::cancelled : finish;
          return true;
        }},
-      {"rounds", {{&termination_and_counters}, {&acceptance_correct}},  // one is missing
+      {"rounds",
+       {{&termination_and_counters}, {&acceptance_correct}},  // one is missing
        [](Trace& trace, std::size_t place) {
          // Without the last round only termination_and_counters fails.
          if (place + 1 >= trace.rounds.size()) return false;
          trace.rounds.erase(trace.rounds.begin() + static_cast<std::ptrdiff_t>(place));
          return true;
        }},
-      {"rounds", {{&termination_and_counters}},
+      {"rounds",
+       {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return dropped(trace.rounds, place); }},
-      {"rounds", {{&termination_and_counters}, {&acceptance_correct}},  // one is there twice
+      {"rounds",
+       {{&termination_and_counters}, {&acceptance_correct}},  // one is there twice
        [](Trace& trace, std::size_t place) {
          if (place >= trace.rounds.size()) return false;
          const Round round = trace.rounds[place];
          trace.rounds.insert(trace.rounds.begin() + static_cast<std::ptrdiff_t>(place), round);
          return true;
        }},
-      {"rounds", {{&acceptance_correct}},  // two have changed places
+      {"rounds",
+       {{&acceptance_correct}},  // two have changed places
        [](Trace& trace, std::size_t place) {
          if (place + 1 >= trace.rounds.size()) return false;
          std::swap(trace.rounds[place], trace.rounds[place + 1]);
          return true;
        }},
-      {"statistics.rounds", {{&termination_and_counters}}, counted_otherwise<&Statistics::rounds>},
-      {"statistics.iterations", {{&termination_and_counters}}, counted_otherwise<&Statistics::iterations>},
-      {"statistics.drafted", {{&termination_and_counters}}, counted_otherwise<&Statistics::drafted>},
-      {"statistics.accepted", {{&termination_and_counters}}, counted_otherwise<&Statistics::accepted>},
-      {"statistics.mismatches", {{&termination_and_counters}}, counted_otherwise<&Statistics::mismatches>},
-      {"statistics.all_accepted", {{&termination_and_counters}}, counted_otherwise<&Statistics::all_accepted>},
-      {"statistics.batched", {{&termination_and_counters}}, counted_otherwise<&Statistics::batched>},
-      {"statistics.serial", {{&termination_and_counters}}, counted_otherwise<&Statistics::serial>},
-      {"statistics.redecoded", {{&termination_and_counters}}, counted_otherwise<&Statistics::redecoded>},
-      {"final_length", {{&termination_and_counters}, {&repeatable, is_run_again}},
+      {"statistics.rounds", {{&termination_and_counters}}, counted_differently<&Statistics::rounds>},
+      {"statistics.iterations", {{&termination_and_counters}}, counted_differently<&Statistics::iterations>},
+      {"statistics.drafted", {{&termination_and_counters}}, counted_differently<&Statistics::drafted>},
+      {"statistics.accepted", {{&termination_and_counters}}, counted_differently<&Statistics::accepted>},
+      {"statistics.mismatches", {{&termination_and_counters}}, counted_differently<&Statistics::mismatches>},
+      {"statistics.all_accepted", {{&termination_and_counters}}, counted_differently<&Statistics::all_accepted>},
+      {"statistics.batched", {{&termination_and_counters}}, counted_differently<&Statistics::batched>},
+      {"statistics.serial", {{&termination_and_counters}}, counted_differently<&Statistics::serial>},
+      {"statistics.redecoded", {{&termination_and_counters}}, counted_differently<&Statistics::redecoded>},
+      {"final_length",
+       {{&termination_and_counters}, {&repeatable, is_run_again}},
        [](Trace& trace, std::size_t place) { return trace.final_length += place == 0 ? 1 : -1, place < 2; }},
-      {"final_cache", {{&cache_rollback}},
+      {"final_cache",
+       {{&cache_rollback}},
        [](Trace& trace, std::size_t place) { return trace.final_cache.low ^= 1, place < 1; }},
-      {"final_draft", {{&draft_state, remembers}},
+      {"final_draft",
+       {{&draft_state, remembers}},
        [](Trace& trace, std::size_t place) { return trace.final_draft.low ^= 1, place < 1; }},
   };
   return list;
@@ -359,30 +415,80 @@ std::set<std::string> all_fields() {
   const Trace trace;
   [[maybe_unused]] const auto& [request, execution, kernels, threads, costs, draft_reach, reused, output, finish,
                                 rounds, statistics, draft_times, final_length, final_cache, final_draft] = trace;
-  [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs,
-                                asked_top_logprobs, context_shift, constraint, constrained_prompt] = request;
+  [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs, asked_top_logprobs,
+                                context_shift, constraint, constrained_prompt] = request;
   [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
   [[maybe_unused]] const auto& [all_rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial,
-                                redecoded, prompt_seconds, target_seconds, draft_seconds,
-                                validate_seconds] = statistics;
+                                redecoded, prompt_seconds, target_seconds, draft_seconds, validate_seconds] =
+      statistics;
   const Round round;
   [[maybe_unused]] const auto& [position, anchor, proposal, verdict, emitted, accepted_draft_tokens, logprobs,
                                 top_logprobs, seconds, logits, targets, rows, cache, draft, cache_length,
                                 positions_before, draft_positions] = round;
   [[maybe_unused]] const auto& [tokens, drawn_from, depths, asked, cut, forced] = proposal;
   [[maybe_unused]] const auto& [accepted_count, next, last] = verdict;
-  return {"request.prompt", "request.sampling", "request.stops", "request.max_new_tokens", "execution.draft_max",
-          "execution.prefill_chunk", "execution.verification", "request.sequence", "request.logprobs",
-          "request.top_logprobs", "request.context_shift", "request.constraint", "request.constrained_prompt",
-          "kernels", "threads", "costs", "draft_reach", "reused", "output", "finish",
-          "rounds", "statistics.rounds", "statistics.iterations", "statistics.drafted", "statistics.accepted",
-          "statistics.mismatches", "statistics.all_accepted", "statistics.batched", "statistics.serial",
-          "statistics.redecoded", "statistics.prompt_seconds", "statistics.target_seconds", "statistics.draft_seconds",
-          "statistics.validate_seconds", "draft_times", "final_length", "final_cache", "final_draft",
-          "position", "anchor", "proposal.tokens", "proposal.drawn_from", "proposal.depths", "proposal.asked",
-          "proposal.cut", "proposal.forced", "verdict.accepted", "verdict.next", "verdict.last", "emitted", "accepted",
-          "logprobs", "top_logprobs", "seconds", "logits", "targets", "rows", "cache", "draft", "cache_length",
-          "positions_before", "draft_positions"};
+  return {"request.prompt",
+          "request.sampling",
+          "request.stops",
+          "request.max_new_tokens",
+          "execution.draft_max",
+          "execution.prefill_chunk",
+          "execution.verification",
+          "request.sequence",
+          "request.logprobs",
+          "request.top_logprobs",
+          "request.context_shift",
+          "request.constraint",
+          "request.constrained_prompt",
+          "kernels",
+          "threads",
+          "costs",
+          "draft_reach",
+          "reused",
+          "output",
+          "finish",
+          "rounds",
+          "statistics.rounds",
+          "statistics.iterations",
+          "statistics.drafted",
+          "statistics.accepted",
+          "statistics.mismatches",
+          "statistics.all_accepted",
+          "statistics.batched",
+          "statistics.serial",
+          "statistics.redecoded",
+          "statistics.prompt_seconds",
+          "statistics.target_seconds",
+          "statistics.draft_seconds",
+          "statistics.validate_seconds",
+          "draft_times",
+          "final_length",
+          "final_cache",
+          "final_draft",
+          "position",
+          "anchor",
+          "proposal.tokens",
+          "proposal.drawn_from",
+          "proposal.depths",
+          "proposal.asked",
+          "proposal.cut",
+          "proposal.forced",
+          "verdict.accepted",
+          "verdict.next",
+          "verdict.last",
+          "emitted",
+          "accepted",
+          "logprobs",
+          "top_logprobs",
+          "seconds",
+          "logits",
+          "targets",
+          "rows",
+          "cache",
+          "draft",
+          "cache_length",
+          "positions_before",
+          "draft_positions"};
 }
 
 TEST(Tampering, EveryFieldIsClaimedOrStatesWhyNot) {
@@ -409,10 +515,10 @@ bool names(const std::string& message, const std::string& word, std::int64_t num
 /// The place of a change: a round, the position of its first token, and the positions after it.
 struct Place {
   std::string what;
-  std::int64_t round = -1;     // -1: the whole trace
+  std::int64_t round = -1;  // -1: the whole trace
   std::int64_t position = -1;
-  std::int64_t row = -1;       // of the verification; -1: no single row
-  std::int64_t after = -1;     // the position after the round
+  std::int64_t row = -1;    // of the verification; -1: no single row
+  std::int64_t after = -1;  // the position after the round
 };
 
 bool names_run(const Played& run, const Finding& finding) {
@@ -429,9 +535,8 @@ bool is_named(const Place& place, const Finding& finding) {
 
 /// Runs a check on a trial whose run `number` was `sound` and was changed in round `round`. A check with a blind spot
 /// is given the sound run there.
-using Eye =
-    std::function<Finding(const Check* check, Trial& trial, std::size_t number, std::int64_t round,
-                          const Played& sound)>;
+using Eye = std::function<Finding(const Check* check, Trial& trial, std::size_t number, std::int64_t round,
+                                  const Played& sound)>;
 
 Finding sees_all(const Check* check, Trial& trial, std::size_t, std::int64_t, const Played&) {
   return check->examine(trial);
@@ -472,14 +577,15 @@ std::map<const Check*, Score> scores_of_rounds(Trial& trial, const Eye& eye) {
       for (const RoundField& field : round_fields()) {
         Round changed = round;
         for (std::size_t place = 0; field.tamper(changed, place); ++place, changed = round) {
-          const Place where = {std::string(field.name) + " of round " + std::to_string(i) + ", place " +
-                                   std::to_string(place),
-                               static_cast<std::int64_t>(i), round.position, static_cast<std::int64_t>(place),
-                               round.position + static_cast<std::int64_t>(round.emitted.size())};
+          const Place where = {
+              std::string(field.name) + " of round " + std::to_string(i) + ", place " + std::to_string(place),
+              static_cast<std::int64_t>(i), round.position, static_cast<std::int64_t>(place),
+              round.position + static_cast<std::int64_t>(round.emitted.size())};
           for (const Claim& claim : field.claims) {
             Score& score = scores[claim.check];
-            for (std::string& what : unseen(trial, number, where, {claim},
-                                            [&](Played& run) { run.trace.rounds[i] = changed; }, eye, score.asked)) {
+            for (std::string& what : unseen(
+                     trial, number, where, {claim}, [&](Played& run) { run.trace.rounds[i] = changed; }, eye,
+                     score.asked)) {
               score.unseen.push_back(std::move(what));
             }
           }
@@ -491,7 +597,7 @@ std::map<const Check*, Score> scores_of_rounds(Trial& trial, const Eye& eye) {
 }
 
 TEST(Tampering, EveryChangedFieldOfARoundIsFoundByEachCheckThatClaimsIt) {
-  for (const auto& [rule, request] : questions()) {
+  for (const auto& [rule, request] : inputs()) {
     Changeable subject;
     Trial trial(subject, request, 3, variations(*rule));
     for (const Check* const check : all_checks()) {
@@ -516,7 +622,8 @@ TEST(TamperingSlow, AChangeIsMissedByACheckWithABlindSpot) {
     };
   };
   const std::pair<const char*, Eye> eyes[] = {
-      {"always passes", [](const Check* check, Trial& changed, std::size_t number, std::int64_t, const Played& sound) {
+      {"always passes",
+       [](const Check* check, Trial& changed, std::size_t number, std::int64_t, const Played& sound) {
          changed.runs[number] = sound;
          return check->examine(changed);
        }},
@@ -525,12 +632,12 @@ TEST(TamperingSlow, AChangeIsMissedByACheckWithABlindSpot) {
       {"skips every second round", blind([](auto, auto round, auto, auto) { return round % 2 == 1; })},
       {"skips the first draft", blind([](auto run, auto, auto, auto) { return run == 1; })},
       {"skips the last draft", blind([](auto run, auto, auto, auto runs) { return run + 2 >= runs; })},
-      {"examines the row after", [](const Check* check, Trial& changed, std::size_t number, std::int64_t at,
-                                    const Played& sound) {
+      {"examines the row after",
+       [](const Check* check, Trial& changed, std::size_t number, std::int64_t at, const Played& sound) {
          std::vector<Fingerprint>& rows = changed.runs[number].trace.rounds[at].logits;
          const std::vector<Fingerprint>& was = sound.trace.rounds[at].logits;
-         const std::size_t row = static_cast<std::size_t>(std::mismatch(rows.begin(), rows.end(), was.begin()).first -
-                                                          rows.begin());
+         const std::size_t row =
+             static_cast<std::size_t>(std::mismatch(rows.begin(), rows.end(), was.begin()).first - rows.begin());
          if (row < rows.size()) {
            rows[row] = was[row];
            rows[(row + 1) % rows.size()].low ^= 1;
@@ -548,7 +655,7 @@ TEST(TamperingSlow, AChangeIsMissedByACheckWithABlindSpot) {
 
 TEST(Tampering, EveryChangedFieldOfATraceIsFoundByEachCheckThatClaimsIt) {
   long seen = 0;
-  for (const auto& [rule, request] : questions()) {
+  for (const auto& [rule, request] : inputs()) {
     Changeable subject;
     Trial trial(subject, request, 3, variations(*rule));
     for (std::size_t number = 0; number < trial.runs.size(); ++number) {
@@ -557,9 +664,10 @@ TEST(Tampering, EveryChangedFieldOfATraceIsFoundByEachCheckThatClaimsIt) {
         Trace changed = trace;
         for (std::size_t place = 0; field.tamper(changed, place); ++place, changed = trace) {
           const Place where = {std::string(field.name) + ", place " + std::to_string(place)};
-          EXPECT_THAT(unseen(trial, number, where, field.claims, [&](Played& run) { run.trace = changed; }, sees_all,
-                             seen),
-                      testing::IsEmpty());
+          EXPECT_THAT(
+              unseen(
+                  trial, number, where, field.claims, [&](Played& run) { run.trace = changed; }, sees_all, seen),
+              testing::IsEmpty());
         }
       }
     }
@@ -587,7 +695,7 @@ TEST(Tampering, EveryChangedRecordedDrawIsFound) {
       },
   };
   long seen = 0;
-  for (const auto& [rule, request] : questions()) {
+  for (const auto& [rule, request] : inputs()) {
     if (!request.stops.empty()) continue;  // a trace does not show whether draft tokens after a stop token were drawn
     Changeable subject;
     Trial trial(subject, request, 3, variations(*rule));
@@ -595,11 +703,12 @@ TEST(Tampering, EveryChangedRecordedDrawIsFound) {
       const std::vector<RecordedDraw>& draws = trial.runs[number].draws;
       for (std::size_t i = 0; i < draws.size(); ++i) {
         // A number that is used twice in a row, by the draft and by the target, may be recorded once.
-        const bool twice = (i > 0 && draws[i - 1].key == draws[i].key) ||
-                           (i + 1 < draws.size() && draws[i + 1].key == draws[i].key);
+        const bool twice =
+            (i > 0 && draws[i - 1].key == draws[i].key) || (i + 1 < draws.size() && draws[i + 1].key == draws[i].key);
         for (std::size_t way = 0; way < ways.size() && !twice; ++way) {
-          EXPECT_THAT(unseen(trial, number, {"way " + std::to_string(way) + ", entry " + std::to_string(i)},
-                             {{&rng_accounting}}, [&](Played& run) { ways[way](run.draws, i); }, sees_all, seen),
+          EXPECT_THAT(unseen(
+                          trial, number, {"way " + std::to_string(way) + ", entry " + std::to_string(i)},
+                          {{&rng_accounting}}, [&](Played& run) { ways[way](run.draws, i); }, sees_all, seen),
                       testing::IsEmpty());
         }
       }
@@ -757,7 +866,7 @@ TEST(Tampering, EveryChangedLogprobIsFound) {
 }
 
 TEST(Tampering, APassReportsHowMuchWasExamined) {
-  for (const auto& [rule, request] : questions()) {
+  for (const auto& [rule, request] : inputs()) {
     Changeable subject;
     Trial trial(subject, request, 3, variations(*rule));
     long rounds = 0;
@@ -784,8 +893,8 @@ TEST(Tampering, APassReportsHowMuchWasExamined) {
     says(&termination_and_counters, static_cast<long>(trial.runs.size()));
     const auto first_runs = trial.one_per_draft();
     const auto with_logprobs = 1 + std::ranges::count_if(first_runs, [&](const Played* run) {
-      return run->variation.draft != "none" && trial.promises_tokens(run->variation);
-    });
+                                 return run->variation.draft != "none" && trial.promises_tokens(run->variation);
+                               });
     says(&log_probabilities, with_logprobs * std::ssize(trial.plain_run(trial.runs[0].variation).output));
   }
 }

@@ -73,8 +73,8 @@ class Chromium {
     // A window is never narrower than 500 pixels; a frame is.
     put(folder_.path() / "frame.html",
         "<!DOCTYPE html>\n<style>html, body { margin: 0; overflow: hidden }</style><iframe src=\"page.html\" "
-        "style=\"border:0;display:block;width:" + std::to_string(width) + "px;height:" + std::to_string(height) +
-            "px\"></iframe>");
+        "style=\"border:0;display:block;width:" +
+            std::to_string(width) + "px;height:" + std::to_string(height) + "px\"></iframe>");
     const files::path file = folder_.path() / "page.png";
     files::remove(file);
     run("--screenshot=" + quoted(file.string()) + light(dark), "frame.html",

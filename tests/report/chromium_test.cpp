@@ -24,10 +24,10 @@ const std::string snapshot = std::string(DRAFTPROOF_SOURCE_DIR) + "/fixtures/sna
 std::vector<Report> stretched() {
   Report few = checked_trace();
   few.drafts = {draft_of("one", 1, 3)};
-  few.token_tests = {distribution_of(3, 0.1)};
+  few.token_tests = {compute_distribution(3, 0.1)};
   Report many = checked_trace();
   many.drafts = {draft_of("many", 512, 3'000'000)};
-  many.token_tests = {distribution_of(987'654'321, 250)};
+  many.token_tests = {compute_distribution(987'654'321, 250)};
   Report impossible = checked_trace();
   impossible.token_tests[0].e_value = std::numeric_limits<double>::infinity();
   impossible.token_tests[0].curve.emplace_back(impossible.token_tests[0].tokens, impossible.token_tests[0].e_value);
@@ -109,10 +109,10 @@ TEST(ChromiumSlow, RunsNoScriptFromAName) {
   const Chromium chromium;
   if (!chromium.is_there()) return;
   std::vector<Frame> frames;
-  for (const char* text : {"<script>window.hostile = 1</script>", "</style><script>window.hostile = 1</script>",
-                           "\" onmouseover=\"window.hostile = 1\" autofocus onfocus=\"window.hostile = 1",
-                           "</title><svg onload=\"window.hostile = 1\">",
-                           "<img src=x onerror=\"window.hostile = 1\">"}) {
+  for (const char* text :
+       {"<script>window.hostile = 1</script>", "</style><script>window.hostile = 1</script>",
+        "\" onmouseover=\"window.hostile = 1\" autofocus onfocus=\"window.hostile = 1",
+        "</title><svg onload=\"window.hostile = 1\">", "<img src=x onerror=\"window.hostile = 1\">"}) {
     Report report = full_report();
     report.subject = report.drafts[0].name = report.matrix.rows[0].cause = report.divergences[0].plain = text;
     report.findings[1].failure->observed = report.token_tests[0].suspect = text;

@@ -112,11 +112,39 @@ std::string shape_of(const Page& page) {
 std::vector<std::string> hostile_texts() {
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
-  return {"</svg><script>alert(1)</script>", "\" onload=\"alert(1)", "' onload='alert(1)", "</style><style>*{}",
-          "</title></head><body onload=alert(1)>", "<!--", "-->", "]]>", "<![CDATA[", "&", "&lt;", "&#x3c;script>", "<",
-          "\"", "'", "`", "{}{0}{:d}", "%s%n", "\xff\xfe", "\xc3", "\xe2\x82", "\xed\xa0\x80", "\xf4\x90\x80\x80",
-          "\u202Egnp.exe", "\u2028", "\uFEFF", "\u200B", std::string(1, '\0') + "<b>", bytes, "  a \t\n b  ",
-          std::string(20000, 'W'), std::string(20000, ' '), hostile_name};
+  return {"</svg><script>alert(1)</script>",
+          "\" onload=\"alert(1)",
+          "' onload='alert(1)",
+          "</style><style>*{}",
+          "</title></head><body onload=alert(1)>",
+          "<!--",
+          "-->",
+          "]]>",
+          "<![CDATA[",
+          "&",
+          "&lt;",
+          "&#x3c;script>",
+          "<",
+          "\"",
+          "'",
+          "`",
+          "{}{0}{:d}",
+          "%s%n",
+          "\xff\xfe",
+          "\xc3",
+          "\xe2\x82",
+          "\xed\xa0\x80",
+          "\xf4\x90\x80\x80",
+          "\u202Egnp.exe",
+          "\u2028",
+          "\uFEFF",
+          "\u200B",
+          std::string(1, '\0') + "<b>",
+          bytes,
+          "  a \t\n b  ",
+          std::string(20000, 'W'),
+          std::string(20000, ' '),
+          hostile_name};
 }
 
 TEST(ReportHtml, EscapesEveryText) {
@@ -150,14 +178,38 @@ TEST(ReportHtml, ShowsEveryText) {
   Failure& f = *report.findings[1].failure;
   Divergence& d = report.divergences[0];
   put_everywhere(report, "word");
-  for (std::string* place :
-       {&report.command, &report.version, &report.subject, &report.reason, &report.about[0].first,
-        &report.about[0].second, &report.examined[0].first, &report.unproved[0], &report.runs[0],
-        &report.findings[1].check, &report.findings[1].message, &f.run, &f.expected, &f.observed, &f.facts[0],
-        &f.blames, &f.clears, &f.reproduce, &report.drafts[0].name, &report.token_tests[0].suspect, &d.run, &d.before,
-        &d.plain, &d.observed, &d.draft_tokens, &report.matrix.checks[0], &report.matrix.rows[0].id,
-        &report.matrix.rows[0].name, &report.matrix.rows[0].harm, &report.matrix.rows[0].cause,
-        &report.matrix.rows[0].stage, &report.matrix.rows[0].issue}) {
+  for (std::string* place : {&report.command,
+                             &report.version,
+                             &report.subject,
+                             &report.reason,
+                             &report.about[0].first,
+                             &report.about[0].second,
+                             &report.examined[0].first,
+                             &report.unproved[0],
+                             &report.runs[0],
+                             &report.findings[1].check,
+                             &report.findings[1].message,
+                             &f.run,
+                             &f.expected,
+                             &f.observed,
+                             &f.facts[0],
+                             &f.blames,
+                             &f.clears,
+                             &f.reproduce,
+                             &report.drafts[0].name,
+                             &report.token_tests[0].suspect,
+                             &d.run,
+                             &d.before,
+                             &d.plain,
+                             &d.observed,
+                             &d.draft_tokens,
+                             &report.matrix.checks[0],
+                             &report.matrix.rows[0].id,
+                             &report.matrix.rows[0].name,
+                             &report.matrix.rows[0].harm,
+                             &report.matrix.rows[0].cause,
+                             &report.matrix.rows[0].stage,
+                             &report.matrix.rows[0].issue}) {
     expect_shown(*place);
   }
   EXPECT_EQ(places, 32);
@@ -165,10 +217,9 @@ TEST(ReportHtml, ShowsEveryText) {
 
 TEST(ReportHtml, BeginsWithTheVerdictAndExplainsEach) {
   std::set<std::string> messages;
-  for (const ReportVerdict verdict :
-       {ReportVerdict::pass_exact, ReportVerdict::pass_stat, ReportVerdict::bug_proven, ReportVerdict::bug_stat,
-        ReportVerdict::undecided, ReportVerdict::vacuous, ReportVerdict::invalid_trace,
-        ReportVerdict::perf_regression}) {
+  for (const ReportVerdict verdict : {ReportVerdict::pass_exact, ReportVerdict::pass_stat, ReportVerdict::bug_proven,
+                                      ReportVerdict::bug_stat, ReportVerdict::undecided, ReportVerdict::vacuous,
+                                      ReportVerdict::invalid_trace, ReportVerdict::perf_regression}) {
     Report report;
     report.verdict = verdict;
     const std::string html = report_html(report);

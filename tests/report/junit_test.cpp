@@ -41,9 +41,9 @@ std::string fault_of(const std::string& xml, const Report& report) {
 std::vector<Report> reports() {
   std::vector<Report> list = {report_with({Outcome::pass}), report_with({Outcome::pass, Outcome::fail}),
                               report_with({Outcome::vacuous, Outcome::pass}), full_report()};
-  for (const ReportVerdict verdict : {ReportVerdict::undecided, ReportVerdict::vacuous, ReportVerdict::bug_stat,
-                                      ReportVerdict::bug_proven, ReportVerdict::invalid_trace,
-                                      ReportVerdict::perf_regression}) {
+  for (const ReportVerdict verdict :
+       {ReportVerdict::undecided, ReportVerdict::vacuous, ReportVerdict::bug_stat, ReportVerdict::bug_proven,
+        ReportVerdict::invalid_trace, ReportVerdict::perf_regression}) {
     list.push_back(report_with({Outcome::pass}));
     list.back().verdict = verdict;
   }

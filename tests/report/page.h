@@ -29,7 +29,7 @@ struct Page {
   std::vector<Element> elements;  // in order of their beginning
   std::string text;               // outside tags, entities undone; without the style sheet
   std::string style;
-  std::string fault;              // the first; empty when there is none
+  std::string fault;  // the first; empty when there is none
 
   explicit Page(const std::string& page) : page_(page) { read(); }
 
@@ -38,10 +38,11 @@ struct Page {
 
   void read() {
     const std::set<std::string> elements_known = {
-        "html", "head", "meta", "title", "style", "body", "main", "header", "section", "article", "footer", "h1", "h2",
-        "h3", "h4", "p", "div", "span", "strong", "em", "b", "i", "pre", "dl", "dt", "dd", "ol", "ul", "li", "figure",
-        "figcaption", "details", "summary", "table", "thead", "tbody", "tfoot", "tr", "th", "td", "svg",
-        "desc", "g", "path", "circle", "rect", "text"};
+        "html",       "head",    "meta",    "title", "style",  "body",  "main",  "header", "section", "article",
+        "footer",     "h1",      "h2",      "h3",    "h4",     "p",     "div",   "span",   "strong",  "em",
+        "b",          "i",       "pre",     "dl",    "dt",     "dd",    "ol",    "ul",     "li",      "figure",
+        "figcaption", "details", "summary", "table", "thead",  "tbody", "tfoot", "tr",     "th",      "td",
+        "svg",        "desc",    "g",       "path",  "circle", "rect",  "text"};
     if (!utf8::is_valid(page_)) return fail("not UTF-8");
     const auto shapeless = [](char c) { return (c >= 0 && c < ' ' && c != '\n' && c != '\t') || c == 127; };
     if (std::any_of(page_.begin(), page_.end(), shapeless)) return fail("a control character");
@@ -73,9 +74,10 @@ struct Page {
   }
 
   void attributes_of(Element& element) {
-    const std::set<std::string> known = {
-        "class", "title", "scope", "tabindex", "lang", "charset", "name", "content", "http-equiv", "viewBox", "role",
-        "aria-hidden", "aria-label", "d", "x", "y", "cx", "cy", "r", "width", "height", "text-anchor"};
+    const std::set<std::string> known = {"class",      "title",   "scope",      "tabindex",   "lang", "charset",
+                                         "name",       "content", "http-equiv", "viewBox",    "role", "aria-hidden",
+                                         "aria-label", "d",       "x",          "y",          "cx",   "cy",
+                                         "r",          "width",   "height",     "text-anchor"};
     while (fault.empty() && take(" ")) {
       const std::string name = word();
       if (!known.contains(name)) return fail("an unknown attribute " + name);

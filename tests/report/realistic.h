@@ -13,7 +13,7 @@
 
 namespace draftproof::test {
 
-inline Finding finding_of(const char* check, Outcome outcome, long examined, std::string message) {
+inline Finding make_finding(const char* check, Outcome outcome, long examined, std::string message) {
   return {check, outcome, examined, std::move(message), {}};
 }
 
@@ -44,7 +44,7 @@ inline DraftReport draft_of(std::string name, int depths, long rounds) {
 }
 
 /// A bet that wins `factor` with every token, looked at 512 times.
-inline TokenTest distribution_of(long tokens, double exponent_at_end) {
+inline TokenTest compute_distribution(long tokens, double exponent_at_end) {
   TokenTest token_test;
   token_test.tokens = tokens;
   token_test.alpha = 1e-9;
@@ -108,25 +108,30 @@ inline Report verified() {
   r.version = "0.1.0";
   r.subject = "fixtures/models/tale-target";
   r.verdict = ReportVerdict::pass_exact;
-  r.about = {{"rule", "rejection"}, {"sampling", "temperature 0.8, top-k 40, top-p 0.95"}, {"seed", "7"},
-             {"prompt", "12 tokens"}, {"new tokens", "192"}, {"kernels", "avx512_vnni"},
-             {"numerics", "canonical"}, {"threads", "2"}};
+  r.about = {{"rule", "rejection"},
+             {"sampling", "temperature 0.8, top-k 40, top-p 0.95"},
+             {"seed", "7"},
+             {"prompt", "12 tokens"},
+             {"new tokens", "192"},
+             {"kernels", "avx512_vnni"},
+             {"numerics", "canonical"},
+             {"threads", "2"}};
   r.findings = {
-      finding_of("tokens_equal", Outcome::pass, 11328, "59 runs, 11 328 tokens, all as in plain decoding"),
-      finding_of("logits_equal", Outcome::pass, 15342, "15 342 rows, every bit as plain decoding computes it"),
-      finding_of("acceptance_correct", Outcome::pass, 7211,
-                 "every draft token is accepted or rejected as p, q and coin require"),
-      finding_of("cache_rollback", Outcome::pass, 2140,
-                 "after every round the caches hold what reading the text leaves"),
-      finding_of("log_probabilities", Outcome::vacuous, 0, "no log-probability was asked for"),
-      finding_of("rng_accounting", Outcome::pass, 33102, "no random answer was used twice"),
-      finding_of("distribution_exact", Outcome::pass, 1944,
-                 "every random draw enumerated: the distribution is exactly p")};
-  r.runs = {"dflash, rejection, avx512_vnni, 1 thread, batched", "dflash, rejection, avx512_vnni, 1 thread, serial",
-            "dflash, rejection, avx512_vnni, 2 threads, batched", "dflash, rejection, scalar, 1 thread, batched",
-            "none, rejection, avx512_vnni, 1 thread, batched",
-            "always-reject, rejection, avx512_vnni, 1 thread, serial",
-            "perfect, rejection, avx512_vnni, 1 thread, batched"};
+      make_finding("tokens_equal", Outcome::pass, 11328, "59 runs, 11 328 tokens, all as in plain decoding"),
+      make_finding("logits_equal", Outcome::pass, 15342, "15 342 rows, every bit as plain decoding computes it"),
+      make_finding("acceptance_correct", Outcome::pass, 7211,
+                   "every draft token is accepted or rejected as p, q and coin require"),
+      make_finding("cache_rollback", Outcome::pass, 2140,
+                   "after every round the caches hold what reading the text leaves"),
+      make_finding("log_probabilities", Outcome::vacuous, 0, "no log-probability was asked for"),
+      make_finding("rng_accounting", Outcome::pass, 33102, "no random answer was used twice"),
+      make_finding("distribution_exact", Outcome::pass, 1944,
+                   "every random draw enumerated: the distribution is exactly p")};
+  r.runs = {
+      "dflash, rejection, avx512_vnni, 1 thread, batched",  "dflash, rejection, avx512_vnni, 1 thread, serial",
+      "dflash, rejection, avx512_vnni, 2 threads, batched", "dflash, rejection, scalar, 1 thread, batched",
+      "none, rejection, avx512_vnni, 1 thread, batched",    "always-reject, rejection, avx512_vnni, 1 thread, serial",
+      "perfect, rejection, avx512_vnni, 1 thread, batched"};
   r.plain = {0.1043, 0.1031, 0.1102};
   r.output_tokens = 192;
   r.drafts = {draft_of("dflash:fixtures/models/tale-dflash", 7, 342),
@@ -141,7 +146,11 @@ inline Report failed() {
   Finding& tokens = r.findings[0];
   tokens.outcome = Outcome::fail;
   tokens.message = "dflash, batched, 2 threads: the text parts from plain decoding at position 37";
-  tokens.failure = Failure{"dflash, rejection, avx512_vnni, 2 threads, batched", 0, 9, 37, "token 412, \" river\"",
+  tokens.failure = Failure{"dflash, rejection, avx512_vnni, 2 threads, batched",
+                           0,
+                           9,
+                           37,
+                           "token 412, \" river\"",
                            "token 98, \" rivers\"",
                            {"Plain decoding draws at position 37 with the coin 0x1.8p-3 from the row whose digest is "
                             "4f2c91d07be85c33.",
@@ -153,9 +162,16 @@ inline Report failed() {
   Finding& draws = r.findings[5];
   draws.outcome = Outcome::fail;
   draws.message = "the number at (seed 7, sequence 0, position 37, accept, 2) was used twice";
-  draws.failure = Failure{"dflash, rejection, scalar, 1 thread, batched", 0, 9, -1, "", "",
-                           {"It was used for draft token 2 of round 9.", "It was used for the residual of round 9."},
-                           "keys of random draws", "", ""};
+  draws.failure = Failure{"dflash, rejection, scalar, 1 thread, batched",
+                          0,
+                          9,
+                          -1,
+                          "",
+                          "",
+                          {"It was used for draft token 2 of round 9.", "It was used for the residual of round 9."},
+                          "keys of random draws",
+                          "",
+                          ""};
   r.divergences = {{"dflash, rejection, avx512_vnni, 2 threads, batched", 9, 37,
                     "Once upon a time there was a miller's daughter who lived by the", " river. \nEvery morning she",
                     " rivers  and\twent", " rivers and the"}};
@@ -170,8 +186,8 @@ inline Report checked_trace() {
   r.subject = "run-2026-11-22.jsonl";
   r.verdict = ReportVerdict::pass_stat;
   r.about = {{"producer", "somebody's engine 3.1"}, {"richness", "T3"}, {"sequences", "64"}, {"rounds", "100 000"}};
-  r.findings = {finding_of("positions", Outcome::pass, 100000, "every round begins where the one before it ended")};
-  r.token_tests = {distribution_of(412337, 2.4)};
+  r.findings = {make_finding("positions", Outcome::pass, 100000, "every round begins where the one before it ended")};
+  r.token_tests = {compute_distribution(412337, 2.4)};
   r.token_tests[0].slack = 1e-4;
   r.drafts = {draft_of("eagle", 32, 100000)};
   r.drafts[0].seconds = {};

@@ -31,16 +31,16 @@ TEST(ReportVerdict, AReasonMakesAPassVacuousAndHidesNoFailure) {
 
 TEST(ReportVerdict, OnlyAPassHasExitCode0) {
   const std::pair<ReportVerdict, int> table[] = {
-      {ReportVerdict::pass_exact, 0}, {ReportVerdict::pass_stat, 0}, {ReportVerdict::bug_proven, 1},
-      {ReportVerdict::bug_stat, 1},   {ReportVerdict::undecided, 2}, {ReportVerdict::vacuous, 2},
+      {ReportVerdict::pass_exact, 0},    {ReportVerdict::pass_stat, 0},      {ReportVerdict::bug_proven, 1},
+      {ReportVerdict::bug_stat, 1},      {ReportVerdict::undecided, 2},      {ReportVerdict::vacuous, 2},
       {ReportVerdict::invalid_trace, 3}, {ReportVerdict::perf_regression, 4}};
   for (const auto& [verdict, status] : table) EXPECT_EQ(exit_status(verdict), status) << name_of(verdict);
 }
 
 TEST(Message, NamesThePlaceAndBothSides) {
-  EXPECT_EQ(message_of({.run = "a run", .line = 9, .round = 3, .position = 12, .expected = "token 5",
-                         .observed = "token 7"}),
-            "a run, line 9, round 3, position 12: expected: token 5; observed: token 7");
+  EXPECT_EQ(
+      message_of({.run = "a run", .line = 9, .round = 3, .position = 12, .expected = "token 5", .observed = "token 7"}),
+      "a run, line 9, round 3, position 12: expected: token 5; observed: token 7");
   EXPECT_EQ(message_of({.expected = "x", .observed = "y"}), "expected: x; observed: y");
   EXPECT_EQ(message_of({.round = 0, .position = 0, .expected = "x", .observed = "y"}),
             "round 0, position 0: expected: x; observed: y");
@@ -106,8 +106,8 @@ TEST(Spread, IsMedianMinimumAndMaximum) {
   EXPECT_EQ(spread_of({}).median, 0);
   const Spread spread = spread_of({5, 1, 9});
   EXPECT_EQ(spread.median, 5);
-  EXPECT_EQ(spread.least, 1);
-  EXPECT_EQ(spread.most, 9);
+  EXPECT_EQ(spread.min, 1);
+  EXPECT_EQ(spread.max, 9);
 }
 
 }  // namespace

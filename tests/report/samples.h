@@ -69,13 +69,26 @@ inline Report full_report() {
   draft.seconds = spread_of({4});
   draft.untested = hostile_name;
   report.drafts = {draft};
-  report.token_tests = {{100, 1e-9, 0, std::numeric_limits<double>::infinity(), 0.125, hostile_name,
-                  {{1, 1.0}, {100, std::numeric_limits<double>::infinity()}}}};
+  report.token_tests = {{100,
+                         1e-9,
+                         0,
+                         std::numeric_limits<double>::infinity(),
+                         0.125,
+                         hostile_name,
+                         {{1, 1.0}, {100, std::numeric_limits<double>::infinity()}}}};
   report.bets = {{hostile_name, 12, 1e-9, std::numeric_limits<double>::infinity(), true, hostile_name}};
   report.divergences = {{hostile_name, 3, 12, hostile_name, "a", "b", "c"}};
   report.matrix.checks = {"one", "two"};
-  report.matrix.rows = {{"X01", "\"odd\"", "lossy", hostile_name, false, {Outcome::pass, Outcome::fail}, "A1",
-                         hostile_name, {"one"}, {"says <this>", "and & that"}},
+  report.matrix.rows = {{"X01",
+                         "\"odd\"",
+                         "lossy",
+                         hostile_name,
+                         false,
+                         {Outcome::pass, Outcome::fail},
+                         "A1",
+                         hostile_name,
+                         {"one"},
+                         {"says <this>", "and & that"}},
                         {"N01", "fine", "right", "", true, {Outcome::pass, Outcome::pass}, "A1", "", {}, {"", ""}}};
   return report;
 }

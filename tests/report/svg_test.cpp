@@ -50,11 +50,11 @@ TEST(RoundNumbers, AreEvenlySpacedWithinTheRangeAndAsManyAsAllowed) {
   int ranges = 0;
   for (const double from : {-1e6, -17.3, -0.5, 0.0, 0.4, 3.0, 999.0}) {
     for (const double length : {0.01, 0.7, 1.0, 3.0, 6.9, 32.0, 511.0, 1e4, 123456.0, 1e6, 1e9}) {
-      for (const int most : {2, 3, 6, 8, 12}) {
-        const std::vector<double> numbers = round_numbers(from, from + length, most);
-        ASSERT_LE(static_cast<int>(numbers.size()), most) << from << " " << length;
-        if (most > 2) {
-          ASSERT_GE(static_cast<int>(numbers.size()), most / 3) << from << " " << length << " " << most;
+      for (const int max : {2, 3, 6, 8, 12}) {
+        const std::vector<double> numbers = round_numbers(from, from + length, max);
+        ASSERT_LE(static_cast<int>(numbers.size()), max) << from << " " << length;
+        if (max > 2) {
+          ASSERT_GE(static_cast<int>(numbers.size()), max / 3) << from << " " << length << " " << max;
         }
         for (std::size_t i = 0; i < numbers.size(); ++i) {
           ASSERT_GE(numbers[i], from);
@@ -71,15 +71,15 @@ TEST(RoundNumbers, AreEvenlySpacedWithinTheRangeAndAsManyAsAllowed) {
 }
 
 TEST(ShortNumber, FitsUnderATick) {
-  const std::vector<std::pair<double, const char*>> cases = {{0, "0"}, {0.4, "0.4"}, {7, "7"}, {250, "250"},
-                                                             {1500, "1.5k"}, {20000, "20k"}, {1e6, "1M"},
-                                                             {2.5e6, "2.5M"}, {-3000, "-3k"}, {4e9, "4G"}};
+  const std::vector<std::pair<double, const char*>> cases = {
+      {0, "0"},       {0.4, "0.4"}, {7, "7"},        {250, "250"},   {1500, "1.5k"},
+      {20000, "20k"}, {1e6, "1M"},  {2.5e6, "2.5M"}, {-3000, "-3k"}, {4e9, "4G"}};
   for (const auto& [value, text] : cases) EXPECT_EQ(short_number(value), text);
 }
 
 TEST(PowerOfTen, HasARaisedExponent) {
-  const std::vector<std::pair<int, const char*>> cases = {{0, "1"}, {1, "10"}, {9, "10⁹"}, {271, "10²⁷¹"},
-                                                          {-3, "10⁻³"}};
+  const std::vector<std::pair<int, const char*>> cases = {
+      {0, "1"}, {1, "10"}, {9, "10⁹"}, {271, "10²⁷¹"}, {-3, "10⁻³"}};
   for (const auto& [exponent, text] : cases) EXPECT_EQ(power_of_ten(exponent), text);
 }
 
@@ -111,13 +111,13 @@ TEST(Axis, SharesRiseWithValuesBetweenZeroAndOne) {
 }
 
 TEST(Axis, ContainsItsValues) {
-  for (double most = 0; most < 1e7; most = most * 1.37 + 1) {
-    const Axis counts = amounts("a", std::floor(most));
-    EXPECT_GE(counts.to, std::floor(most));
-    EXPECT_LE(counts.to, 2 * most + 1) << "mostly empty";
+  for (double max = 0; max < 1e7; max = max * 1.37 + 1) {
+    const Axis counts = amounts("a", std::floor(max));
+    EXPECT_GE(counts.to, std::floor(max));
+    EXPECT_LE(counts.to, 2 * max + 1) << "mostly empty";
     EXPECT_EQ(counts.ticks.back().at, counts.to) << "the top has a number";
     EXPECT_GE(counts.ticks.size(), 2U);
-    EXPECT_GE(powers("e", 0, most).to, most);
+    EXPECT_GE(powers("e", 0, max).to, max);
   }
 }
 
@@ -197,8 +197,7 @@ TEST(Plot, HigherValuesAreHigherAndLaterOnesAreFurtherRight) {
 }
 
 TEST(Plot, HasATitleAndADescriptionFirst) {
-  const test::Page page("<!DOCTYPE html>\n" +
-                        Plot("what <it> is", "more", places("x", 1, 2), amounts("y", 3)).text());
+  const test::Page page("<!DOCTYPE html>\n" + Plot("what <it> is", "more", places("x", 1, 2), amounts("y", 3)).text());
   ASSERT_GE(page.elements.size(), 3U);
   EXPECT_EQ(page.elements[0].attribute("role"), "img");
   EXPECT_EQ(page.elements[1].name, "title");

@@ -55,8 +55,8 @@ class XmlReader {
         code = code << 6 | (next & 0x3f);
       }
       const bool control = code < 0x20 && code != 9 && code != 10 && code != 13;
-      const std::uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-      if (control || code < least[more] || (code >= 0xd800 && code < 0xe000) || code == 0xfffe || code == 0xffff) {
+      const std::uint32_t min[] = {0, 0x80, 0x800, 0x10000};
+      if (control || code < min[more] || (code >= 0xd800 && code < 0xe000) || code == 0xfffe || code == 0xffff) {
         return false;
       }
       i += static_cast<std::size_t>(more) + 1;

@@ -143,8 +143,8 @@ TEST(Connection, ABodyMayComeInChunksUpToTheSameSize) {
 TEST(Connection, ABodyOfAnyContentTypeIsReadAsJson) {
   Json padded = request;
   padded["user"] = std::string(20000, 'u');
-  for (const char* const type : {"application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
-                                 "multipart/form-data", "text/plain"}) {
+  for (const char* const type :
+       {"application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "multipart/form-data", "text/plain"}) {
     EXPECT_THAT(answer_to(with_length(padded.dump(), closing + "Content-Type: " + type + "\r\n")),
                 StartsWith("HTTP/1.1 200"))
         << type;
@@ -200,8 +200,8 @@ TEST(Connection, AChunkThatDoesNotEndWhereItSaysIsNotFollowedByARequest) {
 }
 
 TEST(Connection, WhetherItIsClosedIsSaidOnce) {
-  const std::string closed = answer_to("GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n" + closing +
-                                       "\r\nabc");
+  const std::string closed =
+      answer_to("GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n" + closing + "\r\nabc");
   EXPECT_EQ(times_in(closed, "Connection: close"), 1U);
   const std::string refused = answer_to(with_length("abcd", closing + "Content-Encoding: gzip\r\n"));
   EXPECT_EQ(times_in(refused, "Connection: close"), 1U);

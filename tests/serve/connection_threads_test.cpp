@@ -21,8 +21,8 @@ namespace {
 using std::chrono::milliseconds;
 
 TEST(ConnectionThreads, EveryTaskRunsOnceAndNoMoreAtATimeThanAllowed) {
-  for (const std::size_t most : {1U, 3U, 64U}) {
-    ConnectionThreads threads(most);
+  for (const std::size_t max : {1U, 3U, 64U}) {
+    ConnectionThreads threads(max);
     std::atomic<int> done = 0;
     std::atomic<int> now = 0;
     std::atomic<int> together = 0;
@@ -38,7 +38,7 @@ TEST(ConnectionThreads, EveryTaskRunsOnceAndNoMoreAtATimeThanAllowed) {
     }
     threads.shutdown();
     EXPECT_EQ(done, 500);
-    EXPECT_LE(together, static_cast<int>(most));
+    EXPECT_LE(together, static_cast<int>(max));
     EXPECT_EQ(threads.threads(), 0U);
   }
 }

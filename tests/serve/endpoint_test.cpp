@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <atomic>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -87,11 +87,15 @@ TEST(Endpoint, WhereTheTextOfATokenBeginsDoesNotDependOnTheRounds) {
   ServeProcess server({"--draft", dflash});
   httplib::Client client(server.url());
   // A special token, which has no text, and more after it in the same round.
-  ordered_json asked = {{"prompt", {1296, 321,  6,    1014, 1483, 218, 752,  894, 1254, 583, 427,
-                                    1812, 1876, 913,  1496, 1689, 82,  1729, 1314, 1402, 281, 943,
-                                    152,  1834, 302,  1026, 1875, 879, 1293, 612, 544,  1941, 943}},
-                        {"seed", 3291180044284597}, {"max_tokens", 49}, {"ignore_eos", true},
-                        {"temperature", 0.8}, {"top_k", 7}, {"logprobs", 0}};
+  ordered_json asked = {
+      {"prompt", {1296, 321,  6,    1014, 1483, 218, 752,  894, 1254, 583,  427, 1812, 1876, 913, 1496, 1689, 82,
+                  1729, 1314, 1402, 281,  943,  152, 1834, 302, 1026, 1875, 879, 1293, 612,  544, 1941, 943}},
+      {"seed", 3291180044284597},
+      {"max_tokens", 49},
+      {"ignore_eos", true},
+      {"temperature", 0.8},
+      {"top_k", 7},
+      {"logprobs", 0}};
   const auto offsets = [&] {
     const auto reply = client.Post("/v1/completions", asked.dump(), "application/json");
     return ordered_json::parse(reply->body)["choices"][0]["logprobs"]["text_offset"];
@@ -128,11 +132,12 @@ class Proxy {
       ++requests_;
       httplib::Client client(upstream_);
       const ordered_json asked = ordered_json::parse(request.body);
-      const auto got = client.Post(request.path, (question ? question(asked) : asked).dump(), "application/json");
+      const auto got = client.Post(request.path, (input ? input(asked) : asked).dump(), "application/json");
       ASSERT_TRUE(got);
       response.status = got->status;
-      response.set_content(asked.value("stream", false) ? spoiled_stream(asked, got->body)
-                                                        : spoiled_whole(asked, got->body), "text/plain");
+      response.set_content(
+          asked.value("stream", false) ? spoiled_stream(asked, got->body) : spoiled_whole(asked, got->body),
+          "text/plain");
     });
     port_ = server_.bind_to_any_port("127.0.0.1");
     thread_ = std::thread([this] { server_.listen_after_bind(); });
@@ -149,8 +154,8 @@ class Proxy {
   SpoilStream stream;
   SpoilWhole whole;
   std::function<std::string(const std::string&)> models;
-  std::function<ordered_json(ordered_json asked)> question;  // what is asked upstream
-  bool every_time = false;  // spoils the request again when it is asked again
+  std::function<ordered_json(ordered_json asked)> input;  // what is asked upstream
+  bool every_time = false;                                // spoils the request again when it is asked again
 
  private:
   bool may_spoil(const ordered_json& asked) const { return spoiled_ == 0 || (every_time && asked == spoiled_one_); }
@@ -191,12 +196,12 @@ class Proxy {
   ordered_json spoiled_one_;
 };
 
-constexpr int most_new_tokens = 24;
+constexpr int new_tokens_max = 24;
 
 /// Requests that are cancelled ask for the most tokens, and go on at the end of the text.
 bool may_be_cancelled(const ordered_json& asked) {
   const char* const field = asked.contains("max_tokens") ? "max_tokens" : "max_completion_tokens";
-  return asked[field] == most_new_tokens && asked.contains("ignore_eos");
+  return asked[field] == new_tokens_max && asked.contains("ignore_eos");
 }
 
 /// The events with rounds of choice 0.
@@ -215,7 +220,8 @@ struct Mutants : testing::Test {
   /// One client, so that the order of the requests is that of the plan.
   Verified verify(const Words& more = {}) {
     return verify_endpoint(proxy.url(), Words{"--requests", "16", "--clients", "1", "--max-new-tokens",
-                                              std::to_string(most_new_tokens), "--seed", "5"} + more);
+                                              std::to_string(new_tokens_max), "--seed", "5"} +
+                                            more);
   }
   /// Verifies, and returns the only divergence, which is in the request that was spoiled.
   ordered_json caught(const std::string& what) {
@@ -380,7 +386,7 @@ TEST_F(MutantsSlow, APromptThatWasReadDifferently) {
 }
 
 TEST_F(MutantsSlow, AGrammarThatIsForgotten) {
-  proxy.question = [](ordered_json asked) {
+  proxy.input = [](ordered_json asked) {
     asked.erase("grammar");
     asked.erase("response_format");
     return asked;

@@ -52,27 +52,40 @@ TEST(Head, WhatClientsSendIsSound) {
 
 TEST(Head, WhatCouldBeReadInTwoWaysIsRefused) {
   const std::string nul(1, '\0');
-  for (const std::string& fields :
-       {std::string("Content-Length : 12\r\n"), std::string("Content-Length\t: 12\r\n"),
-        std::string(" Content-Length: 12\r\n"), std::string("X: a\r\n b\r\n"), std::string("X: a\r\n\tb\r\n"),
-        nul + "Content-Length: 12\r\n", "X: a" + nul + "\r\n", std::string("Content_Length: 12\r\n"),
-        std::string(": a\r\n"), std::string("X\r\n"), std::string("X: a\nContent-Length: 12\r\n"),
-        std::string("X: a\rContent-Length: 12\r\n"), std::string("X(a): b\r\n"), std::string("\xC3\xA4: b\r\n"),
-        std::string("X: \x7F\r\n"), std::string("Content-Length:\r\n"), std::string("Content-Length: +5\r\n"),
-        std::string("Content-Length: 0x5\r\n"), std::string("Content-Length: 5,5\r\n"),
-        std::string("Content-Length: 5 5\r\n"), std::string("Content-Length: %35\r\n"),
-        std::string("Content-Length: 5\r\nContent-Length: 5\r\n"),
-        std::string("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), std::string("Transfer-Encoding:\r\n"),
-        std::string("Transfer-Encoding: gzip, chunked\r\n"), std::string("Transfer-Encoding: xchunked\r\n"),
-        std::string("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
-        std::string("Host: elsewhere\r\n")}) {
+  for (const std::string& fields : {std::string("Content-Length : 12\r\n"),
+                                    std::string("Content-Length\t: 12\r\n"),
+                                    std::string(" Content-Length: 12\r\n"),
+                                    std::string("X: a\r\n b\r\n"),
+                                    std::string("X: a\r\n\tb\r\n"),
+                                    nul + "Content-Length: 12\r\n",
+                                    "X: a" + nul + "\r\n",
+                                    std::string("Content_Length: 12\r\n"),
+                                    std::string(": a\r\n"),
+                                    std::string("X\r\n"),
+                                    std::string("X: a\nContent-Length: 12\r\n"),
+                                    std::string("X: a\rContent-Length: 12\r\n"),
+                                    std::string("X(a): b\r\n"),
+                                    std::string("\xC3\xA4: b\r\n"),
+                                    std::string("X: \x7F\r\n"),
+                                    std::string("Content-Length:\r\n"),
+                                    std::string("Content-Length: +5\r\n"),
+                                    std::string("Content-Length: 0x5\r\n"),
+                                    std::string("Content-Length: 5,5\r\n"),
+                                    std::string("Content-Length: 5 5\r\n"),
+                                    std::string("Content-Length: %35\r\n"),
+                                    std::string("Content-Length: 5\r\nContent-Length: 5\r\n"),
+                                    std::string("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"),
+                                    std::string("Transfer-Encoding:\r\n"),
+                                    std::string("Transfer-Encoding: gzip, chunked\r\n"),
+                                    std::string("Transfer-Encoding: xchunked\r\n"),
+                                    std::string("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
+                                    std::string("Host: elsewhere\r\n")}) {
     EXPECT_EQ(with(fields), 400) << fields;
   }
-  for (const char* const head : {"GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\nHost: a\n\n",
-                                 "GET  / HTTP/1.1\r\nHost: a\r\n\r\n", "GET /\tHTTP/1.1\r\nHost: a\r\n\r\n",
-                                 "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
-                                 "GET /\r\nHost: a\r\n\r\n", "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
-                                 "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"}) {
+  for (const char* const head :
+       {"GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\nHost: a\n\n", "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /\tHTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/2.0\r\nHost: a\r\n\r\n", "GET /\r\nHost: a\r\n\r\n",
+        "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"}) {
     EXPECT_EQ(status_of(head), 400) << head;
   }
 }

@@ -41,12 +41,12 @@ class FrontServer {
     http_.Get("/v1/models", [&behind](const httplib::Request&, httplib::Response& response) {
       response.set_content(behind.client().Get("/v1/models")->body, "application/json");
     });
-    http_.Post("/v1/chat/completions", [this, &behind, change](const httplib::Request& request,
-                                                               httplib::Response& response) {
-      std::string body = behind.client().Post(request.path, request.body, "application/json")->body;
-      if (++told_ == 2 && change) body = change(std::move(body));
-      response.set_content(body, "text/event-stream");
-    });
+    http_.Post("/v1/chat/completions",
+               [this, &behind, change](const httplib::Request& request, httplib::Response& response) {
+                 std::string body = behind.client().Post(request.path, request.body, "application/json")->body;
+                 if (++told_ == 2 && change) body = change(std::move(body));
+                 response.set_content(body, "text/event-stream");
+               });
     port_ = http_.bind_to_any_port("127.0.0.1");
     thread_ = std::thread([this] { http_.listen_after_bind(); });
   }
@@ -57,8 +57,10 @@ class FrontServer {
 
   /// The page once it has loaded, with what its script has made of it.
   std::string shown(const std::string& hash) const {
-    const std::string command = "chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --dump-dom "
-                                "'http://127.0.0.1:" + std::to_string(port_) + "/#" + hash + "' 2>/dev/null";
+    const std::string command =
+        "chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --dump-dom "
+        "'http://127.0.0.1:" +
+        std::to_string(port_) + "/#" + hash + "' 2>/dev/null";
     std::string page;
     FILE* const pipe = popen(command.c_str(), "r");
     std::array<char, 4096> buffer{};
@@ -84,8 +86,7 @@ bool has_chromium() {
 TEST(PageSlow, ComparesAPlainAndASpeculativeAnswer) {
   if (!has_chromium()) return;
   const RunningServer server;
-  EXPECT_THAT(FrontServer(server, 2, {}).shown("compare-run"),
-              HasSubstr("class=\"equal\">equal, bit for bit: "));
+  EXPECT_THAT(FrontServer(server, 2, {}).shown("compare-run"), HasSubstr("class=\"equal\">equal, bit for bit: "));
 }
 
 TEST(PageSlow, SeesATokenALogprobAndAnEndThatDiffer) {

@@ -31,7 +31,9 @@ json answer(const ServeProcess& server, const json& body) {
 }
 
 const json request = {{"prompt", "Once upon a time there lived in Crow Hill a gardener named David Rotherwood"},
-                      {"max_tokens", 20}, {"temperature", 1}, {"seed", 3}};
+                      {"max_tokens", 20},
+                      {"temperature", 1},
+                      {"seed", 3}};
 
 int cached(const json& answer) { return answer["usage"]["prompt_tokens_details"]["cached_tokens"]; }
 
@@ -61,7 +63,10 @@ TEST(ServeProcess, KeepsThePrefixCacheFromOneRunToTheNextAndSurvivesAKill) {
 TEST(ServeProcess, StartsWithoutAPrefixCacheThatIsDamagedAndSaysSo) {
   const Folder folder;
   const Words with_cache = {"--prefix-cache", folder.path().string()};
-  { ServeProcess server(with_cache); answer(server, request); }
+  {
+    ServeProcess server(with_cache);
+    answer(server, request);
+  }
   int damaged = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
     std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
@@ -79,7 +84,10 @@ TEST(ServeProcess, StartsWithoutAPrefixCacheThatIsDamagedAndSaysSo) {
 TEST(ServeProcess, EndsInOrderWhenTheDiskIsFullAndKeepsTheOldPrefixCache) {
   const Folder folder;
   const Words with_cache = {"--prefix-cache", folder.path().string()};
-  { ServeProcess server(with_cache); answer(server, request); }
+  {
+    ServeProcess server(with_cache);
+    answer(server, request);
+  }
   const Folder said;
   const std::string errors = (said.path() / "errors").string();
   {
@@ -145,7 +153,9 @@ TEST(ServeProcess, SaysWhetherTheHostOrThePortIsWrong) {
 TEST(ServeProcess, ReadsKeysFromAFileAsEditorsWriteIt) {
   const Folder folder;
   const std::string file = (folder.path() / "keys").string();
-  put(file, "\xEF\xBB\xBF" "first\r\n\r\n \tsecond \t\r\n");
+  put(file,
+      "\xEF\xBB\xBF"
+      "first\r\n\r\n \tsecond \t\r\n");
   ServeProcess server({"--api-key-file", file});
   for (const char* const key : {"first", "second"}) {
     httplib::Client client("127.0.0.1", server.port());
@@ -225,11 +235,11 @@ TEST(ServeProcess, ConnectionsThatSayNothingOrHalfARequestHoldUpNobody) {
 /// threads, and more than may wait.
 TEST(ServeProcessSlow, IsThereForTheOthersWhileHundredsOfConnectionsAreOpenedInVain) {
   const rlim_t needed = 2500;
-  rlimit most{};
-  getrlimit(RLIMIT_NOFILE, &most);
-  if (most.rlim_max < needed) GTEST_SKIP() << "needs " << needed << " open files";
-  most.rlim_cur = std::max(most.rlim_cur, needed);
-  setrlimit(RLIMIT_NOFILE, &most);
+  rlimit max{};
+  getrlimit(RLIMIT_NOFILE, &max);
+  if (max.rlim_max < needed) GTEST_SKIP() << "needs " << needed << " open files";
+  max.rlim_cur = std::max(max.rlim_cur, needed);
+  setrlimit(RLIMIT_NOFILE, &max);
   ServeProcess server;
   const std::string half = "GET /health HTTP/1.1\r\nHost: localhost\r\n";
   std::vector<std::pair<int, std::string>> attackers;

@@ -57,7 +57,9 @@ Json told(Json request, bool speculative) {
 Json content(const Json& answer) {
   Json content = Json::array();
   for (const Json& choice : answer["choices"]) {
-    content.push_back({{"text", choice["text"]}, {"finish", choice["finish_reason"]}, {"logprobs", choice["logprobs"]},
+    content.push_back({{"text", choice["text"]},
+                       {"finish", choice["finish_reason"]},
+                       {"logprobs", choice["logprobs"]},
                        {"tokens", tokens_of(choice["rounds"])}});
   }
   return content;
@@ -68,8 +70,8 @@ TEST(Server, AnAnswerIsPlainDecodingOfTheRequestWhoeverDrafts) {
   Engine engine(files, LoadOptions(kernels_by_name("")));
   const Tokenizer tokenizer = Tokenizer::load(files.target());
   for (const bool speculative : {false, true}) {
-    const Json request = {{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 11}, {"n", 2},
-                          {"max_tokens", 30}};
+    const Json request = {
+        {"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 11}, {"n", 2}, {"max_tokens", 30}};
     const Json answer = server().answer(completions, told(request, speculative));
     for (int choice = 0; choice < 2; ++choice) {
       Request same;
@@ -144,7 +146,9 @@ TEST(Server, AStreamIsTheWholeAnswerInParts) {
 }
 
 TEST(Server, AChatHasRoleContentAndUsageAndItsNextTurnReadsNothingAgain) {
-  Json request = {{"messages", {{{"role", "user"}, {"content", "Tell me a tale"}}}}, {"seed", 3}, {"logprobs", true},
+  Json request = {{"messages", {{{"role", "user"}, {"content", "Tell me a tale"}}}},
+                  {"seed", 3},
+                  {"logprobs", true},
                   {"top_logprobs", 2}};
   const Json first = server().answer(chats, request);
   const Json& choice = first["choices"][0];
@@ -166,12 +170,15 @@ TEST(Server, AChatHasRoleContentAndUsageAndItsNextTurnReadsNothingAgain) {
 
 TEST(Server, AnAnswerOfASchemaSatisfiesItAndForcedTokensAreDrafted) {
   const Json schema = {{"type", "object"},
-                       {"properties", {{"name", {{"type", "string"}, {"maxLength", 12}}},
-                                       {"age", {{"type", "integer"}, {"minimum", 1}, {"maximum", 120}}}}},
+                       {"properties",
+                        {{"name", {{"type", "string"}, {"maxLength", 12}}},
+                         {"age", {{"type", "integer"}, {"minimum", 1}, {"maximum", 120}}}}},
                        {"required", {"name", "age"}}};
   for (int seed = 0; seed < 8; ++seed) {
     const Json answer = server().answer(
-        chats, {{"messages", {{{"role", "user"}, {"content", "Who?"}}}}, {"seed", seed}, {"max_tokens", 100},
+        chats, {{"messages", {{{"role", "user"}, {"content", "Who?"}}}},
+                {"seed", seed},
+                {"max_tokens", 100},
                 {"response_format", {{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", schema}}}}}});
     const Json value = Json::parse(answer["choices"][0]["message"]["content"].get<std::string>());
     EXPECT_TRUE(value["name"].is_string());
@@ -185,8 +192,8 @@ TEST(Server, AnAnswerOfASchemaSatisfiesItAndForcedTokensAreDrafted) {
 TEST(Server, AnAnswerThatMayEndOrGoOnIsTheSameDraftedOrNot) {
   const Json schema = {{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", {{"type", "number"}}}}}};
   for (int seed = 0; seed < 12; ++seed) {
-    const Json request = {{"prompt", "Once upon a time"}, {"max_tokens", 24}, {"seed", seed},
-                          {"response_format", schema}};
+    const Json request = {
+        {"prompt", "Once upon a time"}, {"max_tokens", 24}, {"seed", seed}, {"response_format", schema}};
     const Json plain = server().answer(completions, told(request, false));
     const Json drafted = server().answer(completions, told(request, true));
     ASSERT_TRUE(plain.contains("choices") && drafted.contains("choices")) << plain << drafted;
@@ -197,8 +204,11 @@ TEST(Server, AnAnswerThatMayEndOrGoOnIsTheSameDraftedOrNot) {
 TEST(Server, ADraftThatForeseesWhereAGrammarLetsATextEndChangesNoAnswer) {
   for (const char* grammar : {"root ::= \"no\" \"!\"*", "root ::= \"a\"?", "root ::= [0-9]+"}) {
     for (const double temperature : {0.0, 1.0}) {
-      Json body = {{"prompt", "Once upon a time there lived in Crow Hill a gardener named David"}, {"max_tokens", 20},
-                   {"temperature", temperature}, {"seed", 3}, {"grammar", grammar}};
+      Json body = {{"prompt", "Once upon a time there lived in Crow Hill a gardener named David"},
+                   {"max_tokens", 20},
+                   {"temperature", temperature},
+                   {"seed", 3},
+                   {"grammar", grammar}};
       const Json drafted = server().answer(completions, body);
       body["speculative"] = false;
       const Json plain = server().answer(completions, body);
@@ -219,8 +229,7 @@ Json random_schema(std::mt19937& random, int depth) {
     case 4: return {{"type", "boolean"}};
     case 5: return {{"enum", Json::array({"a", "ab", 1, 12, nullptr})}};
     case 6: return {{"type", "array"}, {"items", random_schema(random, depth - 1)}, {"maxItems", 1 + below(4)}};
-    case 7:
-      return {{"anyOf", Json::array({random_schema(random, depth - 1), random_schema(random, depth - 1)})}};
+    case 7: return {{"anyOf", Json::array({random_schema(random, depth - 1), random_schema(random, depth - 1)})}};
     default: {
       Json schema = {{"type", "object"}, {"properties", Json::object()}, {"required", Json::array({"a"})}};
       for (const char* name : {"a", "b", "c"}) {
@@ -378,10 +387,11 @@ TEST(Server, PagesOfOtherSitesMayAskNothing) {
 }
 
 TEST(Server, PagesOfPermittedOriginsMayAskAndRead) {
-  const RunningServer open({.draft = "none", .api_keys = {"secret"},
-                            .cors = {"https://a.example", "http://b.example"}});
+  const RunningServer open(
+      {.draft = "none", .api_keys = {"secret"}, .cors = {"https://a.example", "http://b.example"}});
   const auto prepare = [](const RunningServer& running, const std::string& origin) {
-    return running.client().Options(completions, {{"Origin", origin}, {"Access-Control-Request-Method", "POST"},
+    return running.client().Options(completions, {{"Origin", origin},
+                                                  {"Access-Control-Request-Method", "POST"},
                                                   {"Access-Control-Request-Headers", "authorization,content-type"}});
   };
   const auto answer = prepare(open, "https://a.example");
@@ -407,8 +417,8 @@ TEST(Server, AsksForAKeyWhereThereAreSome) {
   const Json body = {{"prompt", "Once"}, {"max_tokens", 2}};
   EXPECT_EQ(locked.post(completions, body)->status, 401);
   EXPECT_THAT(locked.post(completions, body)->body, HasSubstr("authentication_error"));
-  for (const auto& [key, status] : std::vector<std::pair<std::string, int>>{{"secret", 200}, {"other", 200},
-                                                                            {"secre", 401}, {"", 401}}) {
+  for (const auto& [key, status] :
+       std::vector<std::pair<std::string, int>>{{"secret", 200}, {"other", 200}, {"secre", 401}, {"", 401}}) {
     auto client = locked.client();
     client.set_bearer_token_auth(key.c_str());
     EXPECT_EQ(client.Post(completions, body.dump(), "application/json")->status, status) << key;
@@ -493,8 +503,9 @@ TEST(ServerSlow, AnswersAreRightWithAQuarterOfTheMemoryThatTheyAskFor) {
   std::vector<std::future<std::pair<Json, Json>>> answers;
   for (int i = 0; i < 8; ++i) {
     answers.push_back(std::async(std::launch::async, [&, i] {
-      const Json request = told({{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", i}, {"max_tokens", 250},
-                                 {"ignore_eos", true}}, i % 2 == 0);
+      const Json request = told(
+          {{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", i}, {"max_tokens", 250}, {"ignore_eos", true}},
+          i % 2 == 0);
       return std::pair(content(tight.answer(completions, request)), content(roomy.answer(completions, request)));
     }));
   }

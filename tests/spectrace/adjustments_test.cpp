@@ -29,8 +29,8 @@ std::shared_ptr<const Constraint> constraint_of(const std::string& gbnf, const s
 struct Adjustments : testing::Test {
   Recorded recorded;
 
-  Target target() {
-    Target target = recorded.target();
+  TraceTarget target() {
+    TraceTarget target = recorded.target();
     target.constraint = constraint_of;
     return target;
   }
@@ -51,8 +51,13 @@ struct Adjustments : testing::Test {
 };
 
 Case case_of(const Rule& rule, float temperature, bool stops) {
-  return {"", &rule, {.temperature = temperature}, "perturbed", Verification::batched,
-          stops ? std::vector<Token>{stop} : std::vector<Token>{}, 40};
+  return {"",
+          &rule,
+          {.temperature = temperature},
+          "perturbed",
+          Verification::batched,
+          stops ? std::vector<Token>{stop} : std::vector<Token>{},
+          40};
 }
 
 TEST_F(Adjustments, EveryTraceWithAGrammarPassesExactlyWithTheTarget) {
@@ -62,7 +67,7 @@ TEST_F(Adjustments, EveryTraceWithAGrammarPassesExactlyWithTheTarget) {
       for (const bool stops : {false, true}) {
         for (const char* const gbnf : {endless, ending}) {
           const TraceReport report = check(recorded.text(constrained(case_of(*rule, temperature, stops), gbnf)));
-          EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << gbnf << report_text(report_of(report));
+          EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << gbnf << report_text(make_report(report));
           accepted += report.examined.accepted;
         }
       }
@@ -113,7 +118,7 @@ TEST_F(Adjustments, AnEngineThatAppliesAGrammarWronglyIsFound) {
         c.grammar = ending;
         const TraceReport report = check(recorded.text(c));
         EXPECT_EQ(report.verdict(), ReportVerdict::bug_proven)
-            << static_cast<int>(fault) << ", temperature " << temperature << report_text(report_of(report));
+            << static_cast<int>(fault) << ", temperature " << temperature << report_text(make_report(report));
       }
     }
   }
@@ -131,10 +136,10 @@ TEST_F(Adjustments, AGrammarNeedsATarget) {
   const TraceReport alone = replay(File(text).path());
   EXPECT_TRUE(alone.findings.empty());
   EXPECT_THAT(alone.missing, Contains(HasSubstr("by a grammar, which only a target can read (--target)")));
-  Target without = target();
+  TraceTarget without = target();
   without.constraint = {};
   const TraceReport no_tokenizer = replay(File(text).path(), without);
-  EXPECT_TRUE(no_tokenizer.findings.empty()) << report_text(report_of(no_tokenizer));
+  EXPECT_TRUE(no_tokenizer.findings.empty()) << report_text(make_report(no_tokenizer));
   EXPECT_THAT(no_tokenizer.missing, Contains(HasSubstr("the target has no tokenizer")));
   EXPECT_THAT(check_with(text, "grammar", "root ::= <[13]>").missing, Contains(HasSubstr("cannot be read here")));
 }
@@ -154,11 +159,14 @@ TEST_F(Adjustments, BiasesAreAppliedAgain) {
 /// A round whose p is masked beside the raw logits.
 std::string masked_row(const std::string& field) {
   return R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":4,"rule":"rejection","dtype":"f64",)"
-         R"("prompt":[0],"temperature":"0x1p+0","max_new_tokens":1)" + field + "}\n" +
+         R"("prompt":[0],"temperature":"0x1p+0","max_new_tokens":1)" +
+         field + "}\n" +
          R"({"type":"round","round":0,"position":1,"emitted":[2],"draft_tokens":[],"accepted":0,"width":1,)"
          R"("next_from":"bonus","q_draft":[],"p_draft":[],"accept_u":[],"next_u":"0x1.8p-1",)"
-         R"("p_rows":[[1,"0x1p-1",2,"0x1p-1"]],"top_logits":[[3,"0x1.4p+3",0,"0x1p+3"]]})" "\n"
-         R"({"type":"end","reason":"length"})" "\n";
+         R"("p_rows":[[1,"0x1p-1",2,"0x1p-1"]],"top_logits":[[3,"0x1.4p+3",0,"0x1p+3"]]})"
+         "\n"
+         R"({"type":"end","reason":"length"})"
+         "\n";
 }
 
 TEST_F(Adjustments, AMaskThatIsDeclaredIsNoContradictionToRawLogits) {
@@ -168,7 +176,7 @@ TEST_F(Adjustments, AMaskThatIsDeclaredIsNoContradictionToRawLogits) {
   for (const char* const field : {R"(,"adjustments":["bans"])", R"(,"logit_bias":{"3":-100,"0":-100})",
                                   R"(,"grammar":"root ::= [bc]")", R"(,"json_schema":{"type":"number"})"}) {
     const TraceReport report = replay(File(masked_row(field)).path());
-    EXPECT_TRUE(report.findings.empty()) << field << report_text(report_of(report));
+    EXPECT_TRUE(report.findings.empty()) << field << report_text(make_report(report));
     EXPECT_THAT(report.unread, Contains(HasSubstr("may change the order of tokens"))) << field;
   }
   EXPECT_THAT(replay(File(masked_row(R"(,"adjustments":["bans"])")).path()).missing, Contains(HasSubstr("'bans'")));
@@ -180,10 +188,13 @@ TEST_F(Adjustments, AMaskThatIsDeclaredIsNoContradictionToRawLogits) {
 TEST_F(Adjustments, RawLogitsDoNotNameTheBestTokenWherePenaltiesOrAMaskDo) {
   const auto greedy = [](const std::string& field) {
     return R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":4,"rule":"greedy","dtype":"f64",)"
-           R"("prompt":[3],"temperature":"0x0p+0","max_new_tokens":1)" + field + "}\n" +
+           R"("prompt":[3],"temperature":"0x0p+0","max_new_tokens":1)" +
+           field + "}\n" +
            R"({"type":"round","round":0,"position":1,"emitted":[2],"draft_tokens":[],"accepted":0,"width":1,)"
-           R"("next_from":"greedy","p_rows":[[2,"0x1p+0"]],"top_logits":[[3,"0x1.4p+3",2,"0x1p+3"]]})" "\n"
-           R"({"type":"end","reason":"length"})" "\n";
+           R"("next_from":"greedy","p_rows":[[2,"0x1p+0"]],"top_logits":[[3,"0x1.4p+3",2,"0x1p+3"]]})"
+           "\n"
+           R"({"type":"end","reason":"length"})"
+           "\n";
   };
   EXPECT_FALSE(replay(File(greedy("")).path()).findings.empty());
   EXPECT_TRUE(replay(File(greedy(R"(,"presence_penalty":"0x1p+3")")).path()).findings.empty());
@@ -205,11 +216,14 @@ TEST_F(Adjustments, WhatIsNotReadableIsRefused) {
 TEST(Findings, ShowTwoNumbersThatDifferAsDifferent) {
   const std::string text =
       R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":3,"rule":"rejection","dtype":"f64",)"
-      R"("prompt":[0],"temperature":"0x1p+0","max_new_tokens":1})" "\n"
+      R"("prompt":[0],"temperature":"0x1p+0","max_new_tokens":1})"
+      "\n"
       R"({"type":"round","round":0,"position":1,"emitted":[1],"draft_tokens":[1],"accepted":1,"width":2,)"
       R"("next_from":"bonus","q_draft":["0x1.8p-40"],"p_draft":["0x1p-1"],"accept_u":[null],)"
-      R"("q_rows":[[1,"0x1p-40",2,"0x1.fffffffffep-1"]]})" "\n"
-      R"({"type":"end","reason":"length"})" "\n";
+      R"("q_rows":[[1,"0x1p-40",2,"0x1.fffffffffep-1"]]})"
+      "\n"
+      R"({"type":"end","reason":"length"})"
+      "\n";
   const TraceReport report = replay(File(text).path());
   ASSERT_FALSE(report.findings.empty());
   EXPECT_STREQ(report.findings[0].check, "q_row");

@@ -31,10 +31,9 @@ TEST(TraceCommand, ATraceWithAGrammarPassesExactlyAndOneWhoseGrammarWasForgotten
   test::put(folder.path() / "s.json", R"({"type":"object","properties":{"a":{"type":"number"}},"required":["a"]})");
   for (const auto& [flag, file] : {std::pair("--grammar", "g.gbnf"), std::pair("--json-schema", "s.json")}) {
     for (const std::string rule : {"matching", "rejection"}) {
-      const auto generated = run_command(
-          {"generate", tale, "--draft", "dflash:" + fixture("models/tale-dflash"), "--rule", rule, "--temperature",
-           "0.8", "--max-new-tokens", "24", "--prompt", "Once upon a time", flag, folder.path() / file, "--trace",
-           trace});
+      const auto generated = run_command({"generate", tale, "--draft", "dflash:" + fixture("models/tale-dflash"),
+                                          "--rule", rule, "--temperature", "0.8", "--max-new-tokens", "24", "--prompt",
+                                          "Once upon a time", flag, folder.path() / file, "--trace", trace});
       ASSERT_EQ(generated.status, 0) << generated.err;
       const auto held = run_command({"trace", "check", trace, "--target", tale, "--quiet", "--json", "-"});
       EXPECT_EQ(held.status, 0) << flag << rule << held.out << held.err;
@@ -54,9 +53,9 @@ TEST(TraceCommand, AnUnchangedTraceOfGeneratePassesAndAChangedOneDoesNot) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
-    const auto generated = run_command({"generate", target, "--draft", "always-reject", "--rule", rule, "--seed",
-                                        "3", "--temperature", "1", "--max-new-tokens", "24", "--prompt-tokens", "1,2,3",
-                                        "--trace", trace});
+    const auto generated =
+        run_command({"generate", target, "--draft", "always-reject", "--rule", rule, "--seed", "3", "--temperature",
+                     "1", "--max-new-tokens", "24", "--prompt-tokens", "1,2,3", "--trace", trace});
     ASSERT_EQ(generated.status, 0) << generated.err;
     const auto held = run_command({"trace", "check", trace, "--target", target, "--quiet", "--json", "-"});
     EXPECT_EQ(held.status, 0) << held.out << held.err;
@@ -122,10 +121,9 @@ TEST(TraceCommandSlow, RunsWithTheSameRandomNumbersAreNoFurtherEvidence) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
-    const auto verified =
-        run_command({"verify", target, "--draft", "perfect", "--max-new-tokens", "24", "--prompt-tokens", "1,2,3",
-                     "--rule", rule, "--temperature", "1", "--seed", "9", "--effort", "full", "--trace",
-                     trace, "--quiet"});
+    const auto verified = run_command({"verify", target, "--draft", "perfect", "--max-new-tokens", "24",
+                                       "--prompt-tokens", "1,2,3", "--rule", rule, "--temperature", "1", "--seed", "9",
+                                       "--effort", "full", "--trace", trace, "--quiet"});
     ASSERT_NE(verified.status, 3) << verified.err;
     const auto held = run_command({"trace", "check", trace, "--target", target});
     EXPECT_EQ(held.status, 0) << held.out << held.err;
@@ -136,8 +134,8 @@ TEST(TraceCommandSlow, RunsWithTheSameRandomNumbersAreNoFurtherEvidence) {
 TEST(TraceCommand, ARunIsComparedOnlyWithATargetOfItsNumericsClass) {
   const Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
-  const auto generated = run_command({"generate", target, "--draft", "perfect", "--kv", "q8", "--max-new-tokens",
-                                      "12", "--prompt-tokens", "1,2,3", "--trace", trace});
+  const auto generated = run_command({"generate", target, "--draft", "perfect", "--kv", "q8", "--max-new-tokens", "12",
+                                      "--prompt-tokens", "1,2,3", "--trace", trace});
   ASSERT_EQ(generated.status, 0) << generated.err;
   const auto held = run_command({"trace", "check", trace, "--target", target, "--kv", "q8"});
   EXPECT_EQ(held.status, 0) << held.out << held.err;
@@ -169,10 +167,17 @@ std::vector<Token> greedy_text(const std::string& model, std::vector<std::string
 /// Writes these tokens as a trace of tokens only, 60 of them emitted greedily by an engine of unknown numerics.
 std::string as_trace_of_tokens(const std::vector<Token>& text, int vocabulary) {
   const auto begin = text.end() - 60;
-  const Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "x"}, {"vocabulary", vocabulary},
-                       {"rule", "greedy"}, {"temperature", "0x0p+0"}, {"stop_tokens", Json::array()},
+  const Json header = {{"type", "header"},
+                       {"schema", "spectrace/2"},
+                       {"engine", "x"},
+                       {"vocabulary", vocabulary},
+                       {"rule", "greedy"},
+                       {"temperature", "0x0p+0"},
+                       {"stop_tokens", Json::array()},
                        {"prompt", std::vector<Token>(text.begin(), begin)}};
-  const Json round = {{"type", "round"}, {"round", 0}, {"position", begin - text.begin()},
+  const Json round = {{"type", "round"},
+                      {"round", 0},
+                      {"position", begin - text.begin()},
                       {"emitted", std::vector<Token>(begin, text.end())}};
   return header.dump() + "\n" + round.dump() + "\n{\"type\":\"end\",\"reason\":\"length\"}\n";
 }
@@ -238,8 +243,7 @@ TEST(TraceCommand, AReproducerKeepsTheSlack) {
   lines[1] = opening.dump();
   test::put(trace, sealed(lines));
   const std::string path = folder.path() / "case";
-  const auto held =
-      run_command({"trace", "check", trace, "--target", target, "--slack", "0.02", "--reproducer", path});
+  const auto held = run_command({"trace", "check", trace, "--target", target, "--slack", "0.02", "--reproducer", path});
   EXPECT_EQ(held.status, 1) << held.out << held.err;
   EXPECT_THAT(held.out, HasSubstr(" away from row 0 of the target in total variation"));
   const auto again = run_command({"reproduce", path});
@@ -278,13 +282,19 @@ TEST(TraceCommand, AFailureOfSeveralSequencesTogetherIsReportedWithoutReproducer
 /// with these sequences; a cache for each takes more than 600.
 TEST(TraceCommand, MemoryOfTheTargetIsBoundedHoweverManySequencesAreOpen) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer needs more address space than the limit leaves";
-  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 131},
-                 {"rule", "rejection"}, {"total_weight", Distribution::total}};
+  Json header = {{"type", "header"},  {"schema", "spectrace/2"}, {"engine", "e"},
+                 {"vocabulary", 131}, {"rule", "rejection"},     {"total_weight", Distribution::total}};
   std::string text = header.dump() + "\n";
   for (int s = 0; s < 1500; ++s) {
-    text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", s}, {"prompt", {1}}, {"temperature", "0x1p+0"},
-                  {"numerics", "canonical, kv bf16"}}).dump() + "\n" +
-            Json({{"type", "round"}, {"sequence", s}, {"round", 0}, {"position", 1}, {"emitted", {2}}}).dump() + "\n";
+    text += Json({{"type", "sequence"},
+                  {"sequence", s},
+                  {"rng_key", s},
+                  {"prompt", {1}},
+                  {"temperature", "0x1p+0"},
+                  {"numerics", "canonical, kv bf16"}})
+                .dump() +
+            "\n" + Json({{"type", "round"}, {"sequence", s}, {"round", 0}, {"position", 1}, {"emitted", {2}}}).dump() +
+            "\n";
   }
   const File file(text);
   const Folder folder;
@@ -379,16 +389,23 @@ TEST(TraceCommand, DiffComparesTextsNotRounds) {
 }
 
 std::string a_header() {
-  return Json({{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 131},
-               {"rule", "rejection"}, {"total_weight", Distribution::total}}).dump() + "\n";
+  return Json({{"type", "header"},
+               {"schema", "spectrace/2"},
+               {"engine", "e"},
+               {"vocabulary", 131},
+               {"rule", "rejection"},
+               {"total_weight", Distribution::total}})
+             .dump() +
+         "\n";
 }
 std::string a_seq(int sequence, int prompt = 1) {
-  return Json({{"type", "sequence"}, {"sequence", sequence}, {"prompt", {prompt}},
-               {"temperature", "0x1p+0"}}).dump() + "\n";
+  return Json({{"type", "sequence"}, {"sequence", sequence}, {"prompt", {prompt}}, {"temperature", "0x1p+0"}}).dump() +
+         "\n";
 }
 std::string a_step(int sequence, int round, int position, const std::vector<int>& said) {
-  return Json({{"type", "round"}, {"sequence", sequence}, {"round", round}, {"position", position},
-               {"emitted", said}}).dump() + "\n";
+  return Json({{"type", "round"}, {"sequence", sequence}, {"round", round}, {"position", position}, {"emitted", said}})
+             .dump() +
+         "\n";
 }
 std::string an_end(int sequence) {
   return Json({{"type", "end"}, {"sequence", sequence}, {"reason", "cancelled"}}).dump() + "\n";
@@ -404,9 +421,18 @@ TEST(TraceCommand, DiffSeesAWorseDraftUnderRejectionBehindTheFirstDifferentToken
       const std::uint64_t p[] = {q / 2 + static_cast<std::uint64_t>((s * 37 + more) % 80), p_of_second};
       text += a_seq(s);
       for (int n = 0; n < 2; ++n) {
-        text += Json({{"type", "round"}, {"sequence", s}, {"round", n}, {"position", 1 + n}, {"draft_tokens", {20}},
-                      {"accepted", 0}, {"next_from", "residual"}, {"emitted", {s % 7 + more}}, {"q_draft", {q}},
-                      {"p_draft", {p[n]}}}).dump() + "\n";
+        text += Json({{"type", "round"},
+                      {"sequence", s},
+                      {"round", n},
+                      {"position", 1 + n},
+                      {"draft_tokens", {20}},
+                      {"accepted", 0},
+                      {"next_from", "residual"},
+                      {"emitted", {s % 7 + more}},
+                      {"q_draft", {q}},
+                      {"p_draft", {p[n]}}})
+                    .dump() +
+                "\n";
       }
       text += an_end(s);
     }
@@ -449,7 +475,8 @@ TEST(TraceCommand, DiffComparesAllSequencesAndNamesWhereTheFirstTenDiffer) {
   EXPECT_EQ(found.err, "");
   EXPECT_THAT(found.out, testing::StartsWith("sequences: 14 equal, 18 part, 8 only in one file; "));
   EXPECT_THAT(found.out, HasSubstr("sequence 0, after 0 equal tokens: position 1, token 5 against position 1, "
-                                   "token 99\n  " + a.path() + ":3: round 0\n  " + b.path() + ":3: round 0\n"));
+                                   "token 99\n  " +
+                                   a.path() + ":3: round 0\n  " + b.path() + ":3: round 0\n"));
   EXPECT_THAT(found.out, HasSubstr("sequence 1, after 4 equal tokens: " + a.path() +
                                    " goes on with token 9 at position 5, " + b.path() + " has ended\n"));
   EXPECT_THAT(found.out, HasSubstr("sequence 2, after 1 equal tokens: position 2, token 6 against position 2, "));
@@ -466,9 +493,18 @@ TEST(TraceCommand, NoReproducerIsWrittenForTokensThatAreWrongOnlyTogetherAndTheR
   std::string text = a_header() + a_seq(0);
   const std::vector<std::uint64_t> row = {2, Distribution::total / 2, 3, Distribution::total / 2};
   for (int n = 0; n < 200; ++n) {  // always the same of two tokens
-    text += Json({{"type", "round"}, {"sequence", 0}, {"round", n}, {"position", n + 1}, {"emitted", {2}},
-                  {"draft_tokens", Json::array()}, {"accepted", 0}, {"width", 1}, {"next_from", "bonus"},
-                  {"p_rows", {row}}}).dump() + "\n";
+    text += Json({{"type", "round"},
+                  {"sequence", 0},
+                  {"round", n},
+                  {"position", n + 1},
+                  {"emitted", {2}},
+                  {"draft_tokens", Json::array()},
+                  {"accepted", 0},
+                  {"width", 1},
+                  {"next_from", "bonus"},
+                  {"p_rows", {row}}})
+                .dump() +
+            "\n";
   }
   const File file(text + an_end(0));
   const Folder folder;
@@ -509,10 +545,10 @@ TEST(TraceCommandSlow, APipeIsReadHoweverSlowItsWriterIs) {
   const File file(a_header() + a_seq(0) + a_step(0, 0, 1, {5, 6}) + an_end(0));
   const std::string text = test::quoted(file.path());
   const std::string diff = "timeout 30 " + test::quoted(DRAFTPROOF_BINARY) + " trace diff " + text + " ";
-  for (const std::string& line : {"(sleep 4; cat " + text + ") | " + diff + "/dev/stdin",
-                                  "(sleep 1; cat " + text + " >" + pipe + ") & " + diff + pipe,
-                                  "(head -c 100 " + text + "; sleep 4; tail -c +101 " + text + ") >" + pipe + " & " +
-                                      diff + pipe}) {
+  for (const std::string& line :
+       {"(sleep 4; cat " + text + ") | " + diff + "/dev/stdin",
+        "(sleep 1; cat " + text + " >" + pipe + ") & " + diff + pipe,
+        "(head -c 100 " + text + "; sleep 4; tail -c +101 " + text + ") >" + pipe + " & " + diff + pipe}) {
     EXPECT_EQ(std::system((line + " >" + test::quoted((folder.path() / "out").string())).c_str()), 0) << line;
     EXPECT_EQ(test::text_of(folder.path() / "out"), "sequences: 1 equal; all 2 tokens are the same\n");
   }

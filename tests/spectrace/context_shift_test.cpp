@@ -45,10 +45,10 @@ TEST(ContextShift, IsReplayedWithAndWithoutTheTarget) {
       for (const bool with_target : {true, false}) {
         const TraceReport report = with_target ? replay(file.path(), recorded.target()) : replay(file.path());
         EXPECT_EQ(report.verdict(), with_target ? ReportVerdict::pass_exact : ReportVerdict::pass_stat)
-            << report_text(report_of(report));
+            << report_text(make_report(report));
         EXPECT_EQ(report.examined.shifts, 6);  // before tokens 8, 11, ..., 23
         EXPECT_EQ(report.examined.rows > 0, with_target);
-        EXPECT_THAT(report_text(report_of(report)), HasSubstr("context_shifts 6"));
+        EXPECT_THAT(report_text(make_report(report)), HasSubstr("context_shifts 6"));
       }
     }
   }
@@ -57,9 +57,9 @@ TEST(ContextShift, IsReplayedWithAndWithoutTheTarget) {
 TEST(ContextShift, ThatTheTraceDoesNotStateOrStatesOtherwiseIsFoundInTheRowsBehindIt) {
   Recorded recorded;
   const std::vector<std::string> lines = trace_of(recorded);
-  for (const std::string& line : {std::string(),
-                                  std::string(R"({"type":"context_shift","tokens_read":14,"keep":1,"discard":3})"),
-                                  std::string(R"({"type":"context_shift","tokens_read":14,"keep":2,"discard":2})")}) {
+  for (const std::string& line :
+       {std::string(), std::string(R"({"type":"context_shift","tokens_read":14,"keep":1,"discard":3})"),
+        std::string(R"({"type":"context_shift","tokens_read":14,"keep":2,"discard":2})")}) {
     std::vector<std::string> changed = with_shift(lines, 2, line);
     ASSERT_NE(changed, lines);
     const bool as_many = line.ends_with("\"discard\":3}");  // positions dropped
@@ -76,7 +76,7 @@ TEST(ContextShift, ThatTheTraceDoesNotStateOrStatesOtherwiseIsFoundInTheRowsBehi
     }
     const File file(sealed(changed));
     const TraceReport held = replay(file.path(), recorded.target());
-    EXPECT_EQ(held.verdict(), ReportVerdict::bug_proven) << line << "\n" << report_text(report_of(held));
+    EXPECT_EQ(held.verdict(), ReportVerdict::bug_proven) << line << "\n" << report_text(make_report(held));
     ASSERT_FALSE(held.findings.empty());
     EXPECT_EQ(held.findings.front().check, std::string("p_row"));
     EXPECT_GE(held.findings.front().place.position, 14);
@@ -110,13 +110,13 @@ TEST(ContextShift, OfATargetThatCannotShiftLeavesTheRowsBehindItUndecided) {
   Recorded recorded;
   const File file(joined(trace_of(recorded)));
   const auto recurrent = make_hash_model({.vocabulary = 6, .levels = 4, .seed = 5, .recurrent = true});
-  Target target = recorded.target();
+  TraceTarget target = recorded.target();
   target.computing_in = [&](const std::string&) {
     return std::shared_ptr<Model>(std::shared_ptr<Model>(), recurrent.get());
   };
   const TraceReport report = replay(file.path(), target);
-  EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
-  EXPECT_THAT(report_text(report_of(report)),
+  EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(make_report(report));
+  EXPECT_THAT(report_text(make_report(report)),
               HasSubstr("rows after a context shift are not held to the target, whose cache cannot be shifted so: "
                         "layer 0 keeps one state of the whole text"));
   EXPECT_GT(report.examined.rows, 0);  // those before it

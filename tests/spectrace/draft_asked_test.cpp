@@ -61,9 +61,9 @@ Times busy(int round, int drafted) {
 class TunedModel final : public Draft {
  public:
   TunedModel(Model& model, int capacity, Learn learn, Machine machine)
-      : model_(model, capacity, most), tuner_(model_costs()), learn_(learn), machine_(machine) {}
+      : model_(model, capacity, max), tuner_(model_costs()), learn_(learn), machine_(machine) {}
 
-  int draft_max() const override { return most; }
+  int draft_max() const override { return max; }
   const DraftCosts* costs() const override { return &tuner_.costs(); }
   void observe(std::span<const Token> committed, std::span<const float> features) override {
     model_.observe(committed, features);
@@ -130,7 +130,7 @@ std::int64_t first_other_choice(const Trace& trace, const std::vector<Times>& ti
   Tuner right(model_costs());
   for (std::size_t i = 0; i < times.size(); ++i) {
     const Round& round = trace.rounds[i];
-    const int limit = std::min(most, 302 - round.position);
+    const int limit = std::min(max, 302 - round.position);
     if (limit < 1) break;
     if (round.proposal.asked != std::vector<int>{right.length(0, limit)}) return static_cast<std::int64_t>(i);
     right.learn(round.proposal.asked, round.proposal.size(), round.accepted, times[i]);
@@ -145,7 +145,7 @@ std::vector<Times> times_of(const Trace& trace) {
 }
 
 void expect_found_at(const TraceReport& report, std::int64_t round) {
-  ASSERT_EQ(report.slower.size(), 1U) << report_text(report_of(report));
+  ASSERT_EQ(report.slower.size(), 1U) << report_text(make_report(report));
   EXPECT_STREQ(report.slower.front().check, "draft_asked");
   EXPECT_EQ(report.slower.front().place.round, round);
   EXPECT_EQ(report.verdict(), ReportVerdict::perf_regression);
@@ -159,8 +159,8 @@ TEST(DraftAsked, ByARightTunerFollowsFromTheCostsAndRoundsOfTheTrace) {
       for (const bool stops : {false, true}) {
         const Decoded run = of_chain(model, *rule, stops ? std::vector<Token>{0} : std::vector<Token>{});
         const TraceReport report = replayed(run.text);
-        EXPECT_TRUE(report.slower.empty()) << report_text(report_of(report));
-        EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
+        EXPECT_TRUE(report.slower.empty()) << report_text(make_report(report));
+        EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(make_report(report));
         EXPECT_GT(report.looked.at("draft_asked"), 0);
         for (const Round& round : run.trace.rounds) {
           choices.insert(round.proposal.asked);
@@ -181,7 +181,7 @@ TEST(DraftAsked, ByARightTunerFollowsFromTheTimesOfTheTraceWhateverElseItsMachin
       for (const Machine machine : {quiet, busy}) {
         const Decoded run = of_model(model, *rule, learn, machine);
         const TraceReport report = replayed(run.text);
-        EXPECT_TRUE(report.slower.empty()) << report_text(report_of(report));
+        EXPECT_TRUE(report.slower.empty()) << report_text(make_report(report));
         const std::vector<Times> none(run.trace.rounds.size());
         EXPECT_GE(first_other_choice(run.trace, none), 0) << "the times decide something";
       }
@@ -197,7 +197,7 @@ TEST(DraftAsked, ByATunerThatLearnsSomethingElseIsAPerfRegressionFromItsFirstOth
       const std::int64_t first = first_other_choice(run.trace, times_of(run.trace));
       const TraceReport report = replayed(run.text);
       if (first < 0) {
-        EXPECT_TRUE(report.slower.empty()) << report_text(report_of(report));
+        EXPECT_TRUE(report.slower.empty()) << report_text(make_report(report));
       } else {
         expect_found_at(report, first);
         ++found;
@@ -236,7 +236,7 @@ TEST(DraftAsked, OtherTimesInATraceAreFoundWhereTheyChangeAChoice) {
         const std::int64_t first = first_other_choice(run.trace, times);
         const TraceReport report = replayed(sealed(tampered));
         if (first < 0) {
-          EXPECT_TRUE(report.slower.empty()) << report_text(report_of(report));
+          EXPECT_TRUE(report.slower.empty()) << report_text(make_report(report));
         } else {
           expect_found_at(report, first);
           ++found;
@@ -265,19 +265,19 @@ TEST(DraftAskedSlow, AnyOtherNumberOrListInATraceIsFoundInItsRound) {
       }
     }
     Json longer = round;
-    longer["draft_asked"].push_back(most + 1);  // 1 may be what another draft would be asked for
+    longer["draft_asked"].push_back(max + 1);  // 1 may be what another draft would be asked for
     others.push_back(longer);
     Json without = round;
     without.erase("draft_asked");
     others.push_back(without);
     Json cut = round;
-    cut["draft_cut"] = most;
+    cut["draft_cut"] = max;
     others.push_back(cut);
     for (const Json& other : others) {
       std::vector<std::string> tampered = lines;
       tampered[at] = other.dump();
       const TraceReport report = replayed(sealed(tampered));
-      ASSERT_EQ(report.slower.size(), 1U) << other.dump() << report_text(report_of(report));
+      ASSERT_EQ(report.slower.size(), 1U) << other.dump() << report_text(make_report(report));
       EXPECT_EQ(report.slower.front().place.line, static_cast<long>(at + 1));
       ++changed;
     }

@@ -39,7 +39,7 @@ TEST(DraftPositions, ADraftThatHasLostItsPlaceIsAPerfRegressionFromTheRoundWhere
       Recorded recorded({.vocabulary = 6, .levels = 4, .seed = 5}, {.draft = astray.draft});
       const std::string text = recorded.text(asked(*rule));
       const TraceReport report = replayed(recorded, text);
-      ASSERT_EQ(report.verdict(), ReportVerdict::perf_regression) << report_text(report_of(report));
+      ASSERT_EQ(report.verdict(), ReportVerdict::perf_regression) << report_text(make_report(report));
       EXPECT_TRUE(report.findings.empty()) << "the text is right";
       EXPECT_EQ(exit_status(report.verdict()), 4);
       EXPECT_EQ(report.slower.front().check, std::string(astray.check));
@@ -53,7 +53,7 @@ TEST(DraftPositions, ADraftThatHasLostItsPlaceIsAPerfRegressionFromTheRoundWhere
         if (!held || !placed) first = round["round"];
       }
       EXPECT_EQ(report.slower.front().place.round, first);
-      const auto converted = report_of(report);
+      const auto converted = make_report(report);
       EXPECT_EQ(converted.findings.front().outcome, Outcome::perf_regression);
       EXPECT_THAT(report_text(converted), HasSubstr("PERF_REGRESSION"));
     }
@@ -67,7 +67,7 @@ TEST(DraftPositions, OfRightDraftsAreNotFlaggedAndATextThatIsWrongAsWellIsABug) 
       Case c = asked(*rule);
       c.draft = draft;
       const TraceReport report = replayed(recorded, recorded.text(c));
-      EXPECT_TRUE(report.slower.empty()) << draft << "\n" << report_text(report_of(report));
+      EXPECT_TRUE(report.slower.empty()) << draft << "\n" << report_text(make_report(report));
       EXPECT_NE(report.verdict(), ReportVerdict::perf_regression);
     }
   }
@@ -110,7 +110,7 @@ TEST(DraftPositions, OfAChainCountWhatItsNetworkHasYetToRead) {
   EXPECT_THAT(text, HasSubstr("\"draft_unread\":[0,")) << "the model did not read what it was not asked about";
   const File file(text);
   const TraceReport report = replay(file.path());
-  EXPECT_TRUE(report.slower.empty()) << report_text(report_of(report));
+  EXPECT_TRUE(report.slower.empty()) << report_text(make_report(report));
   EXPECT_GT(report.looked.at("draft_anchor"), 0);
   std::vector<std::string> lines = lines_of(text);
   for (std::string& line : lines) {  // without them the model seems to have lost its place
@@ -132,7 +132,7 @@ std::string recorded_with(zoo::NewDraft draft, std::uint64_t model = 5) {
 TEST(DraftPositions, ADraftWorseThanARecordedOneIsAPerfRegressionAndOneAsGoodIsNot) {
   const File before(recorded_with(nullptr));
   const File same(recorded_with(nullptr));
-  const Comparison unchanged = compare(before.path(), same.path());
+  const TraceComparison unchanged = compare(before.path(), same.path());
   ASSERT_TRUE(unchanged.same());
   EXPECT_FALSE(unchanged.drafts.slower());
   EXPECT_EQ(unchanged.drafts.e_value(), 1);
@@ -140,12 +140,12 @@ TEST(DraftPositions, ADraftWorseThanARecordedOneIsAPerfRegressionAndOneAsGoodIsN
 
   // A missing map of a reduced vocabulary: hardly a draft token is accepted.
   const File unmapped(recorded_with(zoo::proposes_the_neighbor));
-  const Comparison worse = compare(before.path(), unmapped.path());
+  const TraceComparison worse = compare(before.path(), unmapped.path());
   ASSERT_TRUE(worse.same()) << "the text is right all the same";
   EXPECT_TRUE(worse.drafts.slower()) << worse.text();
   EXPECT_THAT(worse.drafts.slower_from(), testing::StartsWith("position "));
   EXPECT_THAT(worse.text(), HasSubstr("PERF_REGRESSION"));
-  const Comparison better = compare(unmapped.path(), before.path());
+  const TraceComparison better = compare(unmapped.path(), before.path());
   EXPECT_FALSE(better.drafts.slower()) << "a better draft is no regression\n" << better.text();
 }
 

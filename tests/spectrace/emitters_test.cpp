@@ -59,17 +59,18 @@ int main(int, char** arguments) {
   trace.round(6, 1, 0, "bonus", {0}, {}, {}, {}, {});
   trace.end("length", 5);
 }
-)", ".cpp");
+)",
+                      ".cpp");
   const std::string program = script.path + ".out";
   ASSERT_EQ(run("c++ -std=c++17 -Wall -Wextra -Werror -o " + program + " " + script.path), 0);
   const File trace;
   ASSERT_EQ(run(program + " " + trace.path()), 0);
   std::filesystem::remove(program);
   const TraceReport report = replay(trace.path());
-  EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
+  EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(make_report(report));
   EXPECT_EQ(report.examined.draft_tokens, 3);
   EXPECT_EQ(report.examined.accepted, 2);
-  EXPECT_THAT(report_text(report_of(report)),
+  EXPECT_THAT(report_text(make_report(report)),
               HasSubstr("does not state how the tokens after the draft tokens were drawn"));
 
   std::ifstream file(trace.path());
@@ -79,7 +80,7 @@ int main(int, char** arguments) {
   text.replace(text.find(coin), coin.size(), "\"0x1p-2\"");
   trace.put(text);
   const TraceReport changed = replay(trace.path());
-  ASSERT_EQ(changed.verdict(), ReportVerdict::bug_proven) << report_text(report_of(changed));
+  ASSERT_EQ(changed.verdict(), ReportVerdict::bug_proven) << report_text(make_report(changed));
   EXPECT_EQ(changed.findings.front().check, std::string("acceptance"));
   EXPECT_EQ(changed.findings.front().place.position, 5);
 }
@@ -100,7 +101,7 @@ TEST(Emitters, TheFirstExampleIsItsFileAndPassesAndTheOneWithADoubledTokenIsProv
 TEST(Emitters, TheSecondExampleIsReplayedWithoutFindings) {
   const File decisions(block_of("json", 1));
   const TraceReport of_decisions = replay(decisions.path());
-  EXPECT_EQ(of_decisions.verdict(), ReportVerdict::undecided) << report_text(report_of(of_decisions));
+  EXPECT_EQ(of_decisions.verdict(), ReportVerdict::undecided) << report_text(make_report(of_decisions));
   EXPECT_EQ(of_decisions.examined.draft_tokens, 3);
   EXPECT_EQ(of_decisions.examined.accepted, 2);
 }
@@ -176,7 +177,7 @@ TEST(Emitters, TracesOfThePythonEmitterAreReplayedAndPass) {
   const File trace;
   ASSERT_EQ(run("python3 " + script.path + " " + trace.path()), 0);
   const TraceReport report = replay(trace.path());
-  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(make_report(report));
   EXPECT_EQ(report.examined.sequences, 2);
   EXPECT_EQ(report.examined.tokens, 70);
   EXPECT_GT(report.examined.accepted, 0);
@@ -193,8 +194,8 @@ TEST(Emitters, TracesOfThePythonEmitterWithARowsFileAreReplayedAndPass) {
   const std::string block = block_of("python", 1);
   ASSERT_FALSE(block.empty());
   EXPECT_LE(lines_of_code(block), 35);
-  std::string engine = replaced(toy_engine, "p_rows=p_rows, q_rows=q_rows",
-                                "p_rows=rows.add(p_rows), q_rows=rows.add(q_rows)");
+  std::string engine =
+      replaced(toy_engine, "p_rows=p_rows, q_rows=q_rows", "p_rows=rows.add(p_rows), q_rows=rows.add(q_rows)");
   engine = replaced(engine, "total_weight=total_weight)\n",
                     "total_weight=total_weight, rows_file=name.split('/')[-1])\nrows = SpecRows(name)\n");
   engine = replaced(engine, "total_weight = 1 << 52\n", "total_weight = 1 << 52\nname = sys.argv[1] + '.h5'\n");
@@ -207,7 +208,7 @@ assert all(sum(read_row(rows.path, line["p_rows"]["row"]).values()) == total_wei
   const File trace;
   ASSERT_EQ(run("python3 " + script.path + " " + trace.path()), 0);
   const TraceReport report = replay(trace.path());
-  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(make_report(report));
   EXPECT_EQ(report.examined.tokens, 70);
   EXPECT_FALSE(report.depths.empty());
   std::filesystem::remove(trace.path() + ".h5");

@@ -43,8 +43,8 @@ struct Bets {
     header.total = total;
     return header;
   }
-  static Target with_slack(double slack) {
-    Target target;
+  static TraceTarget with_slack(double slack) {
+    TraceTarget target;
     target.slack = slack;
     return target;
   }
@@ -65,9 +65,9 @@ struct Bets {
     return report.token_test ? report.token_test->tokens : 0;
   }
 
-  Place place{.line = 2, .position = 3};
+  TracePlace place{.line = 2, .position = 3};
   Header header = some_header();
-  Target target;
+  TraceTarget target;
   TraceReport report;
   OpenSequence sequence{some_sequence(), Findings(report, {})};
   Evidence evidence{header, target, report};

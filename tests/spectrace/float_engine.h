@@ -18,7 +18,7 @@ class FloatEngine {
   using Coin = float (*)(float drawn, float p, float q);
   std::string trace(const std::string& rule, int rounds, Coin coin = nullptr) {
     const Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "floats"}, {"vocabulary", 8},
-                         {"rule", rule}, {"temperature", "0x1p+0"}, {"prompt", {1}}};
+                         {"rule", rule},     {"temperature", "0x1p+0"}, {"prompt", {1}}};
     std::string text = header.dump() + "\n";
     for (int n = 0, position = 1; n < rounds; ++n) {
       const Json step = rule == "matching" ? match(n, position) : judge(n, position, coin);
@@ -95,9 +95,11 @@ class FloatEngine {
     const float c = coin();
     o.push_back(draw(last, c));
     for (const Row& each : rows_p) all_p.push_back(pairs(each));
-    return {{"type", "round"}, {"round", n}, {"position", position}, {"width", 3}, {"accepted", accepted},
-            {"next_from", rejected ? "residual" : "bonus"}, {"draft_tokens", d}, {"q_draft", q}, {"draft_u", qc},
-            {"p_draft", p}, {"accept_u", u}, {"next_u", hex(c)}, {"emitted", o}, {"p_rows", all_p}, {"q_rows", all_q}};
+    return {{"type", "round"},   {"round", n},           {"position", position},
+            {"width", 3},        {"accepted", accepted}, {"next_from", rejected ? "residual" : "bonus"},
+            {"draft_tokens", d}, {"q_draft", q},         {"draft_u", qc},
+            {"p_draft", p},      {"accept_u", u},        {"next_u", hex(c)},
+            {"emitted", o},      {"p_rows", all_p},      {"q_rows", all_q}};
   }
 
   Json match(int n, int position) {
@@ -112,9 +114,9 @@ class FloatEngine {
       o.push_back(token);
       if (accepted == 2 || d[accepted] != token) {
         const char* const last = accepted == 2 ? "bonus" : "target";
-        return {{"type", "round"}, {"round", n}, {"position", position}, {"width", 3}, {"accepted", accepted},
-                {"next_from", last}, {"draft_tokens", d}, {"accept_u", u}, {"next_u", hex(c)}, {"p_rows", all_p},
-                {"emitted", o}};
+        return {{"type", "round"},      {"round", n},        {"position", position}, {"width", 3},
+                {"accepted", accepted}, {"next_from", last}, {"draft_tokens", d},    {"accept_u", u},
+                {"next_u", hex(c)},     {"p_rows", all_p},   {"emitted", o}};
       }
       u.push_back(hex(c));
       ++accepted;

@@ -19,7 +19,7 @@ namespace draftproof::spectrace {
 
 enum class Wrong {
   none,
-  coin_of_0_accepts,        // u is 0 and the draft token is accepted, whatever p
+  coin_of_0_accepts,  // u is 0 and the draft token is accepted, whatever p
   every_coin_0,
   one_coin_a_round,        // one u for all draft tokens
   coins_again,             // the generator restarts every 40 rounds
@@ -30,7 +30,7 @@ enum class Wrong {
   row_of_another_context,  // tokens are drawn from rows that are not those stated
   residual_is_p,           // q is not taken away
   // of draws by race; the noise of engines has 24 or 32 bits, here 8, so that it shows in few rounds
-  race_unbounded,          // noise that is 0 now and then: any token wins, whatever its weight
+  race_unbounded,  // noise that is 0 now and then: any token wins, whatever its weight
 };
 
 struct Foreign {
@@ -56,9 +56,10 @@ class ForeignEngine {
   ForeignEngine(const Foreign& how, std::uint64_t seed) : how_(how), seed_(seed), numbers_(seed), keyed_(seed) {}
 
   std::string trace() {
-    Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "somebody"},
-                   {"vocabulary", how_.vocabulary}, {"rule", how_.rule}, {"temperature", hex(how_.temperature)},
-                   {"prompt", {1}}, {"stop_tokens", Json::array()}};
+    Json header = {{"type", "header"},     {"schema", "spectrace/2"},
+                   {"engine", "somebody"}, {"vocabulary", how_.vocabulary},
+                   {"rule", how_.rule},    {"temperature", hex(how_.temperature)},
+                   {"prompt", {1}},        {"stop_tokens", Json::array()}};
     if (!how_.reals) header["total_weight"] = Distribution::total;
     if (!how_.generator.empty()) header["rng"] = {{"algorithm", how_.generator}, {"seed", std::to_string(seed_)}};
     std::string text = header.dump() + "\n";
@@ -172,14 +173,14 @@ class ForeignEngine {
   /// Draws the token with the least noise for its weight. -log u of a uniform number u is such noise.
   Draw draw_by_race(const Row& row) {
     Draw best;
-    double least = std::numeric_limits<double>::infinity();
+    double min = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < row.size(); ++i) {
       const std::uint64_t bits = numbers_.next();
       double u = static_cast<double>((bits >> 11) + 1) * 0x1p-53;
       if (how_.wrong == Wrong::race_unbounded) u = static_cast<double>((bits >> 56) + 1) * 0x1p-8;
       const double score = u == 1 ? 0 : -std::log(u) / row[i];
-      if (score >= least) continue;
-      least = score;
+      if (score >= min) continue;
+      min = score;
       best.token = static_cast<Token>(i);
       best.weight = row[i];
     }
@@ -242,8 +243,11 @@ class ForeignEngine {
     if (how_.reals) {
       step["next_u"] = said_coin(last.coin);
     } else {
-      step["next"] = {{"token", token}, {"u", said_coin(last.coin)}, {"bound", said(last.bound)},
-                      {"before", said(last.before)}, {"weight", said(last.weight)}};
+      step["next"] = {{"token", token},
+                      {"u", said_coin(last.coin)},
+                      {"bound", said(last.bound)},
+                      {"before", said(last.before)},
+                      {"weight", said(last.weight)}};
       if (rejected && how_.rule == "rejection") {
         const auto place = static_cast<std::size_t>(token);
         step["next"].update({{"p", said(p[accepted][place])}, {"q", said(q.rows[accepted][place])}});
@@ -289,8 +293,8 @@ class ForeignEngine {
       const double of_p = p.back()[draft_token], of_q = q.rows[accepted][draft_token];
       const int at = position + static_cast<int>(accepted);
       std::optional<double> u;
-      const bool asked = how_.reals ? !(how_.null_where_p_is_0 && of_p == 0)
-                                    : of_p < of_q && !(how_.null_where_p_is_0 && of_p == 0);
+      const bool asked =
+          how_.reals ? !(how_.null_where_p_is_0 && of_p == 0) : of_p < of_q && !(how_.null_where_p_is_0 && of_p == 0);
       if (asked) u = coin(at, Purpose::accept, of_q);
       if (u && how_.wrong == Wrong::coin_of_0_accepts) u = 0;
       if (u && how_.wrong == Wrong::coin_after_the_fact && of_p > 0 && of_p < of_q) {

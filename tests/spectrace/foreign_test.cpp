@@ -14,16 +14,16 @@ namespace {
 
 using testing::HasSubstr;
 
-TraceReport report_of_text(const std::string& text, const Target& target = {}) {
+TraceReport report_of_text(const std::string& text, const TraceTarget& target = {}) {
   const File file(text);
   return replay(file.path(), target);
 }
 
-TraceReport report_of(const Foreign& how, std::uint64_t seed = 7) {
+TraceReport make_report(const Foreign& how, std::uint64_t seed = 7) {
   return report_of_text(ForeignEngine(how, seed).trace());
 }
 
-std::string shown(const TraceReport& report) { return report_text(report_of(report)); }
+std::string shown(const TraceReport& report) { return report_text(make_report(report)); }
 
 std::string name_of(const Foreign& how) {
   return how.rule + (how.reals ? ", reals" : ", integers") + ", generator '" + how.generator + "'" +
@@ -62,7 +62,7 @@ TEST(Foreign, ACorrectDecoderHasNoFindingsAndGetsNoBetterVerdictThanItsTraceSupp
   std::map<std::string, int> verdicts;
   int all_replayed = 0;
   for (const Foreign& how : controls()) {
-    const TraceReport report = report_of(how);
+    const TraceReport report = make_report(how);
     EXPECT_EQ(report.invalid, "") << name_of(how);
     EXPECT_TRUE(report.findings.empty()) << name_of(how) << "\n" << shown(report);
     const ReportVerdict verdict = report.verdict();
@@ -86,9 +86,9 @@ TEST(Foreign, ACorrectDecoderHasNoFindingsAndGetsNoBetterVerdictThanItsTraceSupp
 struct Caught {
   Wrong wrong;
   const char* what;
-  bool decisions;       // else rows and tokens alone
+  bool decisions;  // else rows and tokens alone
   bool rows;
-  const char* by;       // a finding, or the game that alarms
+  const char* by;  // a finding, or the game that alarms
 };
 
 const Caught faults[] = {
@@ -115,14 +115,13 @@ TEST(Foreign, EveryFaultIsFoundInRealsAndInIntegers) {
       how.decisions = fault.decisions;
       how.rows = fault.rows;
       how.rounds = 700;
-      const TraceReport report = report_of(how);
+      const TraceReport report = make_report(how);
       const std::string what = std::string(fault.what) + (reals ? ", reals\n" : ", integers\n");
       EXPECT_TRUE(report.verdict() == ReportVerdict::bug_stat || report.verdict() == ReportVerdict::bug_proven)
           << what << shown(report);
       const bool distribution = report.token_test && report.token_test->alarm;
-      const bool game = std::any_of(report.games.begin(), report.games.end(), [&](const Game& each) {
-        return each.alarm && each.name == fault.by;
-      });
+      const bool game = std::any_of(report.games.begin(), report.games.end(),
+                                    [&](const Game& each) { return each.alarm && each.name == fault.by; });
       const bool found = std::any_of(report.findings.begin(), report.findings.end(), [&](const TraceFinding& each) {
         return each.check == std::string_view(fault.by);
       });
@@ -147,12 +146,12 @@ TEST(Foreign, DrawsByRaceAreRightAndNoTokenOutsideOfTheRowMayWin) {
     control.rule = rule;
     for (const bool peaked : {false, true}) {
       control.peaked = peaked;
-      const TraceReport report = report_of(control);
+      const TraceReport report = make_report(control);
       EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << rule << shown(report);
       EXPECT_TRUE(report.findings.empty()) << rule << shown(report);
     }
   }
-  const TraceReport unbounded = report_of(racing(Wrong::race_unbounded));
+  const TraceReport unbounded = make_report(racing(Wrong::race_unbounded));
   EXPECT_EQ(unbounded.verdict(), ReportVerdict::bug_proven) << shown(unbounded);
 }
 
@@ -182,8 +181,11 @@ TEST(Foreign, SequencesThatBeginWithTheSameRandomNumbersAreNoFurtherEvidence) {
   how.rounds = 100;
   const std::vector<std::string> lines = lines_of(ForeignEngine(how, 7).trace());
   Json header = Json::parse(lines[0]);
-  Json opening = {{"type", "sequence"}, {"sequence", 0}, {"temperature", header["temperature"]},
-                  {"prompt", header["prompt"]}, {"stop_tokens", Json::array()}};
+  Json opening = {{"type", "sequence"},
+                  {"sequence", 0},
+                  {"temperature", header["temperature"]},
+                  {"prompt", header["prompt"]},
+                  {"stop_tokens", Json::array()}};
   for (const char* field : {"temperature", "prompt", "stop_tokens"}) header.erase(field);
   std::string text = header.dump() + "\n";
   for (int s = 0; s < 5; ++s) {
@@ -252,7 +254,8 @@ TEST(Foreign, DeclaredSamplingIsCheckedAgainstStatedRowsWithoutATarget) {
     EXPECT_EQ(check([](Json& header) { header["top_k"] = 1; }), "declared");
     EXPECT_EQ(check([](Json& header) { header["top_k"] = 8; }), "");
     // `logits_of`: the logit of a token with this probability.
-    const auto top = [](bool right, double (*logit_of)(double) = [](double p) { return std::log(p); }) {
+    const auto top = [](
+                         bool right, double (*logit_of)(double) = [](double p) { return std::log(p); }) {
       return [right, logit_of](Json& step) {
         const Json rows = step["p_rows"];
         for (const Json& row : rows) {
@@ -328,8 +331,9 @@ TEST(Foreign, AcceptedThatIsCountedAfterTheEndOfTheTextIsFoundWithItsLikelyCause
     Json best = Json::array();
     for (const int token : {2, 3, 4, 5}) best.push_back({token, "0x1p+1", 0, "0x1p+0"});
     best.erase(best.begin() + accepted + 1, best.end());
-    const Json round = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", {2, 3, 4}},
-                        {"accepted", accepted}, {"next_from", next_from}, {"emitted", {2, 3}}, {"top_logits", best}};
+    const Json round = {{"type", "round"},           {"round", 0},           {"position", 1},
+                        {"draft_tokens", {2, 3, 4}}, {"accepted", accepted}, {"next_from", next_from},
+                        {"emitted", {2, 3}},         {"top_logits", best}};
     return header.dump() + "\n" + round.dump() + "\n{\"type\":\"end\",\"reason\":\"stop\"}\n";
   };
   const TraceReport wrong = report_of_text(trace(2, "greedy"));
@@ -340,13 +344,23 @@ TEST(Foreign, AcceptedThatIsCountedAfterTheEndOfTheTextIsFoundWithItsLikelyCause
 
 /// A greedy text is no random draw, whatever temperature and log-probabilities the trace states.
 TEST(Foreign, GreedyTokensAreNotBetOnWithLogProbabilities) {
-  std::string text = Json({{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 8},
-                           {"rule", "greedy"}, {"temperature", "0x1p+0"}, {"prompt", {1}}})
-                         .dump() + "\n";
+  std::string text = Json({{"type", "header"},
+                           {"schema", "spectrace/2"},
+                           {"engine", "e"},
+                           {"vocabulary", 8},
+                           {"rule", "greedy"},
+                           {"temperature", "0x1p+0"},
+                           {"prompt", {1}}})
+                         .dump() +
+                     "\n";
   for (int n = 0; n < 400; ++n) {
-    text += Json({{"type", "round"}, {"round", n}, {"position", 1 + n}, {"emitted", {2}},
+    text += Json({{"type", "round"},
+                  {"round", n},
+                  {"position", 1 + n},
+                  {"emitted", {2}},
                   {"top_logprobs", {{2, "-0x1.62e42fefa39efp-1", 3, "-0x1.62e42fefa39efp+0"}}}})
-                .dump() + "\n";
+                .dump() +
+            "\n";
   }
   const TraceReport report = report_of_text(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << shown(report);
@@ -379,7 +393,7 @@ TEST(Foreign, ADraftTokenWithoutWeightInPMayBeRejectedWithoutARandomNumber) {
     Foreign how;
     how.reals = reals;
     how.null_where_p_is_0 = true;
-    const TraceReport report = report_of(how);
+    const TraceReport report = make_report(how);
     EXPECT_TRUE(report.findings.empty()) << shown(report);
     EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << shown(report);
   }
@@ -388,7 +402,7 @@ TEST(Foreign, ADraftTokenWithoutWeightInPMayBeRejectedWithoutARandomNumber) {
 TEST(Foreign, ANullRandomNumberForARowOfOneTokenCountsAsStated) {
   Foreign how;
   how.temperature = 0;
-  const TraceReport report = report_of(how);
+  const TraceReport report = make_report(how);
   EXPECT_TRUE(report.missing.empty()) << "no coin decides anything\n" << shown(report);
   EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << "p is as stated\n" << shown(report);
   const std::string without = changed(how, {}, [](Json& step) { step.erase("next_u"); });
@@ -397,13 +411,15 @@ TEST(Foreign, ANullRandomNumberForARowOfOneTokenCountsAsStated) {
 
 /// Returns a trace of one round, cut or not, and its end.
 std::string ended(const Json& opening, const std::string& reason, bool cut) {
-  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 8}, {"rule", "greedy"},
-                 {"temperature", "0x0p+0"}, {"prompt", {1}}};
+  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 8},
+                 {"rule", "greedy"}, {"temperature", "0x0p+0"}, {"prompt", {1}}};
   header.update(opening);
   const Json top = {{2, "0x1p+1", 5, "0x1p+0"}, {3, "0x1p+1", 5, "0x1p+0"}, {4, "0x1p+1", 5, "0x1p+0"}};
-  const Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"width", 3}, {"accepted", 2},
-                     {"next_from", "greedy"}, {"draft_tokens", {2, 3}},
-                     {"emitted", cut ? Json({2, 3}) : Json({2, 3, 4})}, {"top_logits", top}};
+  const Json step = {{"type", "round"},        {"round", 0},
+                     {"position", 1},          {"width", 3},
+                     {"accepted", 2},          {"next_from", "greedy"},
+                     {"draft_tokens", {2, 3}}, {"emitted", cut ? Json({2, 3}) : Json({2, 3, 4})},
+                     {"top_logits", top}};
   return header.dump() + "\n" + step.dump() + "\n" + Json({{"type", "end"}, {"reason", reason}}).dump() + "\n";
 }
 
@@ -457,8 +473,8 @@ TEST(Foreign, ACutRoundThatIsNotTheLastIsAFinding) {
 }
 
 TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
-  std::string text = Json({{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"},
-                           {"vocabulary", 8}}).dump() + "\n";
+  std::string text =
+      Json({{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 8}}).dump() + "\n";
   int s = 0;
   for (const char* rule : {"rejection", "matching", "greedy", "block"}) {
     Foreign how;
@@ -467,9 +483,15 @@ TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
     how.temperature = how.rule == "greedy" ? 0 : 1;
     const auto lines = lines_of(ForeignEngine(how, 11 + static_cast<std::uint64_t>(s)).trace());
     const Json header = Json::parse(lines[0]);
-    text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", s}, {"rule", rule},
-                  {"temperature", header["temperature"]}, {"prompt", {1}},
-                  {"stop_tokens", Json::array()}}).dump() + "\n";
+    text += Json({{"type", "sequence"},
+                  {"sequence", s},
+                  {"rng_key", s},
+                  {"rule", rule},
+                  {"temperature", header["temperature"]},
+                  {"prompt", {1}},
+                  {"stop_tokens", Json::array()}})
+                .dump() +
+            "\n";
     for (std::size_t i = 1; i < lines.size(); ++i) {
       Json line = Json::parse(lines[i]);
       line["sequence"] = s;
@@ -488,7 +510,7 @@ TEST(Foreign, OneFileMayHoldSequencesOfSeveralRules) {
 /// Returns a trace of tokens drawn from two alternating rows; `say` adds fields to each round.
 std::string tokens_with(const std::function<void(Json&, const std::vector<double>&, int)>& say, const Json& more = {},
                         bool right = true) {
-  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 4},
+  Json header = {{"type", "header"},    {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 4},
                  {"rule", "rejection"}, {"temperature", "0x1p+0"}, {"prompt", {1}}, {"stop_tokens", Json::array()}};
   if (!more.is_null()) header.update(more);
   std::string text = header.dump() + "\n";
@@ -547,7 +569,7 @@ TEST(Foreign, SlackAppliesToRowsOfAReferenceWithoutATarget) {
     step["p_rows"] = {list};
   });
   EXPECT_EQ(first_check(report_of_text(trace)), "distribution");
-  Target none;
+  TraceTarget none;
   none.slack = 0.13;
   const TraceReport granted = report_of_text(trace, none);
   EXPECT_EQ(granted.verdict(), ReportVerdict::pass_stat) << shown(granted);

@@ -58,7 +58,7 @@ double apart(const OutcomeDistribution& a, const OutcomeDistribution& b) {
   return sum;
 }
 
-OutcomeDistribution distribution_of(const Distribution& row) {
+OutcomeDistribution compute_distribution(const Distribution& row) {
   OutcomeDistribution distribution;
   const auto tokens = row.tokens();
   const auto weights = row.weights();
@@ -120,17 +120,18 @@ TEST(NearbyDistribution, EqualsOursWithoutSlack) {
     const Sampling s = some_sampling(numbers);
     const auto near = nearby_distribution(logits, s, our_order(), {}, 1e-9);
     ASSERT_TRUE(near.has_value());
-    const Distribution own = distribution_of(logits, s, {});
-    EXPECT_LT(apart(distribution_of(near->p), distribution_of(own)), 1e-6) << n;
+    const Distribution own = compute_distribution(logits, s, {});
+    EXPECT_LT(apart(compute_distribution(near->p), compute_distribution(own)), 1e-6) << n;
     EXPECT_GE(near->slack, 1e-9);
     for (const Token token : own.tokens()) EXPECT_TRUE(near->allows(token));
   }
 }
 
 TEST(NearbyDistribution, ContainsEveryEngineWithinTheSlackForEverySamplerOrder) {
-  const std::vector<std::vector<std::string>> orders = {
-      {"temperature", "top_k", "top_p", "min_p"}, {"top_k", "top_p", "min_p", "temperature"},
-      {"top_p", "temperature", "top_k", "min_p"}, {"min_p", "top_k", "temperature", "top_p"}};
+  const std::vector<std::vector<std::string>> orders = {{"temperature", "top_k", "top_p", "min_p"},
+                                                        {"top_k", "top_p", "min_p", "temperature"},
+                                                        {"top_p", "temperature", "top_k", "min_p"},
+                                                        {"min_p", "top_k", "temperature", "top_p"}};
   Numbers numbers(5);
   int moved_edges = 0;
   for (int n = 0; n < 4000; ++n) {
@@ -143,7 +144,7 @@ TEST(NearbyDistribution, ContainsEveryEngineWithinTheSlackForEverySamplerOrder) 
     const double slack = n % 3 == 0 ? 1e-6 : n % 3 == 1 ? 1e-3 : 0.02;
     const auto near = nearby_distribution(logits, s, order, {}, slack);
     ASSERT_TRUE(near.has_value());
-    const OutcomeDistribution own = distribution_of(near->p);
+    const OutcomeDistribution own = compute_distribution(near->p);
     for (int change = 0; change < 20; ++change) {
       OutcomeDistribution theirs = moved(softmax(logits, s.temperature), slack, numbers);
       Sampling cuts = s;
@@ -167,7 +168,7 @@ TEST(NearbyDistribution, TemperatureAfterTheCutsDoesNotChangeWhichTokensTheyKeep
   const auto first = nearby_distribution(logits, s, our_order(), {}, 1e-9);
   EXPECT_EQ(last->p.tokens().size(), 3U);
   EXPECT_EQ(first->p.tokens().size(), 2U);
-  EXPECT_LT(apart(distribution_of(last->p), sampled(softmax(logits, 1), s, {"top_p", "temperature"})), 1e-12);
+  EXPECT_LT(apart(compute_distribution(last->p), sampled(softmax(logits, 1), s, {"top_p", "temperature"})), 1e-12);
 }
 
 TEST(NearbyDistribution, IsUnknownForAnUnknownSampler) {
@@ -185,7 +186,8 @@ TEST(SamplersInEffect, AreThoseThatChangeAnythingInTheirOrder) {
   EXPECT_EQ(samplers_in_effect(llama, {.temperature = 0.5F}), Names()) << "without a cut its place does not matter";
   EXPECT_EQ(samplers_in_effect(llama, {.temperature = 0.5F, .top_p = 0.9F}), (Names{"top_p", "temperature"}));
   EXPECT_EQ(samplers_in_effect({"top_p"}, {.temperature = 0.5F, .top_k = 3, .top_p = 0.9F}),
-            (Names{"top_p", "temperature", "top_k"})) << "those that are missing come last, in our order";
+            (Names{"top_p", "temperature", "top_k"}))
+      << "those that are missing come last, in our order";
   EXPECT_EQ(unknown_sampler(llama), std::nullopt);
   EXPECT_EQ(unknown_sampler({"top_k", "of my own"}), "of my own");
 }

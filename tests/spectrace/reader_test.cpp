@@ -61,25 +61,29 @@ std::string edited(const std::function<void(Lines&)>& edit) {
 /// Returns a header for real weights that opens its sequence, and `line`.
 std::string with_reals(const std::string& line) {
   return "{\"type\":\"header\",\"schema\":\"spectrace/2\",\"engine\":\"e\",\"vocabulary\":8,\"rule\":\"rejection\","
-         "\"temperature\":\"0x1p+0\",\"prompt\":[1]}\n" + line + "\n";
+         "\"temperature\":\"0x1p+0\",\"prompt\":[1]}\n" +
+         line + "\n";
 }
 
 /// Returns a round with a rejected draft token and this q.
 std::string with_q(const std::string& q) {
   return with_reals(R"({"type":"round","round":0,"position":1,"width":2,"accepted":0,"next_from":"residual",)"
-                    R"("draft_tokens":[1],"emitted":[2],"q_draft":[)" + q + "]}");
+                    R"("draft_tokens":[1],"emitted":[2],"q_draft":[)" +
+                    q + "]}");
 }
 
 /// Returns a round with an accepted draft token and these fields.
 std::string with_real(const std::string& fields) {
   return with_reals(R"({"type":"round","round":0,"position":1,"width":2,"accepted":1,"next_from":"bonus",)"
-                    R"("draft_tokens":[1],"emitted":[1,2],)" + fields + "}");
+                    R"("draft_tokens":[1],"emitted":[1,2],)" +
+                    fields + "}");
 }
 
 /// Returns a round without draft tokens, with these fields.
 std::string without_drafts(const std::string& fields) {
   return with_reals(R"({"type":"round","round":0,"position":1,"width":1,"accepted":0,"next_from":"bonus",)"
-                    R"("draft_tokens":[],"emitted":[2],)" + fields + "}");
+                    R"("draft_tokens":[],"emitted":[2],)" +
+                    fields + "}");
 }
 
 /// Changes one of the lists of a tuner's costs; null removes it.
@@ -122,8 +126,12 @@ const Places& places() {
   static const Places places = [] {
     const std::size_t last = good_lines().size() - 1;
     const std::size_t at = refused_line();
-    return Places{last, at, ":" + std::to_string(at + 1) + ": ", ":" + std::to_string(last + 1) + ": ",
-                  joined(good_lines()), Json::parse(good_lines()[at])};
+    return Places{last,
+                  at,
+                  ":" + std::to_string(at + 1) + ": ",
+                  ":" + std::to_string(last + 1) + ": ",
+                  joined(good_lines()),
+                  Json::parse(good_lines()[at])};
   }();
   return places;
 }
@@ -139,7 +147,10 @@ std::vector<Bad> bad_as_a_whole() {
       {"empty", "", ": ", "empty"},
       {"one newline", "\n", ":1: ", ""},
       {"a NUL", std::string("\0\n", 2), ":1: ", "NUL"},
-      {"binary", "\x7f" "ELF\x02\x01\x01\xff\xfe\n", ":1: ", ""},
+      {"binary",
+       "\x7f"
+       "ELF\x02\x01\x01\xff\xfe\n",
+       ":1: ", ""},
       {"not UTF-8", "{\"type\":\"\xff\xfe\"}\n", ":1: ", ""},
       {"not an object", "[1,2,3]\n", ":1: ", "object"},
       {"a number", "17\n", ":1: ", "object"},
@@ -151,16 +162,16 @@ std::vector<Bad> bad_as_a_whole() {
       {"cut within a line", whole.substr(0, whole.size() - 40), ending, "ends within a line"},
       {"without its last newline", whole.substr(0, whole.size() - 1), ending, "ends within a line"},
       {"an empty line", edited([](Lines& lines) { lines.insert(lines.begin() + 3, ""); }), ":4: ", ""},
-      {"a line too long",
-       good_lines()[0] + "\n" + std::string(Reader::line_bytes_max + 1, ' ') + "\n", ":2: ", "longer than"},
+      {"a line too long", good_lines()[0] + "\n" + std::string(Reader::line_bytes_max + 1, ' ') + "\n",
+       ":2: ", "longer than"},
       {"nested too deep", good_lines()[0] + "\n" + std::string(100000, '[') + "\n", ":2: ", "deeper"},
       {"a name twice", good_lines()[0] + "\n{\"type\":\"sequence\",\"type\":\"seq\"}\n", ":2: ", "twice"},
       {"two objects in a line", good_lines()[0] + good_lines()[1] + "\n", ":1: ", ""},
       {"carriage returns and junk", good_lines()[0] + "\n{\"type\":\r\"step\"\r,}\n", ":2: ", ""},
-      {"an unknown line",
-       edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{\"type\":\"note\"}"); }), ":3: ", "field type"},
-      {"a line without type", edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{}"); }), ":3: ",
-       "field type"},
+      {"an unknown line", edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{\"type\":\"note\"}"); }),
+       ":3: ", "field type"},
+      {"a line without type", edited([](Lines& lines) { lines.insert(lines.begin() + 2, "{}"); }),
+       ":3: ", "field type"},
       {"type is a number", edited([](Lines& lines) { lines[2] = "{\"type\":1}"; }), ":3: ", "field type"},
       {"NaN", edited([](Lines& lines) { lines[2] = "{\"type\":\"round\",\"round\":NaN}"; }), ":3: ", ""},
   };
@@ -172,23 +183,23 @@ std::vector<Bad> bad_orders() {
       {"a round missing", edited([](Lines& lines) { lines.erase(lines.begin() + 3); }), ":4: ", "field round"},
       {"a round twice", edited([](Lines& lines) { lines.insert(lines.begin() + 3, lines[3]); }), ":5: ", "field round"},
       {"two rounds in turn", edited([](Lines& lines) { std::swap(lines[3], lines[4]); }), ":4: ", "field round"},
-      {"a round before its sequence", edited([](Lines& lines) { std::swap(lines[1], lines[2]); }), ":2: ",
+      {"a round before its sequence", edited([](Lines& lines) { std::swap(lines[1], lines[2]); }),
+       ":2: ", "field sequence"},
+      {"a round after the end", edited([&](Lines& lines) { lines.push_back(good_lines()[3]); }),
+       ":" + std::to_string(last + 2) + ": ", "field sequence"},
+      {"two ends", edited([](Lines& lines) { lines.push_back(lines.back()); }), ":" + std::to_string(last + 2) + ": ",
        "field sequence"},
-      {"a round after the end",
-       edited([&](Lines& lines) { lines.push_back(good_lines()[3]); }), ":" + std::to_string(last + 2) + ": ",
-       "field sequence"},
-      {"two ends",
-       edited([](Lines& lines) { lines.push_back(lines.back()); }), ":" + std::to_string(last + 2) + ": ",
-       "field sequence"},
-      {"a sequence opened twice",
-       edited([](Lines& lines) { lines.insert(lines.begin() + 2, lines[1]); }), ":3: ", "field sequence"},
-      {"rounds of another run between",
-       edited([](Lines& lines) { lines.insert(lines.begin() + 4, lines[2]); }), ":5: ", "field round"},
-      {"changed and not sealed", [] {
+      {"a sequence opened twice", edited([](Lines& lines) { lines.insert(lines.begin() + 2, lines[1]); }),
+       ":3: ", "field sequence"},
+      {"rounds of another run between", edited([](Lines& lines) { lines.insert(lines.begin() + 4, lines[2]); }),
+       ":5: ", "field round"},
+      {"changed and not sealed",
+       [] {
          Lines lines = good_lines();
          lines[0].replace(lines[0].find("the loop"), 8, "the l00p");
          return joined(lines);
-       }(), ending, "field sha256"},
+       }(),
+       ending, "field sha256"},
   };
 }
 
@@ -196,8 +207,9 @@ std::vector<Bad> bad_headers() {
   return {
       {"a later schema", with(0, "schema", "spectrace/3"), ":1: ", "field schema"},
       {"version 1", "{\"t\":\"hdr\",\"schema\":\"spectrace/1\",\"engine\":\"e\",\"vocab\":9,\"rule\":\"greedy\"}\n",
-       ":1: ", "field schema: this program does not read spectrace/1: version 2 renamed the keys, and "
-               "docs/spectrace.md has the table from version 1 keys to version 2 keys"},
+       ":1: ",
+       "field schema: this program does not read spectrace/1: version 2 renamed the keys, and "
+       "docs/spectrace.md has the table from version 1 keys to version 2 keys"},
       {"no schema", without(0, "schema"), ":1: ", "field schema"},
       {"no engine", without(0, "engine"), ":1: ", "field engine"},
       {"an unknown rule", with(0, "rule", "typical"), ":1: ", "field rule"},
@@ -207,8 +219,8 @@ std::vector<Bad> bad_headers() {
       {"a total beyond 2^52", with(0, "total_weight", (std::int64_t{1} << 52) + 1), ":1: ", "field total_weight"},
       {"an unknown field", with(0, "wights", "x"), ":1: ", "wights"},
       {"a seed that is none", with(0, [](Json& json) { json["rng"]["seed"] = "0x3"; }), ":1: ", "field rng.seed"},
-      {"a seed beyond 2^64",
-       with(0, [](Json& json) { json["rng"]["seed"] = "18446744073709551616"; }), ":1: ", "field rng.seed"},
+      {"a seed beyond 2^64", with(0, [](Json& json) { json["rng"]["seed"] = "18446744073709551616"; }),
+       ":1: ", "field rng.seed"},
       {"an unknown type of reals", with(0, "dtype", "fp8"), ":1: ", "field dtype"},
       {"sampling in a header without prompt", with(0, "temperature", "0x1p+0"), ":1: ", "'temperature'"},
   };
@@ -262,14 +274,20 @@ std::vector<Bad> bad_rounds() {
       {"an unknown last token", with(at, "next_from", "lucky"), refused, "field next_from"},
       {"draft tokens missing", without(at, "draft_tokens"), refused, "field draft_tokens"},
       {"accepted missing", without(at, "accepted"), refused, "field accepted"},
-      {"a q of a verified draft token missing", with(at, [](Json& json) {
-         while (json["q_draft"].size() > json["accepted"]) json["q_draft"].erase(0);
-       }), refused, "field q_draft"},
+      {"a q of a verified draft token missing",
+       with(at,
+            [](Json& json) {
+              while (json["q_draft"].size() > json["accepted"]) json["q_draft"].erase(0);
+            }),
+       refused, "field q_draft"},
       {"a p too many",
-       with(at, [](Json& json) { for (int i = 0; i < 5; ++i) json["p_draft"].push_back(1); }), refused,
-       "field p_draft"},
-      {"a weight beyond the total",
-       with(at, [](Json& json) { json["q_draft"][0] = (std::int64_t{1} << 52) + 1; }), refused, "field q_draft[0]"},
+       with(at,
+            [](Json& json) {
+              for (int i = 0; i < 5; ++i) json["p_draft"].push_back(1);
+            }),
+       refused, "field p_draft"},
+      {"a weight beyond the total", with(at, [](Json& json) { json["q_draft"][0] = (std::int64_t{1} << 52) + 1; }),
+       refused, "field q_draft[0]"},
       {"a negative weight", with(at, [](Json& json) { json["p_draft"][0] = -1; }), refused, "field p_draft[0]"},
       {"a coin missing", with(at, [](Json& json) { json["accept_u"].erase(0); }), refused, "field accept_u"},
       {"a coin not below its bound", with(at, [](Json& json) { json["accept_u"][0] = json["q_draft"][0]; }), refused,
@@ -298,8 +316,8 @@ std::vector<Bad> bad_rounds() {
 std::vector<Bad> bad_draws_and_rows() {
   const auto& [last, at, refused, ending, whole, round] = places();
   return {
-      {"a draft's coin too large",
-       with(at, [](Json& json) { json["draft_u"][0] = std::int64_t{1} << 52; }), refused, "field draft_u[0]"},
+      {"a draft's coin too large", with(at, [](Json& json) { json["draft_u"][0] = std::int64_t{1} << 52; }), refused,
+       "field draft_u[0]"},
       {"a draft's coin missing", with(at, [](Json& json) { json["draft_u"].erase(0); }), refused, "field draft_u"},
       {"a draw below 0", with_next("bound", 0), refused, "field next.bound"},
       {"a draw without weight", with_next("weight", 0), refused, "field next.weight"},
@@ -310,17 +328,20 @@ std::vector<Bad> bad_draws_and_rows() {
       {"an unknown purpose", with(at, [](Json& json) { json["rng_positions"]["luck"] = {1}; }), refused, "luck"},
       {"a fingerprint too short", with(at, [](Json& json) { json["logits_digests"][0] = "abc"; }), refused,
        "field logits_digests[0]"},
-      {"a fingerprint of capitals",
-       with(at, [](Json& json) { json["p_digests"][0] = std::string(32, 'A'); }), refused, "field p_digests[0]"},
+      {"a fingerprint of capitals", with(at, [](Json& json) { json["p_digests"][0] = std::string(32, 'A'); }), refused,
+       "field p_digests[0]"},
       {"a fingerprint missing", with(at, [](Json& json) { json["logits_digests"].erase(0); }), refused,
        "field logits_digests"},
       {"a row whose weights are too few", with(at, [](Json& json) { json["p_rows"][0][1] = 1; }), refused,
        "field p_rows[0]"},
-      {"a row whose weights are too many",
-       with(at, [](Json& json) { json["p_rows"][0][1] = std::int64_t{1} << 52; }), refused, "field p_rows[0]"},
-      {"a row in another order", with(at, [](Json& json) {
-         json["q_rows"][0] = {3, std::int64_t{1} << 51, 2, std::int64_t{1} << 51};
-       }), refused, "field q_rows[0][2]"},
+      {"a row whose weights are too many", with(at, [](Json& json) { json["p_rows"][0][1] = std::int64_t{1} << 52; }),
+       refused, "field p_rows[0]"},
+      {"a row in another order",
+       with(at,
+            [](Json& json) {
+              json["q_rows"][0] = {3, std::int64_t{1} << 51, 2, std::int64_t{1} << 51};
+            }),
+       refused, "field q_rows[0][2]"},
       {"a row with half a pair", with(at, [](Json& json) { json["q_rows"][0].push_back(1); }), refused,
        "field q_rows[0]"},
       {"a row too few", with(at, [](Json& json) { json["p_rows"].erase(0); }), refused, "field p_rows"},
@@ -333,15 +354,17 @@ std::vector<Bad> bad_ends() {
       {"an unknown reason", with(last, "reason", "bored"), ending, "field reason"},
       {"no reason", without(last, "reason"), ending, "field reason"},
       {"a negative count", with(last, "emitted_count", -1), ending, "field emitted_count"},
-      {"a count that is a list",
-       with(last, [](Json& json) { json["statistics"]["drafted"] = {1}; }), ending, "field statistics.drafted"},
-      {"a digest of other lines", [] {
+      {"a count that is a list", with(last, [](Json& json) { json["statistics"]["drafted"] = {1}; }), ending,
+       "field statistics.drafted"},
+      {"a digest of other lines",
+       [] {
          Lines lines = good_lines();
          Json json = Json::parse(lines.back());
          json["sha256"] = std::string(64, '0');
          lines.back() = json.dump();
          return joined(lines);
-       }(), ending, "field sha256"},
+       }(),
+       ending, "field sha256"},
   };
 }
 
@@ -350,18 +373,16 @@ std::vector<Bad> bad_reals() {
   return {
       {"a probability that is no number", with_q(R"("0xnan")"), ":2: ", "field q_draft[0]"},
       {"an integer among reals", with_q(R"(1)"), ":2: ", "field q_draft[0]"},
-      {"rows without a total",
-       without_drafts(R"("p_rows":[[1,2]])"),
-       ":2: ", "field p_rows"},
-      {"a row of reals that add up to less than 1",
-       with_real(R"("p_rows":[[1,"0x1p-1",2,"0x1.fffp-2"],[2,"0x1p+0"]])"), ":2: ", "field p_rows[0]"},
-      {"a row of reals that add up to more than 1", with_real(R"("q_rows":[[1,"0x1p-1",2,"0x1.01p-1"]])"), ":2: ",
-       "field q_rows[0]"},
-      {"a row of reals in another order",
-       with_real(R"("p_rows":[[1,"0x1p+0"],[2,"0x1p-1",1,"0x1p-1"]])"), ":2: ", "field p_rows[1][2]"},
+      {"rows without a total", without_drafts(R"("p_rows":[[1,2]])"), ":2: ", "field p_rows"},
+      {"a row of reals that add up to less than 1", with_real(R"("p_rows":[[1,"0x1p-1",2,"0x1.fffp-2"],[2,"0x1p+0"]])"),
+       ":2: ", "field p_rows[0]"},
+      {"a row of reals that add up to more than 1", with_real(R"("q_rows":[[1,"0x1p-1",2,"0x1.01p-1"]])"),
+       ":2: ", "field q_rows[0]"},
+      {"a row of reals in another order", with_real(R"("p_rows":[[1,"0x1p+0"],[2,"0x1p-1",1,"0x1p-1"]])"),
+       ":2: ", "field p_rows[1][2]"},
       {"a row of reals with half a pair", with_real(R"("q_rows":[[1,"0x1p+0",2]])"), ":2: ", "field q_rows[0]"},
-      {"a row of reals with a weight of 0", with_real(R"("q_rows":[[1,"0x1p+0",2,"0x0p+0"]])"), ":2: ",
-       "field q_rows[0][3]"},
+      {"a row of reals with a weight of 0", with_real(R"("q_rows":[[1,"0x1p+0",2,"0x0p+0"]])"),
+       ":2: ", "field q_rows[0][3]"},
       {"an empty row of reals", with_real(R"("q_rows":[[]])"), ":2: ", "field q_rows[0]"},
       {"a row of reals beyond the vocabulary", with_real(R"("q_rows":[[8,"0x1p+0"]])"), ":2: ", "field q_rows[0][0]"},
       {"a row of reals too few", with_real(R"("p_rows":[[1,"0x1p+0"]])"), ":2: ", "field p_rows"},
@@ -373,16 +394,14 @@ std::vector<Bad> bad_reals() {
       {"a real coin among integers", with(at, "next_u", "0x1p-1"), refused, "field next_u"},
       {"a lossy rule without a name", with(0, "rule", "lossy:"), ":1: ", "field rule"},
       {"a lossy rule that is another", with(0, "rule", "lossy"), ":1: ", "field rule"},
-      {"a draw without a total",
-       without_drafts(R"("next":{"token":1})"),
-       ":2: ", "field next"},
+      {"a draw without a total", without_drafts(R"("next":{"token":1})"), ":2: ", "field next"},
   };
 }
 
 std::vector<Bad> bad_files() {
   std::vector<Bad> all;
-  for (const auto& list : {bad_as_a_whole(), bad_orders(), bad_headers(), bad_openings(),
-                           bad_rounds(), bad_draws_and_rows(), bad_ends(), bad_reals()}) {
+  for (const auto& list : {bad_as_a_whole(), bad_orders(), bad_headers(), bad_openings(), bad_rounds(),
+                           bad_draws_and_rows(), bad_ends(), bad_reals()}) {
     all.insert(all.end(), list.begin(), list.end());
   }
   return all;
@@ -420,20 +439,19 @@ std::string ended(std::int64_t s) {
 }
 
 TEST(Reader, OpenSequencesAreLimitedAndEndedOnesAreNot) {
-  constexpr auto most = static_cast<std::int64_t>(Reader::open_sequences_max);
+  constexpr auto max = static_cast<std::int64_t>(Reader::open_sequences_max);
   std::string text = good_lines()[0] + "\n";
-  for (std::int64_t s = 0; s < 2 * most; ++s) text += opened(s, "1") + ended(s);
-  for (std::int64_t s = 2 * most; s < 3 * most; ++s) text += opened(s, "1");
+  for (std::int64_t s = 0; s < 2 * max; ++s) text += opened(s, "1") + ended(s);
+  for (std::int64_t s = 2 * max; s < 3 * max; ++s) text += opened(s, "1");
   const File full(text);
   const TraceReport kept = replay(full.path());
   EXPECT_EQ(kept.invalid, "");
-  EXPECT_EQ(kept.examined.sequences, 3 * most);
-  EXPECT_THAT(report_text(report_of(kept)), HasSubstr("nor have " + std::to_string(most - 1) + " others"));
-  const File one_more(text + opened(3 * most, "1"));
-  EXPECT_THAT(replay(one_more.path()).invalid,
-              HasSubstr(":" + std::to_string(1 + 5 * most + 1) +
-                        ": field sequence: more than 16384 sequences are open"));
-  const File in_its_place(text + ended(3 * most - 1) + opened(3 * most, "1"));
+  EXPECT_EQ(kept.examined.sequences, 3 * max);
+  EXPECT_THAT(report_text(make_report(kept)), HasSubstr("nor have " + std::to_string(max - 1) + " others"));
+  const File one_more(text + opened(3 * max, "1"));
+  EXPECT_THAT(replay(one_more.path()).invalid, HasSubstr(":" + std::to_string(1 + 5 * max + 1) +
+                                                         ": field sequence: more than 16384 sequences are open"));
+  const File in_its_place(text + ended(3 * max - 1) + opened(3 * max, "1"));
   EXPECT_EQ(replay(in_its_place.path()).invalid, "");
 }
 
@@ -442,8 +460,8 @@ TEST(ReaderSlow, TokensOfOpenSequencesAreLimited) {
   std::string tokens = "1";
   for (std::size_t i = 1; i < in_a_line; ++i) tokens += ",1";
   const auto round = [](std::int64_t n, std::size_t position) {
-    return "{\"type\":\"round\",\"sequence\":0,\"round\":" + std::to_string(n) + ",\"position\":" +
-           std::to_string(position) + ",\"emitted\":";
+    return "{\"type\":\"round\",\"sequence\":0,\"round\":" + std::to_string(n) +
+           ",\"position\":" + std::to_string(position) + ",\"emitted\":";
   };
   // All but one of the tokens that may be kept: in prompts, emitted tokens and stop tokens.
   std::string text = good_lines()[0] + "\n" + opened(0, tokens);

@@ -24,17 +24,18 @@ TEST(Replay, EveryTraceOfTheDecodingLoopPassesExactlyWithTheTargetOnly) {
   for (const Case& c : cases()) {
     const File file(recorded.text(c));
     const TraceReport held = replay(file.path(), recorded.target());
-    EXPECT_EQ(held.verdict(), ReportVerdict::pass_exact) << c.name << "\n" << report_text(report_of(held));
+    EXPECT_EQ(held.verdict(), ReportVerdict::pass_exact) << c.name << "\n" << report_text(make_report(held));
     EXPECT_GT(held.examined.rows, 0);
     EXPECT_GT(held.examined.accepted, 0) << c.name;
     EXPECT_GT(held.examined.draft_tokens, held.examined.accepted) << c.name;
     const TraceReport alone = replay(file.path());
-    EXPECT_EQ(alone.verdict(), ReportVerdict::pass_stat) << c.name << "\n" << report_text(report_of(alone));
+    EXPECT_EQ(alone.verdict(), ReportVerdict::pass_stat) << c.name << "\n" << report_text(make_report(alone));
     EXPECT_EQ(alone.examined.rows, 0);
-    EXPECT_THAT(report_of(alone).unproved, testing::Contains(HasSubstr("p is as the trace states it; give --target")));
-    EXPECT_THAT(report_text(report_of(alone)), HasSubstr("p is the same wherever it is stated"));
-    EXPECT_THAT(report_text(report_of(alone)), testing::Not(HasSubstr("the model and the sampling parameters")));
-    EXPECT_THAT(report_text(report_of(held)), HasSubstr("the model and the sampling parameters"));
+    EXPECT_THAT(make_report(alone).unproved,
+                testing::Contains(HasSubstr("p is as the trace states it; give --target")));
+    EXPECT_THAT(report_text(make_report(alone)), HasSubstr("p is the same wherever it is stated"));
+    EXPECT_THAT(report_text(make_report(alone)), testing::Not(HasSubstr("the model and the sampling parameters")));
+    EXPECT_THAT(report_text(make_report(held)), HasSubstr("the model and the sampling parameters"));
   }
 }
 
@@ -76,9 +77,9 @@ std::vector<Json> others_than(const Json& leaf) {
   const std::string text = leaf;
   if (text.starts_with("0x") || text.starts_with("-0x")) return {text == "0x1p-1" ? "0x1p-2" : "0x1p-1"};
   static const std::map<std::string, std::vector<Json>> names = {
-      {"batched", {"serial"}},           {"serial", {"batched"}},  {"matching", {"rejection"}},
+      {"batched", {"serial"}},           {"serial", {"batched"}},           {"matching", {"rejection"}},
       {"rejection", {"matching"}},       {"residual", {"target", "bonus"}}, {"target", {"residual", "bonus"}},
-      {"bonus", {"target", "residual"}},         {"stop", {"length", "cancelled"}}, {"length", {"stop", "cancelled"}},
+      {"bonus", {"target", "residual"}}, {"stop", {"length", "cancelled"}}, {"length", {"stop", "cancelled"}},
   };
   if (const auto found = names.find(text); found != names.end()) return found->second;
   if (text.empty()) return {"x"};
@@ -208,14 +209,15 @@ std::set<std::string> tamper_with_everything(Recorded& recorded, const Case& c) 
         const ReportVerdict verdict = report.verdict();
         if (verdict == ReportVerdict::pass_exact && decides_nothing(field, c)) continue;
         seen.insert(field);
-        const std::string speaks = verdict == ReportVerdict::invalid_trace ? ""
-                                   : verdict == ReportVerdict::bug_proven  ? report.findings.front().check
+        const std::string speaks = verdict == ReportVerdict::invalid_trace     ? ""
+                                   : verdict == ReportVerdict::bug_proven      ? report.findings.front().check
                                    : verdict == ReportVerdict::perf_regression ? report.slower.front().check
                                                                                : "?";
         const auto owner = owners().find(field);
         const bool owned = owner != owners().end() && owner->second.contains(speaks);
         EXPECT_TRUE(verdict != ReportVerdict::pass_exact && owned)
-            << c.name << ": line " << at + 1 << way << " became " << other << "\n" << report_text(report_of(report));
+            << c.name << ": line " << at + 1 << way << " became " << other << "\n"
+            << report_text(make_report(report));
         if (verdict == ReportVerdict::bug_proven) {
           EXPECT_GE(report.findings.front().place.line, static_cast<long>(line["type"] == "round" ? at + 1 : 1));
         }
@@ -311,8 +313,7 @@ TEST(Replay, FieldsOfVerifiedDraftTokensAloneAreEnough) {
     for (std::string& line : lines) {
       Json json = Json::parse(line);
       if (json["type"] != "round") continue;
-      const std::size_t verified =
-          std::min(json["accepted"].get<std::size_t>() + 1, json["draft_tokens"].size());
+      const std::size_t verified = std::min(json["accepted"].get<std::size_t>() + 1, json["draft_tokens"].size());
       for (const char* field : {"q_draft", "draft_u", "q_before", "q_digests", "q_rows"}) {
         for (; json.contains(field) && json[field].size() > verified; ++shortened) {
           json[field].erase(json[field].size() - 1);
@@ -323,7 +324,7 @@ TEST(Replay, FieldsOfVerifiedDraftTokensAloneAreEnough) {
     }
     const File file(sealed(lines));
     const TraceReport report = replay(file.path(), recorded.target());
-    EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << report_text(report_of(report));
+    EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << report_text(make_report(report));
     show(file.path(), {}, [](const std::string&) {});
   }
   EXPECT_GT(shortened, 0);
@@ -350,16 +351,28 @@ TEST(Replay, EachCountOfTheStatisticsIsCheckedAlone) {
 /// states everything but the row of q.
 TEST(Replay, AResidualDrawIsNotProvedWithoutItsRowOfQ) {
   const std::uint64_t quarter = Distribution::total / 4;
-  Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", {2}}, {"width", 2}, {"accepted", 0},
-               {"next_from", "residual"}, {"emitted", {0}}, {"q_draft", {2 * quarter}}, {"draft_u", {2 * quarter}},
-               {"q_before", {2 * quarter}}, {"p_draft", {quarter}}, {"accept_u", {quarter}},
-               {"p_rows", {{0, quarter, 1, 2 * quarter, 2, quarter}}},
-               {"next", {{"token", 0}, {"u", 0}, {"bound", 3 * quarter}, {"before", 0}, {"weight", quarter},
-                         {"p", quarter}, {"q", 0}}}};
+  Json step = {
+      {"type", "round"},
+      {"round", 0},
+      {"position", 1},
+      {"draft_tokens", {2}},
+      {"width", 2},
+      {"accepted", 0},
+      {"next_from", "residual"},
+      {"emitted", {0}},
+      {"q_draft", {2 * quarter}},
+      {"draft_u", {2 * quarter}},
+      {"q_before", {2 * quarter}},
+      {"p_draft", {quarter}},
+      {"accept_u", {quarter}},
+      {"p_rows", {{0, quarter, 1, 2 * quarter, 2, quarter}}},
+      {"next",
+       {{"token", 0}, {"u", 0}, {"bound", 3 * quarter}, {"before", 0}, {"weight", quarter}, {"p", quarter}, {"q", 0}}}};
   const auto verdict = [&] {
-    const Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"}, {"vocabulary", 4},
-                         {"rule", "rejection"}, {"total_weight", Distribution::total}, {"temperature", "0x1p+0"},
-                         {"prompt", {1}}};
+    const Json header = {{"type", "header"},        {"schema", "spectrace/2"},
+                         {"engine", "e"},           {"vocabulary", 4},
+                         {"rule", "rejection"},     {"total_weight", Distribution::total},
+                         {"temperature", "0x1p+0"}, {"prompt", {1}}};
     const File file(header.dump() + "\n" + step.dump() + "\n{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
     return replay(file.path()).verdict();
   };
@@ -372,8 +385,8 @@ TEST(Replay, AResidualDrawIsNotProvedWithoutItsRowOfQ) {
   step["draft_u"] = {nullptr};
   step["q_before"] = {0};
   step["p_draft"] = {0};
-  step["next"] = {{"token", 0}, {"u", 0}, {"bound", 4 * quarter}, {"before", 0}, {"weight", quarter}, {"p", quarter},
-                  {"q", 0}};
+  step["next"] = {{"token", 0},   {"u", 0}, {"bound", 4 * quarter}, {"before", 0}, {"weight", quarter},
+                  {"p", quarter}, {"q", 0}};
   EXPECT_EQ(verdict(), ReportVerdict::undecided) << "coins are merely stated, and one token shows nothing";
   step["next"]["bound"] = 3 * quarter;
   EXPECT_EQ(verdict(), ReportVerdict::bug_proven) << "all of p is left";
@@ -395,7 +408,7 @@ TEST(Replay, SequencesOfOneFileAreReplayedSeparatelyHoweverTheirLinesAreInterlea
   }
   const File file(sealed(mixed));
   const TraceReport report = replay(file.path(), recorded.target());
-  EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << report_text(report_of(report));
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << report_text(make_report(report));
   EXPECT_EQ(report.examined.sequences, 2);
   EXPECT_EQ(report.examined.tokens, 48);
 }
@@ -406,15 +419,15 @@ TEST(Replay, TokensAloneAreCheckedWhereTheTargetAloneDecidesThem) {
     auto lines = lines_of(recorded.text({"", &matching, {.temperature = 1}, "perturbed"}));
     for (std::size_t at = 2; at + 1 < lines.size(); ++at) {
       const Json step = Json::parse(lines[at]);
-      Json tokens = {{"type", "round"}, {"round", step["round"]}, {"position", step["position"]},
-                     {"emitted", step["emitted"]}};
+      Json tokens = {
+          {"type", "round"}, {"round", step["round"]}, {"position", step["position"]}, {"emitted", step["emitted"]}};
       if (changed && at == 5) tokens["emitted"][0] = (tokens["emitted"][0].get<int>() + 1) % 6;
       lines[at] = tokens.dump();
     }
     const File file(sealed(lines));
     const TraceReport report = replay(file.path(), recorded.target());
     EXPECT_EQ(report.verdict(), changed ? ReportVerdict::bug_proven : ReportVerdict::pass_exact)
-        << report_text(report_of(report));
+        << report_text(make_report(report));
     if (changed) {
       EXPECT_EQ(report.findings.front().check, std::string("own_draw"));
     }
@@ -424,8 +437,10 @@ TEST(Replay, TokensAloneAreCheckedWhereTheTargetAloneDecidesThem) {
 
 std::string foreign(const std::string& rule, const std::string& more, const std::string& round) {
   return "{\"type\":\"header\",\"schema\":\"spectrace/2\",\"engine\":\"e\",\"vocabulary\":8,\"rule\":\"" + rule +
-         "\",\"temperature\":\"0x1p+0\",\"prompt\":[1]" + more + "}\n"
-         "{\"type\":\"round\",\"round\":0,\"position\":1," + round + "}\n";
+         "\",\"temperature\":\"0x1p+0\",\"prompt\":[1]" + more +
+         "}\n"
+         "{\"type\":\"round\",\"round\":0,\"position\":1," +
+         round + "}\n";
 }
 
 TEST(Replay, RealDecisionsAreFindingsOnlyWhereRoundingCannotTurnThem) {
@@ -435,35 +450,34 @@ TEST(Replay, RealDecisionsAreFindingsOnlyWhereRoundingCannotTurnThem) {
     const char* outcome;  // "", "band", "wrong"
   };
   const Row rows[] = {
-      {"0x1p-1", "0x1p-2", "0x1.fp-1", true, ""},       // p > q
-      {"0x1p-2", "0x1p-1", "0x1p-2", true, ""},         // 1/8 < 1/4
+      {"0x1p-1", "0x1p-2", "0x1.fp-1", true, ""},  // p > q
+      {"0x1p-2", "0x1p-1", "0x1p-2", true, ""},    // 1/8 < 1/4
       {"0x1p-2", "0x1p-1", "0x1p-2", false, "wrong"},
-      {"0x1p-2", "0x1p-1", "0x1.8p-1", false, ""},      // 3/8 >= 1/4
+      {"0x1p-2", "0x1p-1", "0x1.8p-1", false, ""},  // 3/8 >= 1/4
       {"0x1p-2", "0x1p-1", "0x1.8p-1", true, "wrong"},
-      {"0x1p-2", "0x1p-1", "0x1p-1", true, "band"},     // 1/4 = 1/4
+      {"0x1p-2", "0x1p-1", "0x1p-1", true, "band"},  // 1/4 = 1/4
       {"0x1p-2", "0x1p-1", "0x1p-1", false, "band"},
       {"0x1p-2", "0x1p-1", "0x1.000002p-1", true, "band"},
       {"0x1p-2", "0x1p-1", "0x1.00001p-1", true, "wrong"},
-      {"0x0p+0", "0x1p-1", "0x0p+0", true, "wrong"},    // a coin of 0 for a token without weight in p
+      {"0x0p+0", "0x1p-1", "0x0p+0", true, "wrong"},  // a coin of 0 for a token without weight in p
       {"0x0p+0", "0x1p-1", "0x0p+0", false, ""},
-      {"0x1p-2", "0x1p-1", nullptr, true, "wrong"},     // no coin where one is needed
-      {"0x1p-2", "0x1p-1", nullptr, false, "wrong"},    // a rejection needs one, too
-      {"0x1p-1", "0x1p-1", nullptr, true, ""},          // equal: none is drawn
+      {"0x1p-2", "0x1p-1", nullptr, true, "wrong"},   // no coin where one is needed
+      {"0x1p-2", "0x1p-1", nullptr, false, "wrong"},  // a rejection needs one, too
+      {"0x1p-1", "0x1p-1", nullptr, true, ""},        // equal: none is drawn
       {"0x1p-1", "0x1p-1", nullptr, false, "wrong"},
-      {"0x1.fffffep-2", "0x1p-1", nullptr, true, ""},    // rounding may have made them equal
+      {"0x1.fffffep-2", "0x1p-1", nullptr, true, ""},  // rounding may have made them equal
   };
   for (const Row& row : rows) {
     const auto real = [](const char* digits) { return digits ? '"' + std::string(digits) + '"' : "null"; };
-    const std::string outcome_fields =
-        row.accepted ? R"("accepted":1,"next_from":"bonus","emitted":[2,3],)"
-                     : R"("accepted":0,"next_from":"residual","emitted":[3],)";
-    const std::string numbers = "\"p_draft\":[" + real(row.p) + "],\"q_draft\":[" + real(row.q) +
-                                "],\"accept_u\":[" + real(row.u) + "]";
+    const std::string outcome_fields = row.accepted ? R"("accepted":1,"next_from":"bonus","emitted":[2,3],)"
+                                                    : R"("accepted":0,"next_from":"residual","emitted":[3],)";
+    const std::string numbers =
+        "\"p_draft\":[" + real(row.p) + "],\"q_draft\":[" + real(row.q) + "],\"accept_u\":[" + real(row.u) + "]";
     const File file(foreign("rejection", "", R"("draft_tokens":[2],"width":2,)" + outcome_fields + numbers));
     const TraceReport report = replay(file.path());
     const std::string outcome = !report.findings.empty() ? "wrong" : report.examined.in_band > 0 ? "band" : "";
     EXPECT_EQ(outcome, row.outcome) << row.p << " " << row.q << " " << (row.u ? row.u : "no coin") << "\n"
-                                    << report_text(report_of(report));
+                                    << report_text(make_report(report));
     EXPECT_NE(report.verdict(), ReportVerdict::pass_exact) << "the token after is drawn without a coin";
   }
 }
@@ -496,8 +510,14 @@ TEST(Replay, GreedyRoundsAreComparedWithTheTargetAtAnyTemperature) {
       for (int n = 0; n < 40; ++n) {
         const Token best = plain_row(recorded.model(), {}, text).distribution.tokens().front();
         const Token said = right || n < 20 ? best : (best + 1) % recorded.model().vocabulary();
-        const Json step = {{"type", "round"}, {"round", n}, {"position", 2 + n}, {"draft_tokens", {said}}, {"width", 2},
-                           {"accepted", 1}, {"next_from", "greedy"}, {"emitted", {said}},
+        const Json step = {{"type", "round"},
+                           {"round", n},
+                           {"position", 2 + n},
+                           {"draft_tokens", {said}},
+                           {"width", 2},
+                           {"accepted", 1},
+                           {"next_from", "greedy"},
+                           {"emitted", {said}},
                            {"top_logits", {{said, "0x1p+1", 0, "0x1p+0"}, {0, "0x1p+1", 0, "0x1p+0"}}}};
         Json whole = step;  // the row after it
         text.push_back(said);
@@ -508,14 +528,16 @@ TEST(Replay, GreedyRoundsAreComparedWithTheTargetAtAnyTemperature) {
         text.push_back(after);
         rounds += whole.dump() + "\n";
       }
-      const Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "e"},
-                           {"vocabulary", recorded.model().vocabulary()}, {"rule", "greedy"},
-                           {"total_weight", Distribution::total}, {"numerics", "hash"}, {"temperature", temperature},
+      const Json header = {{"type", "header"},   {"schema", "spectrace/2"},
+                           {"engine", "e"},      {"vocabulary", recorded.model().vocabulary()},
+                           {"rule", "greedy"},   {"total_weight", Distribution::total},
+                           {"numerics", "hash"}, {"temperature", temperature},
                            {"prompt", {1, 2}}};
       const File file(header.dump() + "\n" + rounds + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
       const TraceReport report = replay(file.path(), recorded.target());
       EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_exact : ReportVerdict::bug_proven)
-          << temperature << "\n" << report_text(report_of(report));
+          << temperature << "\n"
+          << report_text(make_report(report));
     }
   }
 }
@@ -545,7 +567,7 @@ TEST(Replay, AnInterruptedRunDoesNotPass) {
   const File file(joined(lines));
   const TraceReport report = replay(file.path(), recorded.target());
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided);
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr("no end line"));
+  EXPECT_THAT(report_text(make_report(report)), HasSubstr("no end line"));
 }
 
 TEST(Replay, EndsAfterAHundredFindings) {

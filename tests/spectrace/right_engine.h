@@ -34,11 +34,11 @@ struct Written {
   Where weights = Where::everywhere;       // p_draft and q_draft
   Where draft_tokens = Where::everywhere;  // else the round states tokens only
   Stops stops = Stops::written;
-  bool rewinds = false;   // after a stop the generators go back to the numbers that the text needed
-  bool reseeded = false;  // the draft draws with the same numbers in every round
+  bool rewinds = false;     // after a stop the generators go back to the numbers that the text needed
+  bool reseeded = false;    // the draft draws with the same numbers in every round
   bool one_stream = false;  // every request draws with the same numbers, and rng_key is left out
-  bool masked = false;    // a grammar takes tokens away
-  bool top = false;       // top_logprobs in place of p_rows: the two likeliest tokens, and the emitted one
+  bool masked = false;      // a grammar takes tokens away
+  bool top = false;         // top_logprobs in place of p_rows: the two likeliest tokens, and the emitted one
   Where residual_is_p = Where::nowhere;  // everywhere: not a right engine
 };
 
@@ -294,7 +294,10 @@ class RightEngine {
     if (!drafts) return text + "}\n";
     text += ",\"draft_tokens\":" + list(r.draft_tokens) + ",\"accepted\":" + std::to_string(r.accepted) +
             ",\"width\":" + std::to_string(r.draft_tokens.size() + 1) + ",\"next_from\":\"" +
-            (!r.rejected ? "bonus" : matching ? "target" : "residual") + "\"";
+            (!r.rejected ? "bonus"
+             : matching  ? "target"
+                         : "residual") +
+            "\"";
     if (has(how_.q_rows)) text += ",\"q_rows\":" + rows(r.q);
     const auto values = [&](const char* name, std::size_t count, const auto& value) {
       text += ",\"" + std::string(name) + "\":[";
@@ -319,9 +322,8 @@ class RightEngine {
         });
       }
       if (has(how_.draft_u)) {
-        values("draft_u", r.draft_tokens.size(), [&](std::size_t i) {
-          return r.drafts[i].drawn() ? coin(r.drafts[i].u53, total) : std::string("null");
-        });
+        values("draft_u", r.draft_tokens.size(),
+               [&](std::size_t i) { return r.drafts[i].drawn() ? coin(r.drafts[i].u53, total) : std::string("null"); });
         if (!reals_) {
           values("q_before", r.draft_tokens.size(), [&](std::size_t i) { return std::to_string(r.drafts[i].before); });
         }

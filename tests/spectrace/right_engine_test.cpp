@@ -43,7 +43,7 @@ void for_each(int count, const std::function<void(int)>& work) {
     });
   }
 }
-std::string shown(const TraceReport& report) { return report_text(report_of(report)); }
+std::string shown(const TraceReport& report) { return report_text(make_report(report)); }
 
 std::vector<Written> forms() {
   std::vector<Written> list;
@@ -132,8 +132,12 @@ TEST(RightEngine, PassesWhereEverythingIsStatedAndHiddenStopsAreDeclared) {
 
 TEST(RightEngine, IsFoundWrongWhereEverythingIsStatedWithStopsWrittenOrHidden) {
   for (const Stops stops : {Stops::written, Stops::hidden, Stops::hidden_unwritten}) {
-    const Written how{.name = "", .accept_u = Where::nowhere, .next_u = Where::nowhere, .draft_u = Where::nowhere,
-                      .stops = stops, .residual_is_p = Where::everywhere};
+    const Written how{.name = "",
+                      .accept_u = Where::nowhere,
+                      .next_u = Where::nowhere,
+                      .draft_u = Where::nowhere,
+                      .stops = stops,
+                      .residual_is_p = Where::everywhere};
     const TraceReport report = report_of_text(RightEngine(how, true, 5).trace(3000));
     EXPECT_EQ(report.verdict(), ReportVerdict::bug_proven) << "a rejected token is emitted at times";
     ASSERT_TRUE(report.token_test.has_value());
@@ -173,10 +177,10 @@ TEST(RightEngineSlow, AThousandNullTracesHaveNoMoreEvidenceThanTheyMay) {
     const TraceReport report = report_of_text(engine.trace(600));
     EXPECT_TRUE(report.findings.empty()) << shown(report);
     EXPECT_NE(report.verdict(), ReportVerdict::bug_stat) << shown(report);
-    double most = report.token_test ? report.token_test->e_value : 1;
-    for (const Game& game : report.games) most = std::max(most, game.e_value);
+    double max = report.token_test ? report.token_test->e_value : 1;
+    for (const Game& game : report.games) max = std::max(max, game.e_value);
     for (std::size_t exponent = 1; exponent < above.size(); ++exponent) {
-      above[exponent] += most >= std::pow(10.0, static_cast<double>(exponent)) ? 1 : 0;
+      above[exponent] += max >= std::pow(10.0, static_cast<double>(exponent)) ? 1 : 0;
     }
   });
   // Of six games each, at most 6 / 100 and 6 / 1000 are expected; these bounds are exceeded once in 10^6.

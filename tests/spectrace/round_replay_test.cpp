@@ -68,7 +68,7 @@ struct Replayed {
   }
 
   Header header = some_header();
-  Target target;
+  TraceTarget target;
   TraceReport report;
   OpenSequence sequence;
   RowSource rows{header, target, report};

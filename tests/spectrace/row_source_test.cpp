@@ -32,14 +32,14 @@ Header some_header() {
 
 /// A source of rows with one open sequence.
 struct Rows {
-  explicit Rows(const Target& of, const SequenceEvent& declared = some_sequence())
+  explicit Rows(const TraceTarget& of, const SequenceEvent& declared = some_sequence())
       : target(of), sequence(declared, Findings(report, {})) {
     source.open(sequence);
   }
   KnownRow after(const RoundEvent& round = {}) { return source.after(sequence, round, 0, Findings(report, {})); }
 
   Header header = some_header();
-  Target target;
+  TraceTarget target;
   TraceReport report;
   OpenSequence sequence;
   RowSource source{header, target, report};
@@ -52,8 +52,8 @@ RoundEvent stating(const Distribution& row) {
 }
 
 /// The target of `recorded` as one that computes in other numerics than the sequence.
-Target other_target(Recorded& recorded, double slack) {
-  Target target = recorded.target();
+TraceTarget other_target(Recorded& recorded, double slack) {
+  TraceTarget target = recorded.target();
   target.computing_anyhow = [&recorded] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   target.slack = slack;
   return target;
@@ -69,7 +69,7 @@ TEST(RowSource, GivesTheTargetsRowAfterTheText) {
 }
 
 TEST(RowSource, WithoutATargetOnlyAStatedRowIsKnown) {
-  Rows rows(Target{});
+  Rows rows(TraceTarget{});
   EXPECT_EQ(rows.after().distribution(), nullptr);
   const KnownRow known = rows.after(stating(Distribution::point(4)));
   EXPECT_EQ(known.p, Distribution::point(4));

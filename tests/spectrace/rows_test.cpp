@@ -75,7 +75,7 @@ std::string partial_of(const std::filesystem::path& file) {
 
 /// Returns the report without the name of the file.
 std::string said(const TraceReport& report) {
-  Report shown = report_of(report);
+  Report shown = make_report(report);
   shown.subject.clear();
   return report_text(shown);
 }
@@ -90,10 +90,11 @@ TEST(RowsSlow, RowsInAFileEqualRowsInTheLines) {
     for (const Beside* beside : {&written, &moved}) {
       expect_same_rows(inside.path(), beside->trace);
       EXPECT_EQ(beside->text().find("\"p_rows\":["), std::string::npos);
-      for (const Target& model : {Target{}, recorded.target()}) {
+      for (const TraceTarget& model : {TraceTarget{}, recorded.target()}) {
         const TraceReport report = replay(beside->trace, model);
         EXPECT_EQ(report.verdict(), model.vocabulary > 0 ? ReportVerdict::pass_exact : ReportVerdict::pass_stat)
-            << c.name << "\n" << said(report);
+            << c.name << "\n"
+            << said(report);
         EXPECT_EQ(said(report), said(replay(inside.path(), model))) << c.name;
         EXPECT_FALSE(report.depths.empty());
       }
@@ -412,12 +413,26 @@ std::vector<Hostile> hostile_files() {
       {"no offsets", parts([](RowsParts& p) { p.arrays.erase("offsets"); }), "'offsets' is missing"},
       {"no tokens", parts([](RowsParts& p) { p.arrays.erase("tokens"); }), "'tokens' is missing"},
       {"no weights", parts([](RowsParts& p) { p.arrays.erase("weights"); }), "'weights' is missing"},
-      {"offsets are signed", parts([](RowsParts& p) { p.set<std::int64_t>("offsets", {0, 1}); }),
+      {"offsets are signed", parts([](RowsParts& p) {
+         p.set<std::int64_t>("offsets", {0, 1});
+       }),
        "'offsets' is not of"},
-      {"tokens are reals", parts([](RowsParts& p) { p.set<double>("tokens", {0, 1}); }), "'tokens' is not of"},
-      {"tokens are long", parts([](RowsParts& p) { p.set<std::int64_t>("tokens", {0, 1}); }), "'tokens' is not of"},
-      {"tokens are bytes", parts([](RowsParts& p) { p.set<std::uint8_t>("tokens", {0, 1}); }), "'tokens' is not of"},
-      {"weights are reals", parts([](RowsParts& p) { p.set<double>("weights", {0.5, 0.5}); }), "'weights' is not of"},
+      {"tokens are reals", parts([](RowsParts& p) {
+         p.set<double>("tokens", {0, 1});
+       }),
+       "'tokens' is not of"},
+      {"tokens are long", parts([](RowsParts& p) {
+         p.set<std::int64_t>("tokens", {0, 1});
+       }),
+       "'tokens' is not of"},
+      {"tokens are bytes", parts([](RowsParts& p) {
+         p.set<std::uint8_t>("tokens", {0, 1});
+       }),
+       "'tokens' is not of"},
+      {"weights are reals", parts([](RowsParts& p) {
+         p.set<double>("weights", {0.5, 0.5});
+       }),
+       "'weights' is not of"},
       {"weights are floats", parts([](RowsParts& p) { p.set<float>("weights", {1}); }), "'weights' is not of"},
       {"tokens the other way round", list("tokens", {.type = H5T_STD_I32BE}), "'tokens' is not of"},
       {"tokens are text", list("tokens", {.type = H5T_C_S1, .filled = false}), "'tokens' is not of"},
@@ -436,20 +451,20 @@ std::vector<Hostile> hostile_files() {
          auto weights = p.weights();
          weights.pop_back();
          p.set("weights", weights);
-       }), "values, 'weights'"},
+       }),
+       "values, 'weights'"},
       {"compact", list("tokens", {.compact = true}), "neither chunked nor one piece"},
       {"chunks too large", list("tokens", {.chunk = 1 << 20}), "chunks of more than 65536 bytes"},
       {"chunks beyond memory", list("weights", {.type = u64, .chunk = hsize_t{1} << 28, .filled = false}), "chunks of"},
       {"another filter", list("tokens", {.chunk = 64, .filters = {H5Z_FILTER_SCALEOFFSET}}), "uses filters other than"},
-      {"deflated twice",
-       list("tokens", {.chunk = 64, .filters = {H5Z_FILTER_DEFLATE, H5Z_FILTER_DEFLATE}}), "uses filters other than"},
+      {"deflated twice", list("tokens", {.chunk = 64, .filters = {H5Z_FILTER_DEFLATE, H5Z_FILTER_DEFLATE}}),
+       "uses filters other than"},
       {"in other files", list("tokens", {.filled = false, .external = "/etc/hostname"}),
        "neither chunked nor one piece"},
       {"a link within",
        [](const Beside& beside, const RowsParts& good) {
-         replace_list(beside, good, "tokens", [](hid_t file) {
-           H5Lcreate_soft("/weights", file, "tokens", H5P_DEFAULT, H5P_DEFAULT);
-         });
+         replace_list(beside, good, "tokens",
+                      [](hid_t file) { H5Lcreate_soft("/weights", file, "tokens", H5P_DEFAULT, H5P_DEFAULT); });
        },
        "'tokens' is a link"},
       {"a link to another file",
@@ -508,8 +523,11 @@ std::vector<Hostile> hostile_files() {
        [](const Beside& beside, const RowsParts& good) {
          const auto& tokens = std::get<Array<std::int32_t>>(good.arrays.at("tokens"));
          replace_list(beside, good, "tokens", [&](hid_t file) {
-           make_odd(file, "tokens", {.shape = {static_cast<hsize_t>(tokens.shape[0])}, .chunk = 64,
-                                     .filters = {H5Z_FILTER_DEFLATE}, .filled = false});
+           make_odd(file, "tokens",
+                    {.shape = {static_cast<hsize_t>(tokens.shape[0])},
+                     .chunk = 64,
+                     .filters = {H5Z_FILTER_DEFLATE},
+                     .filled = false});
            const hid_t dataset = H5Dopen2(file, "tokens", H5P_DEFAULT);
            const std::vector<char> bomb(1 << 20);
            const hsize_t at = 0;
@@ -525,8 +543,11 @@ std::vector<Hostile> hostile_files() {
            // Zeros, deflated by the library as one chunk of 64 MiB, as a chunk of 64 KiB.
            const Odd large = {.shape = {1 << 24}, .chunk = 1 << 24, .filters = {H5Z_FILTER_DEFLATE}};
            make_odd(file, "large", large);
-           make_odd(file, "tokens", {.shape = {static_cast<hsize_t>(tokens.shape[0])}, .chunk = 1 << 14,
-                                     .filters = {H5Z_FILTER_DEFLATE}, .filled = false});
+           make_odd(file, "tokens",
+                    {.shape = {static_cast<hsize_t>(tokens.shape[0])},
+                     .chunk = 1 << 14,
+                     .filters = {H5Z_FILTER_DEFLATE},
+                     .filled = false});
            const hid_t from = H5Dopen2(file, "large", H5P_DEFAULT);
            const hid_t to = H5Dopen2(file, "tokens", H5P_DEFAULT);
            const hsize_t at = 0;
@@ -546,8 +567,11 @@ std::vector<Hostile> hostile_files() {
        [](const Beside& beside, const RowsParts& good) {
          const auto& tokens = std::get<Array<std::int32_t>>(good.arrays.at("tokens"));
          replace_list(beside, good, "tokens", [&](hid_t file) {
-           make_odd(file, "tokens", {.shape = {static_cast<hsize_t>(tokens.shape[0])}, .chunk = 64,
-                                     .filters = {H5Z_FILTER_DEFLATE}, .filled = false});
+           make_odd(file, "tokens",
+                    {.shape = {static_cast<hsize_t>(tokens.shape[0])},
+                     .chunk = 64,
+                     .filters = {H5Z_FILTER_DEFLATE},
+                     .filled = false});
            const hid_t dataset = H5Dopen2(file, "tokens", H5P_DEFAULT);
            const std::vector<char> junk(100, 'x');
            const hsize_t at = 0;
@@ -563,7 +587,9 @@ std::vector<Hostile> hostile_files() {
        "'offsets' gives it"},
       {"offsets beyond everything", parts([](RowsParts& p) { p.offsets()[1] = huge; }), "'offsets' gives it"},
       {"offsets of nothing", parts([](RowsParts& p) { p.offsets()[1] = 0; }), "row 0: has no token"},
-      {"too few rows", parts([](RowsParts& p) { p.set<std::uint64_t>("offsets", {0, p.offsets()[1]}); }),
+      {"too few rows", parts([](RowsParts& p) {
+         p.set<std::uint64_t>("offsets", {0, p.offsets()[1]});
+       }),
        "holds 1 rows"},
       {"tokens in another order", parts([](RowsParts& p) { std::swap(p.tokens()[0], p.tokens()[1]); }), "must ascend"},
       {"a token twice", parts([](RowsParts& p) { p.tokens()[1] = p.tokens()[0]; }), "must ascend"},
@@ -578,13 +604,15 @@ std::vector<Hostile> hostile_files() {
       {"weights that change places", parts([](RowsParts& p) {
          ASSERT_NE(p.weights()[0], p.weights()[1]);
          std::swap(p.weights()[0], p.weights()[1]);
-       }), "they are not those that the trace was written with"},
+       }),
+       "they are not those that the trace was written with"},
       {"rows that change places", parts([](RowsParts& p) {
          // The first row again in place of the second.
          const std::uint64_t first = p.offsets()[1];
          ASSERT_EQ(p.offsets()[2], 2 * first);
          std::copy_n(p.weights().begin(), first, p.weights().begin() + static_cast<std::ptrdiff_t>(first));
-       }), "they are not those that the trace was written with"},
+       }),
+       "they are not those that the trace was written with"},
   };
 }
 
@@ -605,14 +633,13 @@ TEST(RowsSlow, EveryHostileRowsFileIsRefusedWithLineAndField) {
 }
 
 TEST(Rows, RealRowsThatAreNoProbabilitiesAreRefused) {
-  const std::pair<double, const char*> bad[] = {
-      {std::numeric_limits<double>::quiet_NaN(), "must be positive"},
-      {-0.5, "must be positive"},
-      {0, "must be positive"},
-      {-0.0, "must be positive"},
-      {std::numeric_limits<double>::infinity(), "must not be above 1"},
-      {1.5, "must not be above 1"},
-      {1e-300, "which is not 1"}};
+  const std::pair<double, const char*> bad[] = {{std::numeric_limits<double>::quiet_NaN(), "must be positive"},
+                                                {-0.5, "must be positive"},
+                                                {0, "must be positive"},
+                                                {-0.0, "must be positive"},
+                                                {std::numeric_limits<double>::infinity(), "must not be above 1"},
+                                                {1.5, "must not be above 1"},
+                                                {1e-300, "which is not 1"}};
   Beside beside;
   beside.move_out(FloatEngine(3).trace("rejection", 3));
   const RowsParts good(beside.rows, true);
@@ -704,8 +731,7 @@ TEST(RowsCommand, RowsOfGenerateAndVerifyAreReplayedWithoutTheModel) {
   const std::string trace = folder.path() / "t.jsonl";
   for (const std::string rule : {"matching", "rejection"}) {
     const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", rule, "--seed",
-                                              "3",
-                                              "--temperature", "1", "--max-new-tokens", "24", "--prompt-tokens",
+                                              "3", "--temperature", "1", "--max-new-tokens", "24", "--prompt-tokens",
                                               "1,2,3", "--trace", trace, "--trace-rows"});
     ASSERT_EQ(generated.status, 0) << generated.err;
     EXPECT_EQ(partial_of(trace + ".rows.h5"), "");
@@ -725,8 +751,8 @@ TEST(RowsCommand, RowsAreWrittenWhereResidualsNeedThemEvenWithoutTheFlag) {
   for (const auto& [how, needed] : table) {
     const test::Folder folder;
     const std::string trace = folder.path() / "t.jsonl";
-    std::vector<std::string> words{"generate", target, "--draft", "always-reject", "--prompt-tokens", "1,2,3",
-                                   "--max-new-tokens", "12", "--trace", trace, "--quiet"};
+    std::vector<std::string> words{"generate",         target, "--draft", "always-reject", "--prompt-tokens", "1,2,3",
+                                   "--max-new-tokens", "12",   "--trace", trace,           "--quiet"};
     words.insert(words.end(), how.begin(), how.end());
     ASSERT_EQ(test::run_command(words).status, 0);
     EXPECT_EQ(std::filesystem::exists(trace + ".rows.h5"), needed) << how[1] << how[3];
@@ -738,10 +764,9 @@ TEST(RowsCommand, RowsAreWrittenWhereResidualsNeedThemEvenWithoutTheFlag) {
 TEST(RowsCommandSlow, RowsOfEveryRunOfVerifyAreReplayedWithoutTheModel) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
-  const auto verified =
-      test::run_command({"verify", target, "--draft", "perfect", "--max-new-tokens", "12", "--prompt-tokens", "1,2,3",
-                         "--rule", "rejection", "--temperature", "1", "--effort", "full", "--trace", trace,
-                         "--trace-rows", "--quiet"});
+  const auto verified = test::run_command({"verify", target, "--draft", "perfect", "--max-new-tokens", "12",
+                                           "--prompt-tokens", "1,2,3", "--rule", "rejection", "--temperature", "1",
+                                           "--effort", "full", "--trace", trace, "--trace-rows", "--quiet"});
   ASSERT_NE(verified.status, 3) << verified.err;
   const auto held = test::run_command({"trace", "check", trace});
   EXPECT_EQ(held.status, 0) << held.out << held.err;
@@ -753,7 +778,8 @@ TEST(RowsCommandSlow, AKilledCommandLeavesRowsOfTheOldTraceOrOfTheNewOne) {
   const std::string trace = folder.path() / "t.jsonl";
   const std::string generate = " " + test::quoted(DRAFTPROOF_BINARY) + " generate " + test::quoted(target) +
                                " --draft always-reject --temperature 1 --prompt-tokens 1,2,3 --max-new-tokens 100"
-                               " --quiet --trace " + test::quoted(trace) + " --trace-rows --seed ";
+                               " --quiet --trace " +
+                               test::quoted(trace) + " --trace-rows --seed ";
   const auto start = std::chrono::steady_clock::now();
   ASSERT_EQ(std::system((generate + "0").c_str()), 0);
   const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -800,9 +826,8 @@ TEST(RowsCommand, TheReproducerOfAFailureIncludesTheRows) {
   const test::Folder folder;
   const std::string trace = folder.path() / "t.jsonl";
   const auto generated = test::run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection",
-                                            "--seed",
-                                            "3", "--temperature", "1", "--max-new-tokens", "24", "--prompt-tokens",
-                                            "1,2,3", "--trace", trace, "--trace-rows"});
+                                            "--seed", "3", "--temperature", "1", "--max-new-tokens", "24",
+                                            "--prompt-tokens", "1,2,3", "--trace", trace, "--trace-rows"});
   ASSERT_EQ(generated.status, 0) << generated.err;
   std::vector<std::string> lines = lines_of(test::text_of(trace));
   Json round = Json::parse(lines[5]);

@@ -27,8 +27,8 @@ inline constexpr std::uint64_t seed = 3;
 class File {
  public:
   explicit File(const std::string& text = "")
-      : path_((std::filesystem::temp_directory_path() / ("draftproof-trace-" + std::to_string(getpid()) + "-" +
-                                                         std::to_string(count()++) + ".jsonl"))
+      : path_((std::filesystem::temp_directory_path() /
+               ("draftproof-trace-" + std::to_string(getpid()) + "-" + std::to_string(count()++) + ".jsonl"))
                   .string()) {
     put(text);
   }
@@ -50,8 +50,14 @@ class File {
 };
 
 inline Sampling every_parameter() {
-  return {.temperature = 0.8F, .top_k = 4, .top_p = 0.9F, .min_p = 0.1F, .repeat_penalty = 1.2F,
-          .presence_penalty = 0.25F, .frequency_penalty = 0.125F, .repeat_last_n = 6};
+  return {.temperature = 0.8F,
+          .top_k = 4,
+          .top_p = 0.9F,
+          .min_p = 0.1F,
+          .repeat_penalty = 1.2F,
+          .presence_penalty = 0.25F,
+          .frequency_penalty = 0.125F,
+          .repeat_last_n = 6};
 }
 
 struct Case {
@@ -124,8 +130,8 @@ class Recorded {
     return text;
   }
   Model& model() { return subject_.target({}); }
-  Target target() {
-    Target target;
+  TraceTarget target() {
+    TraceTarget target;
     target.vocabulary = model().vocabulary();
     target.computing_in = [this](const std::string& numerics) -> std::shared_ptr<Model> {
       if (numerics != "hash") return nullptr;

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "oracle/sequential/fault_models.h"
 #include "oracle/plain/plain.h"
+#include "oracle/sequential/fault_models.h"
 #include "oracle/spectrace/nearby_distribution.h"
 #include "tests/fuzz/damage.h"
 #include "tests/spectrace/float_engine.h"
@@ -51,7 +51,7 @@ Token draw(const std::vector<Token>& tokens, const std::vector<double>& distribu
   return tokens.back();
 }
 
-PositionDistributions distributions_of(const Distribution& p, const Distribution& q) {
+PositionDistributions make_distributions(const Distribution& p, const Distribution& q) {
   PositionDistributions distributions;
   for (Token token = 0; token < vocabulary; ++token) {
     distributions.tokens.push_back(token);
@@ -73,8 +73,14 @@ Json pairs_of(const Distribution& row) {
 }
 
 Json header_of(const std::string& rule, int size = vocabulary) {
-  return {{"type", "header"},  {"schema", "spectrace/2"}, {"engine", "somebody"}, {"vocabulary", size},
-          {"rule", rule}, {"total_weight", Distribution::total}, {"temperature", "0x1p+0"},       {"prompt", {1}}};
+  return {{"type", "header"},
+          {"schema", "spectrace/2"},
+          {"engine", "somebody"},
+          {"vocabulary", size},
+          {"rule", rule},
+          {"total_weight", Distribution::total},
+          {"temperature", "0x1p+0"},
+          {"prompt", {1}}};
 }
 
 /// Returns a trace of rounds with one draft token and a token after it: rows, but no decisions. The first token comes
@@ -88,16 +94,18 @@ std::string tokens_with_rows(const FaultModel* mutant, int rounds, const std::st
     const Distribution p = some_row(numbers);
     const Distribution q = some_row(numbers);
     const Distribution after = some_row(numbers);
-    const PositionDistributions distributions = distributions_of(p, q);
+    const PositionDistributions distributions = make_distributions(p, q);
     std::vector<double> distribution = distributions.p;
     if (mutant != nullptr) mutant->distribution(distributions, distribution);
     const Token draft_token = draw(distributions.tokens, distributions.q, numbers);
     const auto place = static_cast<std::size_t>(draft_token);
-    Json step = {{"type", "round"}, {"round", n}, {"position", position}, {"draft_tokens", {draft_token}},
-                 {"accepted", 1}, {"width", 2}, {"next_from", "bonus"}, {"emitted", {draft_token}},
+    Json step = {{"type", "round"},         {"round", n},
+                 {"position", position},    {"draft_tokens", {draft_token}},
+                 {"accepted", 1},           {"width", 2},
+                 {"next_from", "bonus"},    {"emitted", {draft_token}},
                  {"p_rows", {pairs_of(p)}}, {"q_rows", {pairs_of(q)}}};
     if (one_below_1(numbers) * distributions.q[place] < distribution[place]) {
-      const PositionDistributions own = distributions_of(after, after);
+      const PositionDistributions own = make_distributions(after, after);
       step["emitted"].push_back(draw(own.tokens, own.p, numbers));
       step["p_rows"].push_back(pairs_of(after));
     } else {
@@ -116,20 +124,20 @@ std::string tokens_with_rows(const FaultModel* mutant, int rounds, const std::st
   return text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
 }
 
-TraceReport report_of(const std::string& text, const Target& target = {}) {
+TraceReport make_report(const std::string& text, const TraceTarget& target = {}) {
   const File file(text);
   return replay(file.path(), target);
 }
 
 TEST(TokenTests, ACorrectDecoderThatStatesNoDecisionsPassesByItsTokens) {
-  const TraceReport report = report_of(tokens_with_rows(nullptr, 3000));
-  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
+  const TraceReport report = make_report(tokens_with_rows(nullptr, 3000));
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(make_report(report));
   ASSERT_TRUE(report.token_test.has_value());
   EXPECT_EQ(report.token_test->tokens, report.examined.tokens);
   EXPECT_GT(report.token_test->tokens, 4000);
   EXPECT_LT(report.token_test->smallest_deviation, 0.1);
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
-  const Report shown = report_of(report);
+  EXPECT_THAT(report_text(make_report(report)), HasSubstr("e-value"));
+  const Report shown = make_report(report);
   const std::string missing = "the trace does not state with which p, q and coin";
   EXPECT_THAT(report_text(shown), HasSubstr("not proved: " + missing));
   EXPECT_THAT(report_json(shown), HasSubstr(missing));
@@ -148,7 +156,7 @@ TEST(TokenTests, ACorrectDecoderThatStatesNoDecisionsPassesByItsTokens) {
 int found_within(int rounds) {
   int found = 0;
   for (const FaultModel& mutant : fault_models()) {
-    const TraceReport report = report_of(tokens_with_rows(&mutant, rounds));
+    const TraceReport report = make_report(tokens_with_rows(&mutant, rounds));
     if (report.verdict() != ReportVerdict::bug_stat) {
       std::printf("not after %d rounds: %s\n", rounds, mutant.name);
       continue;
@@ -167,11 +175,12 @@ TEST(TokenTestsSlow, AlmostEveryFaultModelIsFoundAfterTwentyThousandRounds) {
 }
 
 TEST(TokenTests, TooFewTokensDoNotPassAndTheReportNamesHowManyAreMissing) {
-  const TraceReport report = report_of(tokens_with_rows(nullptr, 4));
+  const TraceReport report = make_report(tokens_with_rows(nullptr, 4));
   EXPECT_EQ(report.verdict(), ReportVerdict::undecided);
   EXPECT_EQ(report.token_test->smallest_deviation, 1);
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" tokens are too few to show any deviation, however large; "));
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr(" more would be enough to show the largest"));
+  EXPECT_THAT(report_text(make_report(report)),
+              HasSubstr(" tokens are too few to show any deviation, however large; "));
+  EXPECT_THAT(report_text(make_report(report)), HasSubstr(" more would be enough to show the largest"));
 }
 
 /// Returns the trace twice, as two sequences. `generator`: of their random numbers, with a seed; empty: none is named.
@@ -191,8 +200,9 @@ std::string twice(const std::string& trace, int second_key, const std::string& g
     }
   }
   const auto opening = [](int s, int key) {
-    return Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", key}, {"prompt", {1}},
-                 {"temperature", "0x1p+0"}}).dump() + "\n";
+    return Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", key}, {"prompt", {1}}, {"temperature", "0x1p+0"}})
+               .dump() +
+           "\n";
   };
   return header.dump() + "\n" + opening(0, 0) + texts[0] + opening(1, second_key) + texts[1];
 }
@@ -200,19 +210,19 @@ std::string twice(const std::string& trace, int second_key, const std::string& g
 TEST(TokenTests, TokensDrawnWithTheSameRandomNumbersAreBetOnOnce) {
   const std::string trace = tokens_with_rows(nullptr, 500);
   for (const char* generator : {our_generator, "mt19937"}) {  // the other restarts with every request
-    const TraceReport again = report_of(twice(trace, 0, generator));
+    const TraceReport again = make_report(twice(trace, 0, generator));
     EXPECT_EQ(again.invalid, "");
     ASSERT_TRUE(again.token_test.has_value());
-    const long once = report_of(trace).token_test->tokens;
+    const long once = make_report(trace).token_test->tokens;
     EXPECT_EQ(again.token_test->tokens, once) << generator;
     EXPECT_EQ(again.verdict(), ReportVerdict::undecided) << "nothing replaces what the second sequence does not state";
-    EXPECT_THAT(report_text(report_of(again)),
+    EXPECT_THAT(report_text(make_report(again)),
                 HasSubstr(std::to_string(once) + " tokens were drawn with the random numbers of an earlier"));
-    const TraceReport other = report_of(twice(trace, 1, generator));
+    const TraceReport other = make_report(twice(trace, 1, generator));
     ASSERT_TRUE(other.token_test.has_value());
     EXPECT_EQ(other.token_test->tokens, 2 * once) << "another key";
   }
-  EXPECT_EQ(report_of(twice(trace, 0, "")).token_test->tokens, 2 * report_of(trace).token_test->tokens)
+  EXPECT_EQ(make_report(twice(trace, 0, "")).token_test->tokens, 2 * make_report(trace).token_test->tokens)
       << "no seed is named, and no coin: numbers are fresh";
 }
 
@@ -229,15 +239,26 @@ TEST(TokenTests, TokensOfARepeatedKeyAreBetOnOnceInAnyOrderOfKeys) {
   int s = 0;
   for (int time = 0; time < 2; ++time) {
     for (const int key : keys) {
-      text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", key}, {"prompt", {1}},
-                    {"temperature", "0x1p+0"}}).dump() + "\n";
-      text += Json({{"type", "round"}, {"sequence", s}, {"round", 0}, {"position", 1}, {"draft_tokens", Json::array()},
-                    {"accepted", 0}, {"width", 1}, {"next_from", "bonus"}, {"emitted", {3}}, {"p_rows", {row}}})
-                  .dump() + "\n";
+      text +=
+          Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", key}, {"prompt", {1}}, {"temperature", "0x1p+0"}})
+              .dump() +
+          "\n";
+      text += Json({{"type", "round"},
+                    {"sequence", s},
+                    {"round", 0},
+                    {"position", 1},
+                    {"draft_tokens", Json::array()},
+                    {"accepted", 0},
+                    {"width", 1},
+                    {"next_from", "bonus"},
+                    {"emitted", {3}},
+                    {"p_rows", {row}}})
+                  .dump() +
+              "\n";
       text += Json({{"type", "end"}, {"sequence", s++}, {"reason", "cancelled"}}).dump() + "\n";
     }
   }
-  const TraceReport report = report_of(text);
+  const TraceReport report = make_report(text);
   EXPECT_EQ(report.invalid, "");
   ASSERT_TRUE(report.token_test.has_value());
   EXPECT_EQ(report.token_test->tokens, 200);
@@ -250,22 +271,28 @@ TEST(TokenTests, ARowOfSeveralTokensIsNoBetOnGreedyTokens) {
     const Distribution p = some_row(numbers);
     const auto weights = p.weights();
     const auto best = static_cast<Token>(std::max_element(weights.begin(), weights.end()) - weights.begin());
-    const Json step = {{"type", "round"}, {"round", n}, {"position", 1 + n}, {"draft_tokens", Json::array()},
-                       {"accepted", 0}, {"width", 1}, {"next_from", "greedy"}, {"emitted", {best}},
+    const Json step = {{"type", "round"},        {"round", n}, {"position", 1 + n},     {"draft_tokens", Json::array()},
+                       {"accepted", 0},          {"width", 1}, {"next_from", "greedy"}, {"emitted", {best}},
                        {"p_rows", {pairs_of(p)}}};
     text += step.dump() + "\n";
   }
-  const TraceReport report = report_of(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
-  EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
+  const TraceReport report = make_report(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n");
+  EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(make_report(report));
 }
 
 TEST(TokenTests, ATokenWithoutWeightInPIsProvenWrong) {
   std::string text = header_of("rejection").dump() + "\n";
-  const Json step = {{"type", "round"}, {"round", 0}, {"position", 1}, {"draft_tokens", Json::array()}, {"accepted", 0},
-                     {"width", 1}, {"next_from", "bonus"}, {"emitted", {5}},
+  const Json step = {{"type", "round"},
+                     {"round", 0},
+                     {"position", 1},
+                     {"draft_tokens", Json::array()},
+                     {"accepted", 0},
+                     {"width", 1},
+                     {"next_from", "bonus"},
+                     {"emitted", {5}},
                      {"p_rows", {{3, Distribution::total / 2, 4, Distribution::total / 2}}}};
-  const TraceReport report = report_of(text + step.dump() + "\n");
-  ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(report_of(report));
+  const TraceReport report = make_report(text + step.dump() + "\n");
+  ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(make_report(report));
   EXPECT_EQ(report.findings.front().check, std::string("distribution"));
 }
 
@@ -294,38 +321,38 @@ std::string tokens_only(Recorded& recorded, float temperature, int count, const 
 
 TEST(TokenTests, TokensAloneAreBetOnWithTheTarget) {
   Recorded recorded;
-  const TraceReport right = report_of(tokens_only(recorded, 1, 800, "hash"), recorded.target());
-  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
+  const TraceReport right = make_report(tokens_only(recorded, 1, 800, "hash"), recorded.target());
+  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(make_report(right));
   EXPECT_EQ(right.token_test->tokens, 800);
-  EXPECT_EQ(report_of(tokens_only(recorded, 1, 800, "hash")).verdict(), ReportVerdict::undecided) << "no p is known";
+  EXPECT_EQ(make_report(tokens_only(recorded, 1, 800, "hash")).verdict(), ReportVerdict::undecided) << "no p is known";
   for (const float temperature : {0.4F, 3.0F}) {
-    const TraceReport wrong = report_of(tokens_only(recorded, temperature, 800, "hash"), recorded.target());
-    EXPECT_EQ(wrong.verdict(), ReportVerdict::bug_stat) << temperature << report_text(report_of(wrong));
+    const TraceReport wrong = make_report(tokens_only(recorded, temperature, 800, "hash"), recorded.target());
+    EXPECT_EQ(wrong.verdict(), ReportVerdict::bug_stat) << temperature << report_text(make_report(wrong));
   }
 }
 
 TEST(TokenTests, TokensOfOtherNumericsAreBetOnWithTheTargetOnlyUnderSlack) {
   Recorded recorded;
-  Target target = recorded.target();
+  TraceTarget target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   const auto held = [&](float temperature, double slack) {
     target.slack = slack;
-    return report_of(tokens_only(recorded, temperature, 800, "somewhere else"), target);
+    return make_report(tokens_only(recorded, temperature, 800, "somewhere else"), target);
   };
   const TraceReport strict = held(1, 0);
   EXPECT_EQ(strict.verdict(), ReportVerdict::undecided);
-  EXPECT_THAT(report_text(report_of(strict)), HasSubstr("'somewhere else', which are not available here"));
+  EXPECT_THAT(report_text(make_report(strict)), HasSubstr("'somewhere else', which are not available here"));
   EXPECT_EQ(held(1, 0.01).verdict(), ReportVerdict::pass_stat);
   EXPECT_EQ(held(0.95F, 0.05).verdict(), ReportVerdict::pass_stat) << "a little colder is within the slack";
   EXPECT_EQ(held(0.2F, 0.01).verdict(), ReportVerdict::bug_stat);
   const TraceReport loose = held(1, 0.3);
   EXPECT_EQ(loose.verdict(), ReportVerdict::undecided);
-  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("distribution for more than one token in ten"));
+  EXPECT_THAT(report_text(make_report(loose)), HasSubstr("distribution for more than one token in ten"));
 }
 
 TEST(TokenTests, AGreedyTokenOfOtherNumericsIsTheTargetsBestOrANearTie) {
   Recorded recorded(with_levels(1000));
-  Target target = recorded.target();
+  TraceTarget target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   std::string text = tokens_only(recorded, 0, 100, "somewhere else");
   const std::string temperature = "\"temperature\":\"0x1p+0\"";
@@ -337,7 +364,7 @@ TEST(TokenTests, AGreedyTokenOfOtherNumericsIsTheTargetsBestOrANearTie) {
   const auto held = [&](const std::string& trace, double slack, double tie) {
     target.slack = slack;
     target.tie = tie;
-    return report_of(trace, target);
+    return make_report(trace, target);
   };
   EXPECT_EQ(held(text, 0, 0).verdict(), ReportVerdict::pass_stat) << "every token is the target's best";
   const TraceReport far = held(joined(lines), 0, 0);
@@ -345,16 +372,16 @@ TEST(TokenTests, AGreedyTokenOfOtherNumericsIsTheTargetsBestOrANearTie) {
   EXPECT_EQ(far.findings.front().check, std::string("best"));
   for (const auto& [slack, tie] : {std::pair(0.01, 0.0), std::pair(0.0, 0.01)}) {
     const TraceReport right = held(text, slack, tie);
-    EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
-    EXPECT_THAT(report_text(report_of(right)), HasSubstr("0 of 100 are not the target's best"));
+    EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(make_report(right));
+    EXPECT_THAT(report_text(make_report(right)), HasSubstr("0 of 100 are not the target's best"));
     const TraceReport wrong = held(joined(lines), slack, tie);
-    ASSERT_EQ(wrong.verdict(), ReportVerdict::bug_proven) << report_text(report_of(wrong));
+    ASSERT_EQ(wrong.verdict(), ReportVerdict::bug_proven) << report_text(make_report(wrong));
     EXPECT_EQ(wrong.findings.front().check, std::string("best"));
     EXPECT_THAT(wrong.findings.front().observed, HasSubstr("no near tie"));
   }
   const TraceReport loose = held(joined(lines), 0, 1000);
   EXPECT_EQ(loose.verdict(), ReportVerdict::pass_stat) << "--tie allows every token that far below";
-  EXPECT_THAT(report_text(report_of(loose)), HasSubstr("1 of 100 are not the target's best; the furthest lies "));
+  EXPECT_THAT(report_text(make_report(loose)), HasSubstr("1 of 100 are not the target's best; the furthest lies "));
   target.computing_in = [&](const std::string&) { return target.computing_anyhow(); };
   EXPECT_EQ(held(text, 0, 0).verdict(), ReportVerdict::pass_exact) << "every token is plain decoding's";
   EXPECT_EQ(held(joined(lines), 0, 0).verdict(), ReportVerdict::bug_proven) << "where they are the target's own";
@@ -363,7 +390,7 @@ TEST(TokenTests, AGreedyTokenOfOtherNumericsIsTheTargetsBestOrANearTie) {
 /// All gaps of this model are below the 8 logits that some numerics may explain.
 TEST(TokenTests, ASmallGapOfAGreedyTokenIsUndecidedWithoutAFlagAndTheReportNamesTheFlag) {
   Recorded recorded;
-  Target target = recorded.target();
+  TraceTarget target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   int open = 0;
   for (Token token = 0; token < recorded.model().vocabulary(); ++token) {
@@ -373,17 +400,17 @@ TEST(TokenTests, ASmallGapOfAGreedyTokenIsUndecidedWithoutAFlagAndTheReportNames
                              Json({{"type", "round"}, {"round", 0}, {"position", 1}, {"emitted", {token}}}).dump() +
                              "\n{\"type\":\"end\",\"reason\":\"cancelled\"}\n";
     target.tie = 0;
-    const TraceReport report = report_of(text, target);
-    ASSERT_TRUE(report.findings.empty()) << report_text(report_of(report));
+    const TraceReport report = make_report(text, target);
+    ASSERT_TRUE(report.findings.empty()) << report_text(make_report(report));
     if (report.verdict() == ReportVerdict::pass_stat) continue;
     ++open;
     EXPECT_EQ(report.verdict(), ReportVerdict::undecided);
-    const std::string shown = report_text(report_of(report));
+    const std::string shown = report_text(make_report(report));
     EXPECT_THAT(shown, HasSubstr("1 of 1 greedy tokens are not the target's best; the furthest lies "));
     const std::string flag = "UNDECIDED: --tie ";
     ASSERT_THAT(shown, HasSubstr(flag));
     target.tie = std::stod(shown.substr(shown.find(flag) + flag.size()));
-    EXPECT_EQ(report_of(text, target).verdict(), ReportVerdict::pass_stat);
+    EXPECT_EQ(make_report(text, target).verdict(), ReportVerdict::pass_stat);
   }
   EXPECT_GT(open, 0);
 }
@@ -391,7 +418,7 @@ TEST(TokenTests, ASmallGapOfAGreedyTokenIsUndecidedWithoutAFlagAndTheReportNames
 TEST(TokenTests, TokensOfOneChoiceAreBetOnUnderSlack) {
   // Under top-p most rows are points: a correct engine emits their token, a wrong one sometimes another.
   Recorded recorded(with_levels(40));
-  Target target = recorded.target();
+  TraceTarget target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   target.slack = 1e-4;
   for (const bool right : {true, false}) {
@@ -407,11 +434,11 @@ TEST(TokenTests, TokensOfOneChoiceAreBetOnUnderSlack) {
       text += Json({{"type", "round"}, {"round", n}, {"position", 1 + n}, {"emitted", {token}}}).dump() + "\n";
       tokens.push_back(token);
     }
-    const TraceReport report = report_of(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n", target);
-    EXPECT_THAT(report_text(report_of(report)), HasSubstr("tokens of one choice"));
-    EXPECT_THAT(report_text(report_of(report)), HasSubstr("it is assumed that penalties, temperature, top-k"));
+    const TraceReport report = make_report(text + "{\"type\":\"end\",\"reason\":\"cancelled\"}\n", target);
+    EXPECT_THAT(report_text(make_report(report)), HasSubstr("tokens of one choice"));
+    EXPECT_THAT(report_text(make_report(report)), HasSubstr("it is assumed that penalties, temperature, top-k"));
     EXPECT_EQ(report.verdict(), right ? ReportVerdict::pass_stat : ReportVerdict::bug_proven)
-        << report_text(report_of(report));
+        << report_text(make_report(report));
   }
 }
 
@@ -422,16 +449,16 @@ TEST(TokenTests, BetsAreReportedAfterAHundredFindings) {
     step["next_from"] = step["next_from"] == "residual" ? "bonus" : "residual";
     lines[n] = step.dump();
   }
-  const TraceReport report = report_of(joined(lines));
+  const TraceReport report = make_report(joined(lines));
   EXPECT_EQ(report.findings.size(), TraceReport::findings_max);
   ASSERT_TRUE(report.token_test.has_value());
   EXPECT_GE(report.token_test->tokens, 300);
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr("e-value"));
+  EXPECT_THAT(report_text(make_report(report)), HasSubstr("e-value"));
 }
 
 TEST(TokenTests, TokensOfOtherNumericsAreBetOnWithTheTargetEvenIfTheTraceStatesRows) {
   Recorded recorded;
-  Target target = recorded.target();
+  TraceTarget target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   target.slack = 0.05;
   for (const float temperature : {1.0F, 0.98F, 3.0F}) {
@@ -440,8 +467,8 @@ TEST(TokenTests, TokensOfOtherNumericsAreBetOnWithTheTargetEvenIfTheTraceStatesR
     opening["temperature"] = "0x1p+0";
     opening["numerics"] = "somewhere else";
     lines[1] = opening.dump();
-    const TraceReport report = report_of(sealed(lines), target);
-    ASSERT_EQ(report.verdict() == ReportVerdict::bug_proven, temperature == 3) << report_text(report_of(report));
+    const TraceReport report = make_report(sealed(lines), target);
+    ASSERT_EQ(report.verdict() == ReportVerdict::bug_proven, temperature == 3) << report_text(make_report(report));
     if (temperature < 3) continue;
     EXPECT_EQ(report.findings.front().check, std::string("p_row"));
     EXPECT_THAT(report.findings.front().expected, HasSubstr("at most 0.05 away"));
@@ -468,10 +495,15 @@ std::string hex(double value) {
 
 std::string trace_of(Recorded& recorded, const FloatRun& run) {
   const Sampling& s = run.sampling;
-  Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "floats"}, {"rule", "rejection"},
+  Json header = {{"type", "header"},
+                 {"schema", "spectrace/2"},
+                 {"engine", "floats"},
+                 {"rule", "rejection"},
                  {"vocabulary", recorded.model().vocabulary()},
-                 {"temperature", hex(static_cast<double>(s.temperature))}, {"top_p", hex(static_cast<double>(s.top_p))},
-                 {"prompt", {1}}, {"stop_tokens", Json::array()}};
+                 {"temperature", hex(static_cast<double>(s.temperature))},
+                 {"top_p", hex(static_cast<double>(s.top_p))},
+                 {"prompt", {1}},
+                 {"stop_tokens", Json::array()}};
   if (!run.numerics.empty()) header["numerics"] = run.numerics;
   if (run.order_said) header["sampler_order"] = run.order;
   std::string text = header.dump() + "\n";
@@ -500,21 +532,21 @@ std::string trace_of(Recorded& recorded, const FloatRun& run) {
 
 TEST(TokenTests, RealRowsAreComparedWithTheTargetAndTheReportStatesTheirDistance) {
   Recorded recorded;
-  Target target = recorded.target();
+  TraceTarget target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   const auto held = [&](const FloatRun& run, double slack) {
     target.slack = slack;
-    return report_of(trace_of(recorded, run), target);
+    return make_report(trace_of(recorded, run), target);
   };
   const TraceReport strict = held({}, 0);
   EXPECT_EQ(strict.verdict(), ReportVerdict::undecided);
-  EXPECT_THAT(report_text(report_of(strict)), HasSubstr("p are reals, and the target's own are integers"));
+  EXPECT_THAT(report_text(make_report(strict)), HasSubstr("p are reals, and the target's own are integers"));
   const TraceReport right = held({}, 1e-3);
-  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
+  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(make_report(right));
   EXPECT_EQ(right.token_test->tokens, 600);
   ASSERT_TRUE(right.furthest_row.has_value());
   EXPECT_LT(*right.furthest_row, 1e-5) << "floats";
-  EXPECT_THAT(report_text(report_of(right)), HasSubstr("furthest row from the target's"));
+  EXPECT_THAT(report_text(make_report(right)), HasSubstr("furthest row from the target's"));
   FloatRun hot;
   hot.drawn_at = 1.3;
   const TraceReport wrong = held(hot, 1e-3);
@@ -529,7 +561,7 @@ TEST(TokenTests, RealRowsAreComparedWithTheTargetAndTheReportStatesTheirDistance
 
 TEST(TokenTests, AnEngineThatAppliesTemperatureLastPassesInItsSamplerOrderAndAnAssumedOrderIsNamed) {
   Recorded recorded(with_levels(16));
-  Target target = recorded.target();
+  TraceTarget target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   target.slack = 1e-4;
   FloatRun last;
@@ -537,37 +569,37 @@ TEST(TokenTests, AnEngineThatAppliesTemperatureLastPassesInItsSamplerOrderAndAnA
   last.order = {"penalties", "top_k", "top_p", "min_p", "temperature"};
   last.rows = false;
   last.tokens = 1500;
-  const TraceReport said = report_of(trace_of(recorded, last), target);
-  EXPECT_EQ(said.verdict(), ReportVerdict::pass_stat) << report_text(report_of(said));
+  const TraceReport said = make_report(trace_of(recorded, last), target);
+  EXPECT_EQ(said.verdict(), ReportVerdict::pass_stat) << report_text(make_report(said));
   EXPECT_TRUE(said.assumed.empty());
   last.order_said = false;
-  const TraceReport missing = report_of(trace_of(recorded, last), target);
+  const TraceReport missing = make_report(trace_of(recorded, last), target);
   EXPECT_TRUE(missing.verdict() == ReportVerdict::bug_stat || missing.verdict() == ReportVerdict::bug_proven)
-      << report_text(report_of(missing));
-  EXPECT_THAT(report_of(missing).reason, HasSubstr("assuming that penalties, temperature, top-k, top-p, min-p"));
+      << report_text(make_report(missing));
+  EXPECT_THAT(make_report(missing).reason, HasSubstr("assuming that penalties, temperature, top-k, top-p, min-p"));
 }
 
 TEST(TokenTests, LogProbabilitiesAreComparedWithTheTarget) {
   Recorded recorded;
-  Target target = recorded.target();
+  TraceTarget target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
   target.slack = 1e-3;
   FloatRun run;
   run.logprobs = true;
   run.tokens = 200;
   auto lines = lines_of(trace_of(recorded, run));
-  const TraceReport right = report_of(joined(lines), target);
-  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
+  const TraceReport right = make_report(joined(lines), target);
+  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(make_report(right));
   EXPECT_LT(right.furthest_logprob.value_or(1), 1e-9);
-  EXPECT_EQ(report_of(joined(lines)).verdict(), ReportVerdict::pass_stat) << "held to the rows";
+  EXPECT_EQ(make_report(joined(lines)).verdict(), ReportVerdict::pass_stat) << "held to the rows";
   target.slack = 0;
-  EXPECT_TRUE(report_of(joined(lines), target).findings.empty()) << "without a slack not held to the target";
+  EXPECT_TRUE(make_report(joined(lines), target).findings.empty()) << "without a slack not held to the target";
   target.slack = 1e-3;
   Json step = Json::parse(lines[20]);
   step["logprobs"][0] = hex(-9.0);
   lines[20] = step.dump();
-  const TraceReport wrong = report_of(joined(lines), target);
-  ASSERT_EQ(wrong.verdict(), ReportVerdict::bug_proven) << report_text(report_of(wrong));
+  const TraceReport wrong = make_report(joined(lines), target);
+  ASSERT_EQ(wrong.verdict(), ReportVerdict::bug_proven) << report_text(make_report(wrong));
   EXPECT_EQ(wrong.findings.front().check, std::string("log_probability"));
   EXPECT_EQ(wrong.findings.front().place.line, 21);
 }
@@ -582,8 +614,10 @@ TEST(TokenTests, ASecondTurnIsBetOnFromTheFirstPositionWithFreshRandomNumbers) {
     std::string text = header.dump() + "\n";
     std::vector<Token> prompt{1};
     for (int s = 0; s < 2; ++s) {
-      text += Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", 7}, {"prompt", prompt},
-                    {"temperature", "0x1p+0"}}).dump() + "\n";
+      text +=
+          Json({{"type", "sequence"}, {"sequence", s}, {"rng_key", 7}, {"prompt", prompt}, {"temperature", "0x1p+0"}})
+              .dump() +
+          "\n";
       const auto before = static_cast<int>(prompt.size()) - 1;
       for (std::size_t i = 1; i < lines.size(); ++i) {
         Json line = Json::parse(lines[i]);
@@ -594,14 +628,14 @@ TEST(TokenTests, ASecondTurnIsBetOnFromTheFirstPositionWithFreshRandomNumbers) {
         for (const Json& token : line["emitted"]) prompt.push_back(token);
       }
     }
-    return report_of(text);
+    return make_report(text);
   };
-  const long once = report_of(trace).token_test->tokens;
+  const long once = make_report(trace).token_test->tokens;
   EXPECT_EQ(turns(our_generator, true).token_test->tokens, 2 * once) << "the prompt of the second turn is the first";
   EXPECT_EQ(turns(our_generator, false).token_test->tokens, once) << "the same positions again";
   const TraceReport other = turns("mt19937", true);
   EXPECT_EQ(other.token_test->tokens, once) << "whose numbers do not follow from positions";
-  EXPECT_THAT(report_text(report_of(other)), HasSubstr("were drawn with the random numbers of an earlier sequence"));
+  EXPECT_THAT(report_text(make_report(other)), HasSubstr("were drawn with the random numbers of an earlier sequence"));
 }
 
 /// A correct matching decoder with one random number per position, which draws both the draft token and the target's
@@ -620,11 +654,12 @@ std::string drafts_with_the_targets_number(int rounds) {
     const std::uint64_t coin = numbers.next() >> 12;
     const Token token = at(coin);  // of the draft, too: its q is p
     const auto weights = p.weights();
-    const Token best = p.tokens()[std::max_element(weights.begin(), weights.end()) -
-                                                           weights.begin()];
-    Json step = {{"type", "round"}, {"round", n}, {"position", position}, {"draft_tokens", Json::array()},
-                 {"accepted", 0}, {"width", 1}, {"next_from", "bonus"}, {"emitted", {token}}, {"p_rows", {pairs_of(p)}},
-                 {"q_rows", Json::array()}};
+    const Token best = p.tokens()[std::max_element(weights.begin(), weights.end()) - weights.begin()];
+    Json step = {{"type", "round"},         {"round", n},
+                 {"position", position},    {"draft_tokens", Json::array()},
+                 {"accepted", 0},           {"width", 1},
+                 {"next_from", "bonus"},    {"emitted", {token}},
+                 {"p_rows", {pairs_of(p)}}, {"q_rows", Json::array()}};
     if (token == best) {
       step["draft_tokens"] = {token};
       step["accepted"] = 1;
@@ -640,37 +675,37 @@ std::string drafts_with_the_targets_number(int rounds) {
 }
 
 TEST(TokenTests, MatchingDoesNotBetWithQWhichMayDependOnTheTargetsRandomNumber) {
-  const TraceReport report = report_of(drafts_with_the_targets_number(2000));
-  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
+  const TraceReport report = make_report(drafts_with_the_targets_number(2000));
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(make_report(report));
 }
 
 TEST(TokenTests, BlockVerificationIsCheckedByBetsOnItsTokens) {
-  const TraceReport right = report_of(tokens_with_rows(nullptr, 3000, "block"));
-  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(report_of(right));
-  EXPECT_THAT(report_text(report_of(right)), HasSubstr("block verification decides about all draft tokens together"));
+  const TraceReport right = make_report(tokens_with_rows(nullptr, 3000, "block"));
+  EXPECT_EQ(right.verdict(), ReportVerdict::pass_stat) << report_text(make_report(right));
+  EXPECT_THAT(report_text(make_report(right)), HasSubstr("block verification decides about all draft tokens together"));
   const auto accept_all = std::find_if(fault_models().begin(), fault_models().end(),
                                        [](const FaultModel& fault) { return fault.name == std::string("accept all"); });
-  EXPECT_EQ(report_of(tokens_with_rows(&*accept_all, 3000, "block")).verdict(), ReportVerdict::bug_stat);
+  EXPECT_EQ(make_report(tokens_with_rows(&*accept_all, 3000, "block")).verdict(), ReportVerdict::bug_stat);
 }
 
 TEST(TokenTests, ALossyRuleNeverPassesAndIsNeverABug) {
   for (const FaultModel* distribution : {static_cast<const FaultModel*>(nullptr), &fault_models().front()}) {
-    const TraceReport report = report_of(tokens_with_rows(distribution, 1000, "lossy:typical"));
-    EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
+    const TraceReport report = make_report(tokens_with_rows(distribution, 1000, "lossy:typical"));
+    EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(make_report(report));
     EXPECT_EQ(report.token_test->alarm, distribution != nullptr);
-    EXPECT_THAT(report_text(report_of(report)), HasSubstr("the rule 'typical' is declared lossy"));
+    EXPECT_THAT(report_text(make_report(report)), HasSubstr("the rule 'typical' is declared lossy"));
   }
   std::vector<std::string> lines = lines_of(tokens_with_rows(nullptr, 5, "lossy:typical"));
   Json last = Json::parse(lines[5]);
   last["position"] = last["position"].get<int>() + 1;
   lines[5] = last.dump();
-  EXPECT_EQ(report_of(joined(lines)).verdict(), ReportVerdict::bug_proven) << "positions are held all the same";
+  EXPECT_EQ(make_report(joined(lines)).verdict(), ReportVerdict::bug_proven) << "positions are held all the same";
 }
 
 TEST(Reals, EveryRealRandomNumberIsReplayed) {
   for (const char* rule : {"rejection", "matching"}) {
-    const TraceReport report = report_of(FloatEngine(3).trace(rule, 4000));
-    EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(report_of(report));
+    const TraceReport report = make_report(FloatEngine(3).trace(rule, 4000));
+    EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(make_report(report));
     EXPECT_GT(report.examined.reals, 4000);
     EXPECT_GT(report.examined.accepted, 100);
     EXPECT_LT(report.examined.band_mass, 1);
@@ -683,8 +718,8 @@ TEST(Reals, NoRealTracePassesWithARandomNumberOrTokenChanged) {
     const File file;
     std::map<std::string, int> changed, found;
     for (std::size_t at = 1; at + 1 < lines.size(); ++at) {
-      for (const char* field : {"accept_u", "draft_u", "next_u", "draft_tokens", "emitted", "q_draft", "p_draft",
-                                "p_rows", "q_rows"}) {
+      for (const char* field :
+           {"accept_u", "draft_u", "next_u", "draft_tokens", "emitted", "q_draft", "p_draft", "p_rows", "q_rows"}) {
         Json step = Json::parse(lines[at]);
         if (!step.contains(field) || step[field].empty()) continue;
         const bool any_will_do = rule == std::string("matching") && field == std::string("draft_tokens");
@@ -717,8 +752,8 @@ TEST(Reals, NoRealTracePassesWithARandomNumberOrTokenChanged) {
 TEST(Reals, AnEngineThatHidesWithinRoundingIsFound) {
   // Every coin that would have rejected is moved to where the last bit decides.
   const auto hide = [](float drawn, float p, float q) { return drawn * q < p || p == 0 ? drawn : p / q; };
-  const TraceReport report = report_of(FloatEngine(3).trace("rejection", 100, hide));
-  ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(report_of(report));
+  const TraceReport report = make_report(FloatEngine(3).trace("rejection", 100, hide));
+  ASSERT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(make_report(report));
   EXPECT_EQ(report.findings.back().check, std::string("band"));
 }
 
@@ -726,9 +761,9 @@ TEST(Reals, RealsOfTooFewDigitsAreUndecided) {
   std::string text = FloatEngine(3).trace("rejection", 100);
   const std::string rule = "\"rule\":\"rejection\"";
   text.replace(text.find(rule), rule.size(), rule + ",\"dtype\":\"bf16\"");
-  const TraceReport report = report_of(text);
-  EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(report_of(report));
-  EXPECT_THAT(report_text(report_of(report)), HasSubstr("weights of a finer dtype leave fewer open"));
+  const TraceReport report = make_report(text);
+  EXPECT_EQ(report.verdict(), ReportVerdict::undecided) << report_text(make_report(report));
+  EXPECT_THAT(report_text(make_report(report)), HasSubstr("weights of a finer dtype leave fewer open"));
 }
 
 }  // namespace

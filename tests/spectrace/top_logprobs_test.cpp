@@ -33,9 +33,7 @@ std::vector<Token> used(const TopLogprobs& lists, const RealRow& list) {
   return lists.distribution(list, some_header())->distribution.tokens();
 }
 
-TEST(TopLogprobs, OfTheFirstListNothingIsUsed) {
-  EXPECT_THAT(used({}, list_of({0.5, 0.25, 0.125})), ElementsAre(6));
-}
+TEST(TopLogprobs, OfTheFirstListNothingIsUsed) { EXPECT_THAT(used({}, list_of({0.5, 0.25, 0.125})), ElementsAre(6)); }
 
 TEST(TopLogprobs, LaterListsAreUsedButForTheirLeastToken) {
   TopLogprobs lists;

@@ -15,12 +15,12 @@
 
 namespace draftproof::spectrace::tuned {
 
-inline constexpr int most = 6;
+inline constexpr int max = 6;
 
 /// A chain of look-ups in the text and of a model, whose proposals pay, or not, as texts go.
 inline DraftCosts chain_costs() {
   DraftCosts costs{.verify = {1}, .draft = {{0}, {0}}, .reading = {0.01, 0.1}};
-  for (int n = 1; n <= most; ++n) {
+  for (int n = 1; n <= max; ++n) {
     costs.verify.push_back(1 + 0.1 * n);
     costs.draft[0].push_back(0.02);
     costs.draft[1].push_back(0.1 + 0.1 * n);
@@ -35,8 +35,8 @@ inline constexpr std::uint64_t differs = 6;
 inline Decoded of_chain(std::uint64_t model_seed, const Rule& rule, const std::vector<Token>& stops = {}) {
   const auto model = make_hash_model({.vocabulary = 6, .levels = 4, .seed = model_seed});
   std::vector<std::unique_ptr<Draft>> stages;
-  stages.push_back(std::make_unique<NgramMapKDraft>(most, NgramMapKSettings{.n = 1, .m = most, .min_hits = 1}));
-  stages.push_back(std::make_unique<ModelDraft>(*model, 400, most));
+  stages.push_back(std::make_unique<NgramMapKDraft>(max, NgramMapKSettings{.n = 1, .m = max, .min_hits = 1}));
+  stages.push_back(std::make_unique<ModelDraft>(*model, 400, max));
   ChainDraft chain(std::move(stages), Tuner(chain_costs()), ChainDraft::Costs::as_given);
   return decoded(chain, rule, stops);
 }

@@ -16,8 +16,8 @@ RC_GTEST_PROP(KeyTable, EqualsAMap, ()) {
   KeyTable<int> table;
   std::map<std::uint64_t, int> map;
   const auto key = rc::gen::oneOf(rc::gen::inRange<std::uint64_t>(0, 40), rc::gen::inRange<std::uint64_t>(0, ~0ULL));
-  for (const auto& [one, value] : *rc::gen::container<std::vector<std::pair<std::uint64_t, int>>>(
-           rc::gen::pair(key, rc::gen::arbitrary<int>()))) {
+  for (const auto& [one, value] :
+       *rc::gen::container<std::vector<std::pair<std::uint64_t, int>>>(rc::gen::pair(key, rc::gen::arbitrary<int>()))) {
     RC_ASSERT(table.insert(one, value) == map.emplace(one, value).second);
     RC_ASSERT(table.find(one) != nullptr);
     RC_ASSERT(*table.find(one) == map.at(one));

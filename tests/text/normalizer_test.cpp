@@ -96,9 +96,7 @@ TEST(Charsmap, FindsTheShortestAndTheLongestBeginning) {
 }
 
 TEST(Charsmap, RejectsWhatIsNoMap) {
-  const auto error = [](const std::string& bytes) {
-    return test::error_of([&] { Charsmap(bytes, "FILE: field f"); });
-  };
+  const auto error = [](const std::string& bytes) { return test::error_of([&] { Charsmap(bytes, "FILE: field f"); }); };
   for (const std::string& bytes : {""s, "abc"s, "\0\0\0\0"s, "\4\0\0\0abc"s, "\3\0\0\0abcx\0"s}) {
     EXPECT_THAT(error(bytes), HasSubstr("FILE: field f: ")) << bytes.size();
   }

@@ -54,7 +54,7 @@ TEST(GgufPreTokenizers, HaveNamesOfTheirOwnAndExpressionsThatCompile) {
   EXPECT_EQ(find_gguf_pre_tokenizer("nobody's"), nullptr);
 }
 
-std::vector<std::string> pieces_of(std::string_view name, std::string_view text) {
+std::vector<std::string> split_pieces(std::string_view name, std::string_view text) {
   PreTokenizer pre_tokenizer;
   for (const std::string& expression : find_gguf_pre_tokenizer(name)->expressions) {
     pre_tokenizer.add(SplitStep{{expression, std::string(name)}});
@@ -65,19 +65,20 @@ std::vector<std::string> pieces_of(std::string_view name, std::string_view text)
 }
 
 TEST(GgufPreTokenizers, DifferWhereTheirModelsDo) {
-  EXPECT_THAT(pieces_of("gpt-2", "it's 12345!"), ElementsAre("it", "'s", " 12345", "!"));
-  EXPECT_THAT(pieces_of("qwen2", "it'S 123"), ElementsAre("it", "'S", " ", "1", "2", "3"));
-  EXPECT_THAT(pieces_of("llama-bpe", "12345"), ElementsAre("123", "45"));
-  EXPECT_THAT(pieces_of("qwen2", "e\u0301a"), ElementsAre("e", "\u0301a"));
-  EXPECT_THAT(pieces_of("qwen35", "e\u0301a"), ElementsAre("e\u0301a"));
-  EXPECT_THAT(pieces_of("tekken", "camelCASEWord/"), ElementsAre("camel", "CASEWord", "/"));
-  EXPECT_THAT(pieces_of("tekken", "\u00E9\u00C9a"), ElementsAre("\u00E9", "\u00C9a"));
-  EXPECT_THAT(pieces_of("gpt-4o", "We're 1234"), ElementsAre("We're", " ", "123", "4"));
-  EXPECT_THAT(pieces_of("deepseek-v3", "1234\u4E16\u754Ca.b"), ElementsAre("123", "4", "\u4E16\u754C", "a", ".b"));
-  EXPECT_THAT(pieces_of("deepseek-llm", "a b\n12, \u00E9  "), ElementsAre("a", " b", "\n", "12", ",", " \u00E9", "  "));
-  EXPECT_THAT(pieces_of("deepseek-coder", "a1, b"), ElementsAre("a", "1", ",", " b"));
-  EXPECT_THAT(pieces_of("falcon", "12345+a"), ElementsAre("123", "45", "+", "a"));
-  EXPECT_THAT(pieces_of("starcoder", "a 12"), ElementsAre("a", " ", "1", "2"));
+  EXPECT_THAT(split_pieces("gpt-2", "it's 12345!"), ElementsAre("it", "'s", " 12345", "!"));
+  EXPECT_THAT(split_pieces("qwen2", "it'S 123"), ElementsAre("it", "'S", " ", "1", "2", "3"));
+  EXPECT_THAT(split_pieces("llama-bpe", "12345"), ElementsAre("123", "45"));
+  EXPECT_THAT(split_pieces("qwen2", "e\u0301a"), ElementsAre("e", "\u0301a"));
+  EXPECT_THAT(split_pieces("qwen35", "e\u0301a"), ElementsAre("e\u0301a"));
+  EXPECT_THAT(split_pieces("tekken", "camelCASEWord/"), ElementsAre("camel", "CASEWord", "/"));
+  EXPECT_THAT(split_pieces("tekken", "\u00E9\u00C9a"), ElementsAre("\u00E9", "\u00C9a"));
+  EXPECT_THAT(split_pieces("gpt-4o", "We're 1234"), ElementsAre("We're", " ", "123", "4"));
+  EXPECT_THAT(split_pieces("deepseek-v3", "1234\u4E16\u754Ca.b"), ElementsAre("123", "4", "\u4E16\u754C", "a", ".b"));
+  EXPECT_THAT(split_pieces("deepseek-llm", "a b\n12, \u00E9  "),
+              ElementsAre("a", " b", "\n", "12", ",", " \u00E9", "  "));
+  EXPECT_THAT(split_pieces("deepseek-coder", "a1, b"), ElementsAre("a", "1", ",", " b"));
+  EXPECT_THAT(split_pieces("falcon", "12345+a"), ElementsAre("123", "45", "+", "a"));
+  EXPECT_THAT(split_pieces("starcoder", "a 12"), ElementsAre("a", " ", "1", "2"));
 }
 
 }  // namespace

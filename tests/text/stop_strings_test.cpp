@@ -75,8 +75,8 @@ std::string fault_of(const Strings& pieces, const StopStrings& stops) {
     if (match && streamed != expected) return "a stop string holds text back: " + read;
     if (match) continue;
     const std::string certain = read.substr(0, read.size() - naive_begun(read, strings));
-    const std::string least = utf8::replace_broken(certain);
-    if (!least.starts_with(streamed)) return "too early before a stop string: " + read;
+    const std::string min = utf8::replace_broken(certain);
+    if (!min.starts_with(streamed)) return "too early before a stop string: " + read;
     std::string finished = certain;
     if (!streamed.starts_with(utf8::take_finished(finished))) return "held back: " + read;
   }
@@ -137,11 +137,11 @@ TEST(StopStrings, TheFirstToEndWinsAndOfThoseTheLongest) {
     std::size_t string;
   };
   const Row rows[] = {
-      {{"abc", "ab"}, "xabcd", "x", 1},       // the shorter begins the longer
-      {{"bc", "abc"}, "xabcd", "x", 1},       // both end together
-      {{"abcd", "bc"}, "xabcd", "xa", 1},     // one inside the other: in every division, also in one piece
-      {{"cd", "ab"}, "xabcd", "x", 1},        // their order does not matter
-      {{"q", "ab", "ab"}, "xabcd", "x", 1},   // twice the same
+      {{"abc", "ab"}, "xabcd", "x", 1},      // the shorter begins the longer
+      {{"bc", "abc"}, "xabcd", "x", 1},      // both end together
+      {{"abcd", "bc"}, "xabcd", "xa", 1},    // one inside the other: in every division, also in one piece
+      {{"cd", "ab"}, "xabcd", "x", 1},       // their order does not matter
+      {{"q", "ab", "ab"}, "xabcd", "x", 1},  // twice the same
   };
   for (const Row& row : rows) {
     const StopStrings stops(row.strings);
@@ -159,8 +159,14 @@ TEST(StopStrings, MayBeginAndEndInsideCharacters) {
   EXPECT_EQ(fault_of_all_divisions("x世界y", StopStrings({"界"})), "");
   EXPECT_EQ(fault_of_all_divisions("é\n\né", StopStrings({"\n\n", "é\n\nz"})), "");
   // An unfinished character before a stop string, and before what only begins one.
-  EXPECT_EQ(fault_of_all_divisions("\xE4\xB8" "END", StopStrings({"END"})), "");
-  EXPECT_EQ(fault_of_all_divisions("\xE4\xB8" "ENE\xE4\xB8\x96", StopStrings({"END"})), "");
+  EXPECT_EQ(fault_of_all_divisions("\xE4\xB8"
+                                   "END",
+                                   StopStrings({"END"})),
+            "");
+  EXPECT_EQ(fault_of_all_divisions("\xE4\xB8"
+                                   "ENE\xE4\xB8\x96",
+                                   StopStrings({"END"})),
+            "");
   // Bytes that are not UTF-8 by themselves.
   EXPECT_EQ(fault_of_all_divisions("a\xE4\xB8\x96z", StopStrings({"\xB8\x97", "\x96z"})), "");
   EXPECT_EQ(expected_text("a\xE4\xB8\x96z", {"\x96z"}), "a\uFFFD");
@@ -206,11 +212,15 @@ RC_GTEST_PROP(StopStringsProperties, TokensEndAtTheFirstOccurrenceInTheDecodedTe
 }
 
 TEST(StopStrings, AreRefusedWhenEmptyOrTooLong) {
-  EXPECT_EQ(test::error_of([] { StopStrings({"a", ""}); }),
+  EXPECT_EQ(test::error_of([] {
+              StopStrings({"a", ""});
+            }),
             "a stop string is empty; every text would end before its first token");
   const std::string half(StopStrings::bytes_max / 2, 'a');
   EXPECT_EQ(test::error_of([&] { StopStrings({half, half}); }), "");
-  EXPECT_EQ(test::error_of([&] { StopStrings({half, half + "b"}); }),
+  EXPECT_EQ(test::error_of([&] {
+              StopStrings({half, half + "b"});
+            }),
             "the stop strings have 16385 bytes together; there may be 16384");
 }
 

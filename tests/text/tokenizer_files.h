@@ -4,13 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 
 #include "ref/base/error.h"
 #include "ref/text/byte_alphabet.h"
@@ -72,7 +72,8 @@ inline std::string small_json() {
 "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
 "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": "",
           "end_of_word_suffix": "", "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
-          "vocab": {)" + byte_entries() + R"(, "ab": 256, "abc": 257, "Ġa": 258},
+          "vocab": {)" +
+         byte_entries() + R"(, "ab": 256, "abc": 257, "Ġa": 258},
           "merges": [["a", "b"], ["ab", "c"], ["Ġ", "a"]]}
 })";
 }

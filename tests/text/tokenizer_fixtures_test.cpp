@@ -113,15 +113,15 @@ TEST_P(Vocabulary, AgreesOnEveryText) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    OfCharacters, Vocabulary,
-    ::testing::Values("tokenizers-characters/llama-model", "tokenizers-characters/llama-gguf",
-                      "tokenizers-characters/llama-prepend", "tokenizers-characters/llama-metaspace",
-                      "tokenizers-characters/gemma-model", "tokenizers-characters/gemma-gguf",
-                      "tokenizers-characters/gemma-split", "tokenizers-characters/no-bytes-model",
-                      "tokenizers-characters/t5-model", "tokenizers-characters/t5-gguf",
-                      "tokenizers-characters/t5-unigram", "tokenizers-characters/unigram-bytes-model",
-                      "tokenizers-characters/unigram-bytes-normalized"));
+INSTANTIATE_TEST_SUITE_P(OfCharacters, Vocabulary,
+                         ::testing::Values("tokenizers-characters/llama-model", "tokenizers-characters/llama-gguf",
+                                           "tokenizers-characters/llama-prepend",
+                                           "tokenizers-characters/llama-metaspace", "tokenizers-characters/gemma-model",
+                                           "tokenizers-characters/gemma-gguf", "tokenizers-characters/gemma-split",
+                                           "tokenizers-characters/no-bytes-model", "tokenizers-characters/t5-model",
+                                           "tokenizers-characters/t5-gguf", "tokenizers-characters/t5-unigram",
+                                           "tokenizers-characters/unigram-bytes-model",
+                                           "tokenizers-characters/unigram-bytes-normalized"));
 INSTANTIATE_TEST_SUITE_P(OfLlamaCpp, Vocabulary,
                          ::testing::Values("tokenizers-llama-cpp/llama-spm", "tokenizers-llama-cpp/gpt-2",
                                            "tokenizers-llama-cpp/falcon", "tokenizers-llama-cpp/deepseek-coder"));
@@ -152,9 +152,9 @@ test::GgufBytes as_gguf(const Json& root, const char* pre) {
 
 // The expression that a GGUF names means the one that tokenizer.json spells out.
 TEST(GgufPreTokenizers, AgreeWithHuggingFaceOnEveryText) {
-  const std::pair<const char*, const char*> pairs[] = {{"gpt2", "gpt-2"},      {"llama3", "llama-bpe"},
-                                                       {"qwen35", "qwen35"},   {"nemo", "tekken"},
-                                                       {"qwen", "qwen2"},      {"deepseek3", "deepseek-v3"}};
+  const std::pair<const char*, const char*> pairs[] = {{"gpt2", "gpt-2"},    {"llama3", "llama-bpe"},
+                                                       {"qwen35", "qwen35"}, {"nemo", "tekken"},
+                                                       {"qwen", "qwen2"},    {"deepseek3", "deepseek-v3"}};
   for (const auto& [name, pre] : pairs) {
     const auto folder = test::fixtures() / "external" / "tokenizers" / name;
     const Json root = Json::read(folder / "tokenizer.json");

@@ -11,9 +11,9 @@
 namespace draftproof::tokenizer_gguf_test {
 namespace {
 
+using test::GgufBytes;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using test::GgufBytes;
 
 /// Tokens of small_json(): 256 bytes, "ab", "abc", "Ġa", "<mark>" (control), "<user>" (user-defined).
 struct Vocabulary {
@@ -104,8 +104,8 @@ TEST(TokenizerGguf, MergesByScoreWithByteTokens) {
   EXPECT_THAT(tokenizer.encode("<s>", false, true), ElementsAre(1));
   EXPECT_EQ(tokenizer.encode("<0x41>", false).size(), 7u);  // a text, not the byte
   EXPECT_EQ(tokenizer.decode(std::vector<Token>{1, 259, 262, 263, 3 + 0xC3, 3 + 0xA9}), "ab a\u00E9");
-  const Tokenizer bare = load(Scored().file().truth("tokenizer.ggml.add_space_prefix", false)
-                                  .truth("tokenizer.ggml.add_bos_token", false));
+  const Tokenizer bare = load(
+      Scored().file().truth("tokenizer.ggml.add_space_prefix", false).truth("tokenizer.ggml.add_bos_token", false));
   EXPECT_THAT(bare.encode("ab a"), ElementsAre(262, 263));
   EXPECT_EQ(bare.decode(std::vector<Token>{263}), " a");
 }

@@ -50,36 +50,35 @@ INSTANTIATE_TEST_SUITE_P(
                       Change{R"("abc": 257)", R"("ab": 257)", "", "twice"},
                       Change{R"("vocab": {)", R"("vocab": [], "other": {)", "field model", "other"}));
 
-INSTANTIATE_TEST_SUITE_P(
-    Merges, BadJson,
-    ::testing::Values(Change{merges, R"([["a", "q"]])", "model.merges[0]", "'aq', which is not in the vocabulary"},
-                      Change{merges, R"([["a", "b"], ["xy", "z"]])", "model.merges[1]", "'xy'"},
-                      Change{merges, R"([["a", "b"], ["a", "b"]])", "model.merges[1]", "twice"},
-                      Change{merges, R"(["a b c"])", "model.merges[0]", "one space"},
-                      Change{merges, R"(["ab"])", "model.merges[0]", "one space"},
-                      Change{merges, R"([" ab"])", "model.merges[0]", "empty"},
-                      Change{merges, R"([["a"]])", "model.merges[0]", "a pair"},
-                      Change{merges, R"([["a", 7]])", "model.merges[0][1]", "string"},
-                      Change{merges, R"({})", "model.merges", "array"},
-                      Change{merges, R"(null)", "model.merges", "null"}));
+INSTANTIATE_TEST_SUITE_P(Merges, BadJson,
+                         ::testing::Values(Change{merges, R"([["a", "q"]])", "model.merges[0]",
+                                                  "'aq', which is not in the vocabulary"},
+                                           Change{merges, R"([["a", "b"], ["xy", "z"]])", "model.merges[1]", "'xy'"},
+                                           Change{merges, R"([["a", "b"], ["a", "b"]])", "model.merges[1]", "twice"},
+                                           Change{merges, R"(["a b c"])", "model.merges[0]", "one space"},
+                                           Change{merges, R"(["ab"])", "model.merges[0]", "one space"},
+                                           Change{merges, R"([" ab"])", "model.merges[0]", "empty"},
+                                           Change{merges, R"([["a"]])", "model.merges[0]", "a pair"},
+                                           Change{merges, R"([["a", 7]])", "model.merges[0][1]", "string"},
+                                           Change{merges, R"({})", "model.merges", "array"},
+                                           Change{merges, R"(null)", "model.merges", "null"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Model, BadJson,
-    ::testing::Values(Change{R"("type": "BPE")", R"("type": "WordPiece")", "model.type", "'WordPiece' is not impl"},
-                      Change{R"("type": "BPE")", R"("type": "Unigram")", "model", "'dropout', which is not"},
-                      Change{R"("dropout": null)", R"("dropout": 0.1)", "model.dropout", "not implemented"},
-                      Change{R"("continuing_subword_prefix": "")", R"("continuing_subword_prefix": "##")",
-                             "model.continuing_subword_prefix", "not implemented"},
-                      Change{R"("end_of_word_suffix": "")", R"("end_of_word_suffix": "</w>")",
-                             "model.end_of_word_suffix", "not implemented"},
-                      Change{R"("byte_fallback": false)", R"("byte_fallback": true)", "model.byte_fallback",
-                             "not implemented"},
-                      Change{R"("ignore_merges": false)", R"("ignore_merges": 1)", "model.ignore_merges",
-                             "true or false"},
-                      Change{R"("truncation": null)", R"("truncation": {})", "truncation", "not implemented"},
-                      Change{R"("padding": null)", R"("padding": {})", "padding", "not implemented"},
-                      Change{R"("version": "1.0")", R"("version": "2.0")", "version", "2.0"},
-                      Change{R"("version": "1.0")", R"("surprise": 1)", "tokenizer.json", "surprise"}));
+    ::testing::Values(
+        Change{R"("type": "BPE")", R"("type": "WordPiece")", "model.type", "'WordPiece' is not impl"},
+        Change{R"("type": "BPE")", R"("type": "Unigram")", "model", "'dropout', which is not"},
+        Change{R"("dropout": null)", R"("dropout": 0.1)", "model.dropout", "not implemented"},
+        Change{R"("continuing_subword_prefix": "")", R"("continuing_subword_prefix": "##")",
+               "model.continuing_subword_prefix", "not implemented"},
+        Change{R"("end_of_word_suffix": "")", R"("end_of_word_suffix": "</w>")", "model.end_of_word_suffix",
+               "not implemented"},
+        Change{R"("byte_fallback": false)", R"("byte_fallback": true)", "model.byte_fallback", "not implemented"},
+        Change{R"("ignore_merges": false)", R"("ignore_merges": 1)", "model.ignore_merges", "true or false"},
+        Change{R"("truncation": null)", R"("truncation": {})", "truncation", "not implemented"},
+        Change{R"("padding": null)", R"("padding": {})", "padding", "not implemented"},
+        Change{R"("version": "1.0")", R"("version": "2.0")", "version", "2.0"},
+        Change{R"("version": "1.0")", R"("surprise": 1)", "tokenizer.json", "surprise"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Steps, BadJson,
@@ -89,11 +88,9 @@ INSTANTIATE_TEST_SUITE_P(
                R"("normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Upper"}]})",
                "normalizer.normalizers[1].type", "'Upper'"},
         Change{no_normalizer, R"("normalizer": {"type": "NFC", "x": 1})", "normalizer", "'x'"},
-        Change{no_normalizer,
-               R"("normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "x"})",
+        Change{no_normalizer, R"("normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "x"})",
                "normalizer.pattern.String", "is empty"},
-        Change{no_normalizer,
-               R"("normalizer": {"type": "Replace", "pattern": {"Regex": "(a"}, "content": "x"})",
+        Change{no_normalizer, R"("normalizer": {"type": "Replace", "pattern": {"Regex": "(a"}, "content": "x"})",
                "normalizer.pattern.Regex", "does not compile"},
         Change{no_normalizer, R"("normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAA"})",
                "normalizer.precompiled_charsmap", "base64"},
@@ -107,11 +104,9 @@ INSTANTIATE_TEST_SUITE_P(
         Change{pre_tokenizer,
                R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "add_prefix_space": false})",
                "pre_tokenizer.prepend_scheme", "contradicts"},
-        Change{pre_tokenizer,
-               R"({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}, {"type": "Digits"}]})",
+        Change{pre_tokenizer, R"({"type": "Sequence", "pretokenizers": [{"type": "ByteLevel"}, {"type": "Digits"}]})",
                "pre_tokenizer.pretokenizers[1]", "after ByteLevel"},
-        Change{pre_tokenizer,
-               R"({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Dropped", "invert": false})",
+        Change{pre_tokenizer, R"({"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Dropped", "invert": false})",
                "pre_tokenizer.behavior", "'Dropped'"},
         Change{pre_tokenizer,
                R"({"type": "Split", "pattern": {"Regex": "(a"}, "behavior": "Isolated", "invert": false})",
@@ -173,7 +168,8 @@ std::string characters_json() {
 "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
             {"type": "ByteFallback"}, {"type": "Fuse"}]},
 "model": {"type": "BPE", "unk_token": "<unk>", "byte_fallback": true,
-          "vocab": {)" + bytes + R"("<unk>": 256, "\u2581": 257, "a": 258, "b": 259, "ab": 260, "\u2581a": 261,
+          "vocab": {)" +
+         bytes + R"("<unk>": 256, "\u2581": 257, "a": 258, "b": 259, "ab": 260, "\u2581a": 261,
                     "<": 262, ">": 263, "0": 264, "x": 265, "4": 266, "1": 267, "0x": 268, "0x4": 269, "0x41": 270,
                     "0x41>": 271, "u": 272, "n": 273, "k": 274, "un": 275, "unk": 276, "unk>": 277},
           "merges": [["a", "b"], ["\u2581", "a"], ["0", "x"], ["0x", "4"], ["0x4", "1"], ["0x41", ">"],
@@ -272,8 +268,7 @@ TEST(TokenizerJson, ReadsOlderForms) {
 }
 
 TEST(TokenizerJson, PutsASpaceBeforeEveryPieceWithoutOne) {
-  std::string json =
-      test::replaced(test::small_json(), R"("add_prefix_space": false)", R"("add_prefix_space": true)");
+  std::string json = test::replaced(test::small_json(), R"("add_prefix_space": false)", R"("add_prefix_space": true)");
   EXPECT_THAT(test::load_json(json).encode("a<mark>a", true, true), ElementsAre(258, 259, 258));
   EXPECT_THAT(test::load_json(json).encode(""), ElementsAre());
   json = test::replaced(test::small_json(), pre_tokenizer, R"({"type": "Sequence", "pretokenizers": [

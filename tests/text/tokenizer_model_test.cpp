@@ -11,10 +11,10 @@
 namespace draftproof::tokenizer_model_test {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using test::piece_proto;
 using test::ProtoBytes;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Tokenizer load(const ProtoBytes& model) {
   return Tokenizer::load(test::ScratchFile(model.bytes(), "tokenizer.model").path());

@@ -34,13 +34,14 @@ const std::vector<std::string> of_bytes = {"tokenizers/qwen",   "tokenizers/gpt2
                                            "tokenizers/qwen35", "tokenizers/nemo", "tokenizers/deepseek3"};
 // Those that lose nothing but the difference between a space and its mark.
 const std::vector<std::string> of_characters = {
-    "tokenizers-characters/llama-model",  "tokenizers-characters/llama-gguf",  "tokenizers-characters/llama-prepend",
-    "tokenizers-characters/gemma-model",  "tokenizers-characters/gemma-gguf",  "tokenizers-characters/gemma-split",
+    "tokenizers-characters/llama-model",        "tokenizers-characters/llama-gguf",
+    "tokenizers-characters/llama-prepend",      "tokenizers-characters/gemma-model",
+    "tokenizers-characters/gemma-gguf",         "tokenizers-characters/gemma-split",
     "tokenizers-characters/unigram-bytes-model"};
 const std::vector<std::string> that_lose_more = {
-    "tokenizers-characters/llama-metaspace", "tokenizers-characters/no-bytes-model", "tokenizers-characters/t5-model",
-    "tokenizers-characters/t5-gguf", "tokenizers-characters/t5-unigram",
-    "tokenizers-characters/unigram-bytes-normalized"};
+    "tokenizers-characters/llama-metaspace", "tokenizers-characters/no-bytes-model",
+    "tokenizers-characters/t5-model",        "tokenizers-characters/t5-gguf",
+    "tokenizers-characters/t5-unigram",      "tokenizers-characters/unigram-bytes-normalized"};
 
 rc::Gen<std::string> any_name() {
   return rc::gen::oneOf(rc::gen::elementOf(of_bytes), rc::gen::elementOf(of_characters),
@@ -50,10 +51,13 @@ rc::Gen<std::string> any_name() {
 /// Text that covers the alternatives of the expressions: contractions, runs of space, digits, marks to compose, any
 /// character.
 rc::Gen<std::string> any_text() {
-  const auto fragments = rc::gen::elementOf(std::vector<std::string>{
-      "'s", "'LL", "'\u017F", " ", "   ", "\n", "\r\n", "\t", "\u00A0", "\u0085", "\u180E", "\u3000", "e\u0301",
-      "\u0301", "\u1112\u1161\u11AB", "\u0344", "\u2126", "the", " the", "123", "½", "_", "...", "世界", "😀", "👩‍💻",
-      "<|", "a"});
+  const auto fragments =
+      rc::gen::elementOf(std::vector<std::string>{"'s",          "'LL",    "'\u017F", " ",      "   ",
+                                                  "\n",          "\r\n",   "\t",      "\u00A0", "\u0085",
+                                                  "\u180E",      "\u3000", "e\u0301", "\u0301", "\u1112\u1161\u11AB",
+                                                  "\u0344",      "\u2126", "the",     " the",   "123",
+                                                  "½",           "_",      "...",     "世界",   "😀",
+                                                  "👩‍💻", "<|",     "a"});
   const auto character = rc::gen::map(rc::gen::inRange<std::uint32_t>(0, 0x110000 - 0x800), [](std::uint32_t value) {
     std::string text;
     utf8::append(text, value < 0xD800 ? value : value + 0x800);
@@ -173,8 +177,8 @@ TEST(Tokenizer, EncodesLongTextsInNearLinearTime) {
   const auto start = std::chrono::steady_clock::now();
   for (const std::string& name : {of_bytes[0], of_bytes[2], of_characters[0], of_characters[5], of_characters[6]}) {
     const Tokenizer& tokenizer = fixture(name);
-    for (const std::string& unit : {std::string("a"), std::string(" "), std::string("é"), std::string("<|im_end|>"),
-                                    std::string("it's 12\n")}) {
+    for (const std::string& unit :
+         {std::string("a"), std::string(" "), std::string("é"), std::string("<|im_end|>"), std::string("it's 12\n")}) {
       std::string text;
       while (text.size() < 100000) text += unit;
       EXPECT_TRUE(tokenizer.decode(tokenizer.encode(text, false, true), false).ends_with(text)) << name << unit;

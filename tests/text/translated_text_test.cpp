@@ -33,7 +33,10 @@ const std::vector<std::string>& texts() {
   static const std::vector<std::string> list = {
       "Once upon a time there lived in Kestrel Bay a clockmaker named Greta Lindenwood.",
       "Long ago, near the mill of Grünau, there lived a shepherd called Émile.\n\nNoémie Hallbeck’s cherry pie",
-      "x", " two  spaces   three", "日本語 and \U0001F600\U0001F600, then 12345678.", long_text()};
+      "x",
+      " two  spaces   three",
+      "日本語 and \U0001F600\U0001F600, then 12345678.",
+      long_text()};
   return list;
 }
 

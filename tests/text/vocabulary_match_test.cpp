@@ -80,8 +80,8 @@ TEST(VocabularyMatch, AdmitsADifferenceOf128RowsToBothSides) {
     const VocabularyMatch found = match({}, {}, 1000, rows);
     EXPECT_FALSE(found.matches);
     EXPECT_EQ(found.broken, VocabularyRule::size);
-    EXPECT_EQ(found.why, "the target has 1000 tokens and the draft " + std::to_string(rows) +
-                             ", which differ by more than 128");
+    EXPECT_EQ(found.why,
+              "the target has 1000 tokens and the draft " + std::to_string(rows) + ", which differ by more than 128");
   }
 }
 

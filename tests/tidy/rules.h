@@ -79,8 +79,9 @@ inline Faults layering(const Source& source) {
     if (include.angled) continue;
     const bool own = folder_of(include.target) == folder;
     if (own || starts_with_any(include.target, layer->may_include)) continue;
-    faults.push_back(at(source, include.line, folder + " may not know " + include.target +
-                                                  "; pass what it needs in, or move the code to a folder that may"));
+    faults.push_back(at(
+        source, include.line,
+        folder + " may not know " + include.target + "; pass what it needs in, or move the code to a folder that may"));
   }
   return faults;
 }
@@ -100,7 +101,7 @@ inline const std::vector<Library>& libraries() {
       {"unicode/", {"ref/text/"}},
       {"xxhash", {"ref/base/"}},
       {"cblas", {"kernels/openblas.cpp"}},
-      {"dlfcn", {"kernels/openblas.cpp", "tools/line_reader.cpp"}},
+      {"dlfcn", {"kernels/openblas.cpp", "tools/line_editor.cpp"}},
       {"omp.h", {"kernels/threads.cpp"}},
       {"immintrin", {"kernels/lanes_"}},
       {"arm_neon", {"kernels/lanes_"}},
@@ -120,8 +121,9 @@ inline Faults third_party(const Source& source) {
       if (!include.target.starts_with(library.header) || starts_with_any(source.path, library.at_home)) continue;
       std::string homes;
       for (const std::string& home : library.at_home) homes += " " + home;
-      faults.push_back(at(source, include.line, "<" + include.target + "> belongs in" +
-                                                    (homes.empty() ? " tests/" : homes) + "; use its interface"));
+      faults.push_back(
+          at(source, include.line,
+             "<" + include.target + "> belongs in" + (homes.empty() ? " tests/" : homes) + "; use its interface"));
     }
   }
   return faults;
@@ -137,10 +139,10 @@ struct Ban {
 
 inline const std::vector<Ban>& bans() {
   static const std::vector<Ban> list = {
-      {{"exp",   "expf",  "expl",  "exp2",  "exp2f", "expm1", "log",    "logf",  "logl",   "log2",   "log2f",
-        "log10", "log1p", "pow",   "powf",  "powl",  "sin",   "sinf",   "cos",   "cosf",   "sincos", "tan",
-        "tanf",  "tanh",  "tanhf", "sinh",  "cosh",  "asin",  "acos",   "atan",  "atan2",  "asinh",  "acosh",
-        "atanh", "cbrt",  "hypot", "erf",   "erff",  "erfc",  "tgamma", "lgamma"},
+      {{"exp",   "expf",  "expl",  "exp2", "exp2f", "expm1", "log",    "logf",  "logl",  "log2",   "log2f",
+        "log10", "log1p", "pow",   "powf", "powl",  "sin",   "sinf",   "cos",   "cosf",  "sincos", "tan",
+        "tanf",  "tanh",  "tanhf", "sinh", "cosh",  "asin",  "acos",   "atan",  "atan2", "asinh",  "acosh",
+        "atanh", "cbrt",  "hypot", "erf",  "erff",  "erfc",  "tgamma", "lgamma"},
        true,
        {"kernels/exp.h", "kernels/math64.cpp", "tests/"},
        "libm picks another variant on another CPU; use kernels/exp.h or kernels/math64.h"},
@@ -202,8 +204,19 @@ inline Faults determinism(const Source& source) {
 inline Faults exact_arithmetic(const Source& source) {
   Faults faults;
   // In two parts, so that this file does not hold them.
-  const std::vector<std::string> flags = {"-ff" "ast-math",       "-O" "fast",           "-funsafe" "-math",
-                                          "-fassociative" "-math", "-ffp-contract=" "fast", "fp_contract" "(on)"};
+  const std::vector<std::string> flags = {
+      "-ff"
+      "ast-math",
+      "-O"
+      "fast",
+      "-funsafe"
+      "-math",
+      "-fassociative"
+      "-math",
+      "-ffp-contract="
+      "fast",
+      "fp_contract"
+      "(on)"};
   for (std::size_t i = 0; i < source.lines.size(); ++i) {
     for (const std::string& flag : flags) {
       if (source.lines[i].find(flag) == std::string::npos) continue;
@@ -239,8 +252,9 @@ inline Faults never_iterated(const Source& source, const std::set<std::string>& 
     const bool ranged = loop != std::string_view::npos && word.before.find(" : ", loop) != std::string_view::npos &&
                         word.after.starts_with(")");
     if (ranged || word.after.starts_with(".begin(") || word.after.starts_with(".cbegin(")) {
-      faults.push_back(at(source, word.line, word.text + " is hashed: its order is the library's; walk what it was "
-                                                         "built from"));
+      faults.push_back(at(source, word.line,
+                          word.text + " is hashed: its order is the library's; walk what it was "
+                                      "built from"));
     }
   }
   return faults;
@@ -260,7 +274,10 @@ inline Faults form(const Source& source) {
     const int line = static_cast<int>(i) + 1;
     const auto columns = std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
     if (columns > 120) faults.push_back(at(source, line, std::to_string(columns) + " columns; break it at 120"));
-    for (const char* mark : {"TO" "DO", "FIX" "ME"}) {
+    for (const char* mark : {"TO"
+                             "DO",
+                             "FIX"
+                             "ME"}) {
       if (text.find(mark) != std::string::npos) faults.push_back(at(source, line, "do it now, or leave it unsaid"));
     }
   }
@@ -275,20 +292,33 @@ struct PrivateWord {
 
 inline const std::vector<PrivateWord>& private_words() {
   static const std::vector<PrivateWord> list = {
-      {"guess", "draft token, propose"},    {"stood", "accepted"},
-      {"fell", "rejected"},                 {"chance", "random source, probability"},
+      {"guess", "draft token, propose"},
+      {"stood", "accepted"},
+      {"fell", "rejected"},
+      {"chance", "random source, probability"},
       {"law", "distribution; \"row law\" and \"causal law\" stay"},
-      {"ledger", "recorded draws"},         {"misfit", "request error"},
-      {"unfit", "self test"},               {"horizon", "pending rows"},
-      {"resting", "final"},                 {"oracular", "perfect"},
-      {"moody", "variable-length"},         {"dialect", "perturbed; names"},
-      {"unsaid", "missing"},                {"untold", "missing"},
-      {"afresh", "from scratch"},           {"colour", "color"},
-      {"behaviour", "behavior"},            {"neighbour", "neighbor"},
-      {"quantis", "quantiz"},               {"penalis", "penaliz"},
-      {"normalis", "normaliz"},             {"serialis", "serializ"},
-      {"initialis", "initializ"},           {"recognis", "recogniz"},
-      {"honour", "honor"},                  {"licence", "license"},
+      {"ledger", "recorded draws"},
+      {"misfit", "request error"},
+      {"unfit", "self test"},
+      {"horizon", "pending rows"},
+      {"resting", "final"},
+      {"oracular", "perfect"},
+      {"moody", "variable-length"},
+      {"dialect", "perturbed; names"},
+      {"unsaid", "missing"},
+      {"untold", "missing"},
+      {"afresh", "from scratch"},
+      {"colour", "color"},
+      {"behaviour", "behavior"},
+      {"neighbour", "neighbor"},
+      {"quantis", "quantiz"},
+      {"penalis", "penaliz"},
+      {"normalis", "normaliz"},
+      {"serialis", "serializ"},
+      {"initialis", "initializ"},
+      {"recognis", "recogniz"},
+      {"honour", "honor"},
+      {"licence", "license"},
   };
   return list;
 }
@@ -296,10 +326,13 @@ inline const std::vector<PrivateWord>& private_words() {
 /// Words that names do not use, though prose may.
 inline const std::vector<PrivateWord>& private_words_of_names() {
   static const std::vector<PrivateWord> list = {
-      {"question", "request, input, setup"}, {"teller", "writer"},
-      {"telling", "response"},               {"patience", "timeout"},
+      {"question", "request, input, setup"},
+      {"teller", "writer"},
+      {"telling", "response"},
+      {"patience", "timeout"},
       {"otherwise", "default_value, differently"},
-      {"least", "min"},                      {"most", "max"},
+      {"least", "min"},
+      {"most", "max"},
   };
   return list;
 }
@@ -340,8 +373,8 @@ inline Faults plain_words(const Source& source) {
 }
 
 inline Faults plain_names(const Source& source) {
-  static const std::set<std::string> english = {"at_least", "at_most", "most_probable", "most_likely", "most_frequent",
-                                                "least_likely"};
+  static const std::set<std::string> english = {"at_least",    "at_most",       "most_probable",
+                                                "most_likely", "most_frequent", "least_likely"};
   Faults faults;
   if (source.path.starts_with("tests/tidy/")) return faults;
   for (const Word& word : source.words) {
@@ -363,11 +396,10 @@ inline Faults plain_names(const Source& source) {
 /// Files compiled for an instruction set, and what they include: an inline function of the library, instantiated there,
 /// may be the copy that the linker keeps for everyone, and crash older machines.
 inline bool is_for_one_instruction_set(const std::string& path) {
-  const std::set<std::string> files = {"kernels/amx.cpp",    "kernels/avx2.cpp",   "kernels/avx2_vnni.cpp",
-                                       "kernels/avx512.cpp", "kernels/avx512_vnni.cpp", "kernels/avx512_bf16.cpp",
-                                       "kernels/neon.cpp",   "kernels/canonical.h",
-                                       "kernels/exp.h",      "kernels/formats.h",
-                                       "kernels/kernels.h",  "kernels/key_values.h",
+  const std::set<std::string> files = {"kernels/amx.cpp",       "kernels/avx2.cpp",        "kernels/avx2_vnni.cpp",
+                                       "kernels/avx512.cpp",    "kernels/avx512_vnni.cpp", "kernels/avx512_bf16.cpp",
+                                       "kernels/neon.cpp",      "kernels/canonical.h",     "kernels/exp.h",
+                                       "kernels/formats.h",     "kernels/kernels.h",       "kernels/key_values.h",
                                        "kernels/delta_state.h", "kernels/tables.h"};
   return files.contains(path) || starts_with_any(path, {"kernels/lanes_", "bench/roofline/probes"}) ||
          path.ends_with(".inc");
@@ -379,11 +411,12 @@ inline Faults nothing_with_linkage(const Source& source) {
   const std::set<std::string> plain = {"immintrin.h", "arm_neon.h", "cstddef", "cstdint", "stddef.h", "stdint.h"};
   for (const Include& include : source.includes) {
     if (include.angled ? plain.contains(include.target) : is_for_one_instruction_set(include.target)) continue;
-    faults.push_back(at(source, include.line, include.target + " may bring functions with linkage into a file compiled "
-                                                               "for one instruction set; write the loop"));
+    faults.push_back(at(source, include.line,
+                        include.target + " may bring functions with linkage into a file compiled "
+                                         "for one instruction set; write the loop"));
   }
-  const std::set<std::string> types = {"size_t",  "ptrdiff_t", "byte",     "int8_t",   "int16_t",
-                                       "int32_t", "int64_t",   "uint8_t",  "uint16_t", "uint32_t",
+  const std::set<std::string> types = {"size_t",   "ptrdiff_t", "byte",    "int8_t",   "int16_t",
+                                       "int32_t",  "int64_t",   "uint8_t", "uint16_t", "uint32_t",
                                        "uint64_t", "uintptr_t", "intptr_t"};
   for (const Word& word : source.words) {
     if (!word.before.ends_with("std::") || types.contains(word.text)) continue;
@@ -396,17 +429,19 @@ inline Faults nothing_with_linkage(const Source& source) {
 /// comes before it, and its parameters follow.
 inline bool declares_function(const Word& word) {
   static const std::regex type(R"(\s*[\w:<>,&*\[\]~ ]*[\w>][ &*]+(\w+::)*)");
-  static const std::regex statement(R"(\s*(return|else|throw|delete|new|case|co_\w+)\b.*|.* (&&|&|\*|<|>) .*|.*[^:]:[^:].*)");
+  static const std::regex statement(
+      R"(\s*(return|else|throw|delete|new|case|co_\w+)\b.*|.* (&&|&|\*|<|>) .*|.*[^:]:[^:].*)");
   const std::size_t last = word.before.find_last_not_of(' ');
   if (!word.after.starts_with("(") || last == std::string_view::npos) return false;
-  if (!is_word(word.before[last]) && std::string_view(">&*:").find(word.before[last]) == std::string_view::npos) return false;
+  if (!is_word(word.before[last]) && std::string_view(">&*:").find(word.before[last]) == std::string_view::npos)
+    return false;
   const std::string before(word.before);
   if (!std::regex_match(before, type) || std::regex_match(before, statement)) return false;
   return !before.ends_with("::") || !before.starts_with(" ");
 }
 
-/// Of the whole tree: functions that a header declares and nothing calls, headers that nothing includes. A function that
-/// a library calls says `override`.
+/// Of the whole tree: functions that a header declares and nothing calls, headers that nothing includes. A function
+/// that a library calls says `override`.
 inline Faults unreferenced(const std::vector<Source>& tree) {
   std::map<std::string, std::string> declared;  // name, and where
   std::set<std::string> used;
@@ -447,8 +482,9 @@ inline Faults ambiguous_types(const std::vector<Source>& tree) {
       if (!std::regex_match(source.code[i], parts, definition)) continue;
       const auto [place, is_new] = defined.try_emplace(parts[3], source.path);
       if (is_new || place->second == source.path) continue;
-      faults.push_back(at(source, static_cast<int>(i) + 1, "the type " + parts[3].str() + " is also one of " +
-                                                               place->second + "; give it a name of its own"));
+      faults.push_back(
+          at(source, static_cast<int>(i) + 1,
+             "the type " + parts[3].str() + " is also one of " + place->second + "; give it a name of its own"));
     }
   }
   return faults;

@@ -59,7 +59,7 @@ void edit_bytes(const files::path& file, const std::function<void(std::string&)>
 struct BadCase {
   const char* name;
   std::function<void(Damaged&)> damage;
-  Words extra;                // words after "generate TARGET"; {draft} and {target} become the folders
+  Words extra;                    // words after "generate TARGET"; {draft} and {target} become the folders
   std::vector<const char*> said;  // the message contains all of these
 };
 
@@ -442,9 +442,10 @@ INSTANTIATE_TEST_SUITE_P(Command, BadInput, testing::ValuesIn(bad_cases()),
 /// Ten thousand characters, control characters, newlines, bytes that are no UTF-8: in every kind of flag.
 TEST(BadInputValueSlow, IsQuotedAndShortenedToOneLine) {
   const std::string target = fixture("external/qwen3-tiny-tied");
-  for (const std::string& value :
-       {std::string(10000, 'x'), std::string("a\nb\r\x1b[2Jc\x07"), std::string("\xff\xfe\xc3("),
-        std::string(3000, '\n'), std::string("\xc2\x9b" "2J")}) {
+  for (const std::string& value : {std::string(10000, 'x'), std::string("a\nb\r\x1b[2Jc\x07"),
+                                   std::string("\xff\xfe\xc3("), std::string(3000, '\n'),
+                                   std::string("\xc2\x9b"
+                                               "2J")}) {
     for (const Words& words : std::vector<Words>{{value},
                                                  {"generate", value, "--prompt-tokens", "1"},
                                                  {"generate", target, value},
@@ -550,8 +551,8 @@ TEST(BadOutput, IsAPipeAtThePathOfTraceRowsOrOfThePartialFile) {
   const Folder folder;
   const std::string target = fixture("external/qwen3-tiny-tied");
   const std::string trace = folder.path() / "t.jsonl";
-  const std::vector<std::string> words{"generate", target, "--prompt-tokens", "1", "--max-new-tokens", "2",
-                                       "--trace", trace, "--trace-rows", "--quiet"};
+  const std::vector<std::string> words{"generate", target, "--prompt-tokens", "1",      "--max-new-tokens", "2",
+                                       "--trace",  trace,  "--trace-rows",    "--quiet"};
   ASSERT_EQ(mkfifo((trace + ".rows.h5").c_str(), 0600), 0);
   const Outcome refused = run_command(words, limited);
   EXPECT_EQ(refused.status, 3);
@@ -586,13 +587,12 @@ TEST(GoodOutput, IsAPipeWithAReaderOrStandardOutputByAnyName) {
   const std::string command = "timeout 20 " + quoted(DRAFTPROOF_BINARY) + " generate " +
                               quoted(fixture("external/qwen3-tiny-tied")) +
                               " --prompt-tokens 1,2 --max-new-tokens 4 --json ";
-  for (const std::string& line : {"cat " + quoted(pipe) + " >" + quoted(got) + " & " + command + quoted(pipe) +
-                                      " >/dev/null; status=$?; wait; exit $status",
-                                  command + "- >" + quoted(got), command + "/dev/stdout >" + quoted(got),
-                                  command + "/dev/stdout | cat >" + quoted(got),
-                                  command + quoted(got) + " >" + quoted(got),
-                                  command + "/dev/fd/3 3>&1 >/dev/null | cat >" + quoted(got),
-                                  command + quoted(got) + " --quiet >&-"}) {
+  for (const std::string& line :
+       {"cat " + quoted(pipe) + " >" + quoted(got) + " & " + command + quoted(pipe) +
+            " >/dev/null; status=$?; wait; exit $status",
+        command + "- >" + quoted(got), command + "/dev/stdout >" + quoted(got),
+        command + "/dev/stdout | cat >" + quoted(got), command + quoted(got) + " >" + quoted(got),
+        command + "/dev/fd/3 3>&1 >/dev/null | cat >" + quoted(got), command + quoted(got) + " --quiet >&-"}) {
     EXPECT_EQ(std::system(line.c_str()), 0) << line;
     const auto json = ordered_json::parse(text_of(got), nullptr, false);
     EXPECT_EQ(json.value("tokens", ordered_json()).size(), 4U) << line << "\n" << text_of(got);
@@ -604,10 +604,10 @@ TEST(BadOutput, IsAFullDeviceWhateverIsPrinted) {
   const Folder folder;
   const std::string err = folder.path() / "err";
   const std::string model = fixture("external/qwen3-tiny-tied");
-  for (const std::string& words : std::vector<std::string>{
-           "--help", "--version", "help", "generate --help", "inspect", "inspect " + quoted(model),
-           "inspect --json " + quoted(model), "man", "completion bash",
-           "generate " + quoted(model) + " --prompt-tokens 1,2 -n 2"}) {
+  for (const std::string& words :
+       std::vector<std::string>{"--help", "--version", "help", "generate --help", "inspect", "inspect " + quoted(model),
+                                "inspect --json " + quoted(model), "man", "completion bash",
+                                "generate " + quoted(model) + " --prompt-tokens 1,2 -n 2"}) {
     const std::string line = quoted(DRAFTPROOF_BINARY) + " " + words + " >/dev/full 2>" + quoted(err);
     EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 3) << words;
     EXPECT_EQ(text_of(err), "draftproof: standard output cannot be written to\n") << words;

@@ -32,9 +32,8 @@ void expect_spread(const json& spread) {
 }
 
 void expect_limits(const json& limits) {
-  for (const char* limit :
-       {"bytes_read_per_second", "float_multiplications_per_second", "bf16_multiplications_per_second",
-        "byte_multiplications_per_second"}) {
+  for (const char* limit : {"bytes_read_per_second", "float_multiplications_per_second",
+                            "bf16_multiplications_per_second", "byte_multiplications_per_second"}) {
     expect_spread(limits[limit]);
   }
 }
@@ -97,8 +96,8 @@ TEST(Bench, PrefillMeasuresTheRequestedPromptLengths) {
 }
 
 TEST(Bench, PrefixMeasuresTheFirstTokenColdAndWarm) {
-  const json said = measured({"prefix", target, "--prefix-lengths", "20,90", "--draft",
-                              "dflash:" + fixture("models/tale-dflash")});
+  const json said =
+      measured({"prefix", target, "--prefix-lengths", "20,90", "--draft", "dflash:" + fixture("models/tale-dflash")});
   ASSERT_EQ(said["prefixes"].size(), 2U);
   EXPECT_EQ(said["prefixes"][1]["length"], 90);
   for (const json& prefix : said["prefixes"]) EXPECT_GT(prefix["ratio"]["median"], 0);
@@ -136,8 +135,8 @@ TEST(BenchSlow, AppliesQuantizationAndKvFormat) {
 }
 
 TEST(BenchSlow, KernelsMeasuresEveryRequestedOperationAndType) {
-  const json said = measured({"kernels", "--types", "q8_0,f32", "--rows", "1,3", "--contexts", "17", "--outputs", "48",
-                              "--inputs", "32768"});
+  const json said = measured(
+      {"kernels", "--types", "q8_0,f32", "--rows", "1,3", "--contexts", "17", "--outputs", "48", "--inputs", "32768"});
   std::vector<std::string> names;
   for (const json& group : said["groups"]) {
     expect_limits(group["limits"]);
@@ -146,12 +145,11 @@ TEST(BenchSlow, KernelsMeasuresEveryRequestedOperationAndType) {
       names.push_back(operation["operation"].get<std::string>() + " " + operation["variant"].get<std::string>());
     }
   }
-  EXPECT_THAT(names, testing::ElementsAre("matmul q8_0", "matmul q8_0", "matmul f32", "matmul f32",
-                                          "attention f32, context 17", "attention f32, context 17",
-                                          "attention bf16, context 17", "attention bf16, context 17",
-                                          "attention q8, context 17", "attention q8, context 17", "rms_norm ",
-                                          "rms_norm ", "rope ", "rope ", "silu_multiply ", "silu_multiply ", "add ",
-                                          "add "));
+  EXPECT_THAT(names, testing::ElementsAre(
+                         "matmul q8_0", "matmul q8_0", "matmul f32", "matmul f32", "attention f32, context 17",
+                         "attention f32, context 17", "attention bf16, context 17", "attention bf16, context 17",
+                         "attention q8, context 17", "attention q8, context 17", "rms_norm ", "rms_norm ", "rope ",
+                         "rope ", "silu_multiply ", "silu_multiply ", "add ", "add "));
 }
 
 TEST(Bench, SamplingMeasuresEveryKindOfRowUnderEverySetting) {
@@ -173,9 +171,8 @@ TEST(Bench, KernelsMeasuresEveryOperationOnUpTo512RowsByDefault) {
 }
 
 TEST(BenchSlow, DraftersComparesDraftsAndTheTunerWithPlainDecodingAndWithTheSpeedToExpect) {
-  const json said = measured({"drafters", target, "--draft", "dflash:" + fixture("models/tale-dflash"),
-                              "always-reject", "--prompt", "Once upon a time", "--max-new-tokens", "12",
-                              "--draft-lengths", "2,4"});
+  const json said = measured({"drafters", target, "--draft", "dflash:" + fixture("models/tale-dflash"), "always-reject",
+                              "--prompt", "Once upon a time", "--max-new-tokens", "12", "--draft-lengths", "2,4"});
   ASSERT_EQ(said["texts"].size(), 1U);
   const json& text = said["texts"][0];
   EXPECT_EQ(text["text"], "prompt");

@@ -32,8 +32,8 @@ struct ChatCommand : testing::Test {
   }
   /// What `generate` makes of a rendered text.
   json generated(const std::string& text, const Words& more = {}) const {
-    const Outcome outcome = run_command(Words{"generate", target, "--prompt", text, "--parse-special",
-                                              "--max-new-tokens", "12", "--json", "-"} + more);
+    const Outcome outcome = run_command(
+        Words{"generate", target, "--prompt", text, "--parse-special", "--max-new-tokens", "12", "--json", "-"} + more);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return json::parse(outcome.out, nullptr, false);
   }
@@ -235,8 +235,8 @@ TEST_F(ChatCommand, OnATerminalEditsLinesAndCallsThemBack) {
   };
   const std::string to_start = "\x01", deletes = "\x04", up = "\x1b[A", left = "\x1b[D";
   std::string before;
-  for (const std::string& keys : {"xOnce upn" + left + "o" + to_start + deletes + "\r", up + " a time\r",
-                                  "/save " + saved + "\r", deletes}) {
+  for (const std::string& keys :
+       {"xOnce upn" + left + "o" + to_start + deletes + "\r", up + " a time\r", "/save " + saved + "\r", deletes}) {
     if (!await_prompt(before)) {
       kill(child, SIGKILL);
       ADD_FAILURE() << "no prompt";

@@ -32,8 +32,8 @@ inline Outcome run_command(const Words& words, const std::string& environment = 
   const Folder folder;
   std::string line = environment + " " + quoted(DRAFTPROOF_BINARY);
   for (const std::string& word : words) line += " " + quoted(word);
-  line += " >" + quoted((folder.path() / "out").string()) + " 2>" + quoted((folder.path() / "err").string()) +
-          " " + input;
+  line +=
+      " >" + quoted((folder.path() / "out").string()) + " 2>" + quoted((folder.path() / "err").string()) + " " + input;
   const int status = std::system(line.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text_of(folder.path() / "out"),
           text_of(folder.path() / "err")};

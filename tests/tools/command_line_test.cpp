@@ -73,8 +73,8 @@ TEST(CommandLine, SuggestsTheNearestOptionOrCommand) {
 }
 
 TEST(CommandLine, AcceptsShortNamesForOptionsAndForTheTarget) {
-  const Outcome usual = run_command({"generate", target, "--prompt", "Once upon", "--max-new-tokens", "8", "--threads",
-                                     "1", "--temperature", "0.7"});
+  const Outcome usual = run_command(
+      {"generate", target, "--prompt", "Once upon", "--max-new-tokens", "8", "--threads", "1", "--temperature", "0.7"});
   const Outcome brief =
       run_command({"generate", "-p", "Once upon", "-n", "8", "-t", "1", "--temp", "0.7", "-m", target});
   EXPECT_EQ(usual.status, 0) << usual.err;
@@ -214,7 +214,7 @@ TEST(Completion, NamesEveryCommandAndOptionAndIsAScriptOfItsShell) {
       for (const std::string& word : help.words) path += " " + word;
       EXPECT_THAT(outcome.out, HasSubstr(path));
       for (const std::string& flag : flags_in(help.text)) {
-        const std::string name = shell != "fish"              ? flag
+        const std::string name = shell != "fish"          ? flag
                                  : flag.starts_with("--") ? "-l " + flag.substr(2)
                                                           : "-s " + flag.substr(1);
         EXPECT_THAT(outcome.out, HasSubstr(name)) << shell << ": " << path;

@@ -25,9 +25,9 @@ json json_of(const std::vector<std::string>& words, int status = 0) {
 }
 
 TEST(Verify, ReportsVerdictChecksAcceptanceAndTimesAsJson) {
-  const json report = json_of({"verify", fixture("models/tale-target"), "--draft",
-                               "dflash:" + fixture("models/tale-dflash"), "--max-new-tokens", "16",
-                               "--effort", "full"});
+  const json report =
+      json_of({"verify", fixture("models/tale-target"), "--draft", "dflash:" + fixture("models/tale-dflash"),
+               "--max-new-tokens", "16", "--effort", "full"});
   EXPECT_EQ(report["verdict"], "PASS_EXACT");
   std::vector<std::string> checks;
   for (const json& check : report["checks"]) {
@@ -36,12 +36,10 @@ TEST(Verify, ReportsVerdictChecksAcceptanceAndTimesAsJson) {
     EXPECT_GT(check["examined"], 0);
   }
   EXPECT_THAT(checks, testing::ElementsAre("tokens_equal", "logits_equal", "acceptance_correct", "cache_rollback",
-                                           "batch_invariance", "config_invariance", "draft_state",
-                                           "rng_accounting", "repeatable",
-                                           "chunked_prefill_and_resume", "sequence_isolation", "prefix_reuse",
-                                           "log_probabilities",
-                                           "termination_and_counters", "distribution_exact",
-                                           "exhaustive_small_cases"));
+                                           "batch_invariance", "config_invariance", "draft_state", "rng_accounting",
+                                           "repeatable", "chunked_prefill_and_resume", "sequence_isolation",
+                                           "prefix_reuse", "log_probabilities", "termination_and_counters",
+                                           "distribution_exact", "exhaustive_small_cases"));
   EXPECT_GT(report["mean_accepted"].get<double>(), 1.0);
   EXPECT_GT(report["tokens_per_round"].get<double>(), 2.0);
   for (const char* way : {"plain", "speculative"}) EXPECT_GT(report["seconds"][way]["median"].get<double>(), 0.0);
@@ -53,8 +51,8 @@ const std::vector<std::string> hot{"--prompt-tokens", "5,6,7", "--max-new-tokens
 
 TEST(VerifySlow, PassesAtHighTemperatureWithBothRulesAndSeveralDrafts) {
   for (const char* rule : {"matching", "rejection"}) {
-    std::vector<std::string> words{"verify", target, "--draft", dflash, "model:" + target, "--rule", rule,
-                                   "--effort", "full"};
+    std::vector<std::string> words{"verify", target, "--draft",  dflash, "model:" + target,
+                                   "--rule", rule,   "--effort", "full"};
     words.insert(words.end(), hot.begin(), hot.end());
     const json report = json_of(words, 2);  // a model draft that is the target itself is never rejected
     EXPECT_THAT(report["reason"].get<std::string>(), testing::HasSubstr("was rejected")) << report.dump(2);
@@ -81,9 +79,11 @@ std::vector<Bounded> bounded_outputs(const Folder& folder) {
 TEST(Verify, ProvesAnOutputThatAGrammarAndBiasesBound) {
   const Folder folder;
   const std::vector<Bounded> bounded = bounded_outputs(folder);
-  std::vector<std::string> words = {"verify", fixture("models/tale-target"), "--draft",
-                                    "dflash:" + fixture("models/tale-dflash"), "--effort", "quick",
-                                    "--max-new-tokens", "24", "--temperature", "1"};
+  std::vector<std::string> words = {"verify",           fixture("models/tale-target"),
+                                    "--draft",          "dflash:" + fixture("models/tale-dflash"),
+                                    "--effort",         "quick",
+                                    "--max-new-tokens", "24",
+                                    "--temperature",    "1"};
   for (const std::size_t which : {0, 2}) {
     words.insert(words.end(), bounded[which].flags.begin(), bounded[which].flags.end());
   }
@@ -95,7 +95,8 @@ TEST(Verify, ProvesAnOutputThatAGrammarAndBiasesBound) {
 
 TEST(VerifySlow, ProvesBoundedOutputsOfDenseSlidingAndHybridTargetsWithBothRules) {
   const Folder folder;
-  for (const auto& [model, draft] : {std::pair("tale-target", "dflash:tale-dflash"), {"tale-target", "mtp:tale-mtp"},
+  for (const auto& [model, draft] : {std::pair("tale-target", "dflash:tale-dflash"),
+                                     {"tale-target", "mtp:tale-mtp"},
                                      {"tale-gemma", "mtp:tale-gemma-assistant"},
                                      {"tale-hybrid", "mtp:tale-hybrid-mtp"},
                                      {"tale-hybrid", "eagle3:tale-hybrid-eagle3"}}) {
@@ -103,9 +104,13 @@ TEST(VerifySlow, ProvesBoundedOutputsOfDenseSlidingAndHybridTargetsWithBothRules
     spec.insert(spec.find(':') + 1, fixture("models/"));
     for (const auto& [name, flags] : bounded_outputs(folder)) {
       for (const char* rule : {"matching", "rejection"}) {
-        std::vector<std::string> words = {"verify", fixture(std::string("models/") + model), "--draft", spec,
-                                          "--effort", "quick", "--max-new-tokens", "48", "--temperature", "1",
-                                          "--rule", rule, "--sequences", "4"};
+        std::vector<std::string> words = {"verify",           fixture(std::string("models/") + model),
+                                          "--draft",          spec,
+                                          "--effort",         "quick",
+                                          "--max-new-tokens", "48",
+                                          "--temperature",    "1",
+                                          "--rule",           rule,
+                                          "--sequences",      "4"};
         words.insert(words.end(), flags.begin(), flags.end());
         const json report = json_of(words);
         EXPECT_EQ(report["verdict"], "PASS_EXACT") << model << ", " << spec << ", " << name << ", " << rule << ": "
@@ -126,15 +131,14 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
   const std::vector<std::string> of_hybrid = {"dflash:tale-hybrid-dflash", "eagle3:tale-hybrid-eagle3",
                                               "mtp:tale-hybrid-mtp"};
   const std::vector<std::string> of_gemma = {"mtp:tale-gemma-assistant"};
-  const std::vector<std::string> sampled = {"--temperature", "1", "--rule", "rejection", "--seed", "3",
+  const std::vector<std::string> sampled = {"--temperature",    "1",   "--rule",      "rejection", "--seed", "3",
                                             "--max-new-tokens", "160", "--sequences", "4"};
-  for (const Row& row :
-       {Row{"tale-target", {}, of_target}, Row{"tale-target", sampled, of_target},
-        Row{"tale-hybrid", {"--sequences", "4"}, of_hybrid}, Row{"tale-gemma", {}, of_gemma},
-        Row{"tale-gemma", {"--temperature", "1", "--seed", "1", "--max-new-tokens", "96"}, of_gemma},
-        Row{"tale-gemma", sampled, of_gemma}}) {
-    std::vector<std::string> words = {"verify", fixture(std::string("models/") + row.target) + "/", "--draft", "all",
-                                      "--effort", "quick"};
+  for (const Row& row : {Row{"tale-target", {}, of_target}, Row{"tale-target", sampled, of_target},
+                         Row{"tale-hybrid", {"--sequences", "4"}, of_hybrid}, Row{"tale-gemma", {}, of_gemma},
+                         Row{"tale-gemma", {"--temperature", "1", "--seed", "1", "--max-new-tokens", "96"}, of_gemma},
+                         Row{"tale-gemma", sampled, of_gemma}}) {
+    std::vector<std::string> words = {
+        "verify", fixture(std::string("models/") + row.target) + "/", "--draft", "all", "--effort", "quick"};
     words.insert(words.end(), row.flags.begin(), row.flags.end());
     const json report = json_of(words);
     EXPECT_EQ(report["verdict"], "PASS_EXACT") << report["reason"];
@@ -157,8 +161,11 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
 
 /// The text repeats nothing, so drafts that look it up have nothing to propose.
 TEST(VerifySlow, OfAllDraftsNamesThoseThatTheTextDoesNotTestAndJudgesTheOthers) {
-  std::vector<std::string> words = {"verify", fixture("models/tale-target"), "--draft", "all", "--effort", "quick",
-                                    "--prompt", "Once upon a time", "--max-new-tokens", "24"};
+  std::vector<std::string> words = {"verify",           fixture("models/tale-target"),
+                                    "--draft",          "all",
+                                    "--effort",         "quick",
+                                    "--prompt",         "Once upon a time",
+                                    "--max-new-tokens", "24"};
   const json report = json_of(words);
   EXPECT_EQ(report["verdict"], "PASS_EXACT") << report["reason"];
   std::vector<std::string> untested;
@@ -177,12 +184,15 @@ TEST(VerifySlow, OfAllDraftsNamesThoseThatTheTextDoesNotTestAndJudgesTheOthers) 
 
 TEST(VerifySlow, ProvesDraftsThatAreTranslatedThroughText) {
   for (const auto& [model, draft] : {std::pair("tale-target", "tale-llama"), {"tale-llama", "tale-target"}}) {
-    for (const std::vector<std::string>& flags :
-         {std::vector<std::string>{}, {"--temperature", "1", "--rule", "matching"},
-          {"--temperature", "1", "--rule", "rejection"}}) {
-      std::vector<std::string> words = {"verify", fixture(std::string("models/") + model), "--draft",
-                                        "model:" + fixture(std::string("models/") + draft) + "?translate=1",
-                                        "--sequences", "4", "--effort", "quick", "--max-new-tokens", "64"};
+    for (const std::vector<std::string>& flags : {std::vector<std::string>{},
+                                                  {"--temperature", "1", "--rule", "matching"},
+                                                  {"--temperature", "1", "--rule", "rejection"}}) {
+      std::vector<std::string> words = {
+          "verify",           fixture(std::string("models/") + model),
+          "--draft",          "model:" + fixture(std::string("models/") + draft) + "?translate=1",
+          "--sequences",      "4",
+          "--effort",         "quick",
+          "--max-new-tokens", "64"};
       words.insert(words.end(), flags.begin(), flags.end());
       const json report = json_of(words);
       EXPECT_EQ(report["verdict"], "PASS_EXACT") << model << ": " << report["reason"];
@@ -193,12 +203,22 @@ TEST(VerifySlow, ProvesDraftsThatAreTranslatedThroughText) {
 
 TEST(VerifySlow, ProvesAnAssistantThatReadsTheTargetsCache) {
   const std::string assistant = "mtp:" + fixture("external/gemma4-assistant");
-  for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"--temperature", "1"},
-                                                {"--temperature", "1", "--rule", "rejection"}}) {
-    std::vector<std::string> words = {"verify", fixture("external/gemma4-tiny"), "--prompt-tokens",
-                                      "1,5,9,2,7,4,4,8,3,11,12", "--draft", assistant, assistant + "?tree=7",
-                                      "ngram-simple?n=1+" + assistant, "--effort", "quick", "--max-new-tokens", "60",
-                                      "--sequences", "4"};
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{}, {"--temperature", "1"}, {"--temperature", "1", "--rule", "rejection"}}) {
+    std::vector<std::string> words = {"verify",
+                                      fixture("external/gemma4-tiny"),
+                                      "--prompt-tokens",
+                                      "1,5,9,2,7,4,4,8,3,11,12",
+                                      "--draft",
+                                      assistant,
+                                      assistant + "?tree=7",
+                                      "ngram-simple?n=1+" + assistant,
+                                      "--effort",
+                                      "quick",
+                                      "--max-new-tokens",
+                                      "60",
+                                      "--sequences",
+                                      "4"};
     words.insert(words.end(), flags.begin(), flags.end());
     EXPECT_EQ(json_of(words)["verdict"], "PASS_EXACT");
   }
@@ -237,8 +257,9 @@ TEST(Generate, WithATunerDecodesTextsTooShortForOne) {
 /// Nothing that this draft proposes is accepted, so that a tuner soon leaves it out.
 TEST(Generate, LetsATunerChooseWhereThatCannotChangeTheText) {
   const auto drafted = [](std::vector<std::string> more) {
-    std::vector<std::string> words = {"generate", fixture("models/tale-target"), "--prompt", "Once upon a time",
-                                      "-n",       "100", "--draft", "always-reject"};
+    std::vector<std::string> words = {
+        "generate",     fixture("models/tale-target"), "--prompt", "Once upon a time", "-n", "100", "--draft",
+        "always-reject"};
     words.insert(words.end(), more.begin(), more.end());
     return json_of(words)["statistics"]["drafted"].get<int>();
   };
@@ -250,8 +271,8 @@ TEST(Generate, LetsATunerChooseWhereThatCannotChangeTheText) {
 }
 
 TEST(Verify, UsesTheRequestedDraftLength) {
-  std::vector<std::string> words{"verify", target, "--draft", dflash, "--draft-max", "2", "--kernels", "scalar",
-                                 "--effort", "quick"};
+  std::vector<std::string> words{"verify", target,      "--draft", dflash,     "--draft-max",
+                                 "2",      "--kernels", "scalar",  "--effort", "quick"};
   words.insert(words.end(), hot.begin(), hot.end());
   const json report = json_of(words);
   EXPECT_LE(report["drafts"][0]["drafted"].get<int>(), 2 * report["drafts"][0]["iterations"].get<int>());
@@ -268,8 +289,8 @@ TEST(Verify, IsVacuousWhenNothingIsDrafted) {
 TEST(Verify, WritesJUnitXml) {
   const Folder folder;
   const std::string file = (folder.path() / "report.xml").string();
-  std::vector<std::string> words{"verify", target,    "--draft", dflash,      "--quiet",
-                                 "--junit", file, "--kernels", "scalar", "--effort", "quick"};
+  std::vector<std::string> words{"verify", target,      "--draft", dflash,     "--quiet", "--junit",
+                                 file,     "--kernels", "scalar",  "--effort", "quick"};
   words.insert(words.end(), hot.begin(), hot.end());
   const Outcome outcome = run_command(words);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -282,18 +303,18 @@ TEST(GenerateSlow, GivesTheSameTokensWithAnyDraftLengthThreadsTableAndVerificati
     const std::vector<std::string> base{"generate", target,          "--prompt-tokens", "5,6,7",  "--max-new-tokens",
                                         "16",       "--temperature", temperature,       "--seed", "11"};
     const json plain = json_of(base);
-    for (const std::vector<std::string>& change : std::vector<std::vector<std::string>>{
-             {"--draft", dflash},
-             {"--draft", dflash, "--verify", "serial"},
-             {"--draft", dflash, "--verify", "redecode"},
-             {"--draft", dflash, "--draft-max", "auto"},
-             {"--draft", dflash, "--threads", "2"},
-             {"--draft", dflash, "--kernels", "scalar"},
-             {"--draft", dflash, "--draft-max", "1"},
-             {"--draft", dflash, "--draft-max", "2"},
-             {"--draft", "model:" + target},
-             {"--draft", "always-reject"},
-             {"--draft", "perfect", "--draft-max", "9"}}) {
+    for (const std::vector<std::string>& change :
+         std::vector<std::vector<std::string>>{{"--draft", dflash},
+                                               {"--draft", dflash, "--verify", "serial"},
+                                               {"--draft", dflash, "--verify", "redecode"},
+                                               {"--draft", dflash, "--draft-max", "auto"},
+                                               {"--draft", dflash, "--threads", "2"},
+                                               {"--draft", dflash, "--kernels", "scalar"},
+                                               {"--draft", dflash, "--draft-max", "1"},
+                                               {"--draft", dflash, "--draft-max", "2"},
+                                               {"--draft", "model:" + target},
+                                               {"--draft", "always-reject"},
+                                               {"--draft", "perfect", "--draft-max", "9"}}) {
       std::vector<std::string> words = base;
       words.insert(words.end(), change.begin(), change.end());
       EXPECT_EQ(json_of(words)["tokens"], plain["tokens"]) << testing::PrintToString(words);
@@ -400,11 +421,11 @@ TEST(Generate, GivesTheSameTopLogprobsWithAndWithoutSpeculation) {
     EXPECT_GE(place[0]["logprob"], place[1]["logprob"]);
     EXPECT_GE(place[1]["logprob"], place[2]["logprob"]);
   }
-  const Outcome printed = run_command({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "1",
-                                       "--logprobs", "--top-logprobs", "2"});
+  const Outcome printed = run_command(
+      {"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "1", "--logprobs", "--top-logprobs", "2"});
   EXPECT_THAT(printed.out, testing::ContainsRegex("\n[0-9]+\t-[0-9.]+\t[0-9]+:-[0-9.]+\t[0-9]+:-[0-9.]+\n"));
-  const Outcome texts = run_command({"generate", fixture("models/tale-target"), "-p", "Once upon a", "-n", "1",
-                                     "--logprobs", "--top-logprobs", "1"});
+  const Outcome texts = run_command(
+      {"generate", fixture("models/tale-target"), "-p", "Once upon a", "-n", "1", "--logprobs", "--top-logprobs", "1"});
   EXPECT_THAT(texts.out, testing::ContainsRegex("\n([0-9]+ \" time\")\t-[0-9.]+\t[0-9]+ \" time\":-[0-9.]+\n"));
 }
 
@@ -420,8 +441,8 @@ TEST(Generate, PrintsNothingBeforeAnErrorAndEndsTheLineThatOneInterrupts) {
   EXPECT_THAT(full.out, testing::EndsWith("\n"));
 }
 
-const std::vector<std::string> tale{"generate",         fixture("models/tale-target"), "--prompt", "Once",
-                                    "--max-new-tokens", "40"};
+const std::vector<std::string> tale{"generate", fixture("models/tale-target"), "--prompt", "Once", "--max-new-tokens",
+                                    "40"};
 
 std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
@@ -441,8 +462,8 @@ TEST(Generate, EndsTheTextBeforeAStopStringWithAndWithoutSpeculation) {
     EXPECT_EQ(plain["stop_string"], stop);
     const std::size_t tokens = plain["tokens"].size();
     EXPECT_TRUE(std::equal(plain["tokens"].begin(), plain["tokens"].end(), whole["tokens"].begin()));
-    const std::vector<std::string> drafted_words = with(
-        words, {"--draft", "dflash:" + fixture("models/tale-dflash"), "--draft-max", "4"});
+    const std::vector<std::string> drafted_words =
+        with(words, {"--draft", "dflash:" + fixture("models/tale-dflash"), "--draft-max", "4"});
     const json drafted = json_of(drafted_words);
     EXPECT_GT(drafted["statistics"]["accepted"], 0);
     for (const char* field : {"tokens", "text", "finish", "stop_string"}) EXPECT_EQ(drafted[field], plain[field]);
@@ -465,8 +486,8 @@ TEST(Generate, PrintsTheWholeTextWhenNoStopStringIsFound) {
 }
 
 TEST(Generate, TakesOneStopStringEachTimeAndRefusesWhatCannotBeLookedFor) {
-  const Outcome outcome = run_command({"generate", "--prompt", "Once", "--max-new-tokens", "4", "--stop", "no such",
-                                       fixture("models/tale-target")});
+  const Outcome outcome = run_command(
+      {"generate", "--prompt", "Once", "--max-new-tokens", "4", "--stop", "no such", fixture("models/tale-target")});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   const std::pair<std::vector<std::string>, const char*> rows[] = {
       {with(tale, {"--stop", ""}), "--stop: is empty; give it, or leave it out"},
@@ -511,8 +532,8 @@ TEST(Generate, UsesTheRequestedKvFormat) {
 TEST(VerifySlow, UsesTheRequestedKvFormat) {
   std::set<std::string> logits;
   for (const char* kv : {"f32", "bf16", "q8"}) {
-    std::vector<std::string> words{"verify", target, "--draft", dflash, "--kernels", "scalar", "--kv", kv,
-                                   "--effort", "full"};
+    std::vector<std::string> words{"verify", target, "--draft", dflash,     "--kernels",
+                                   "scalar", "--kv", kv,        "--effort", "full"};
     words.insert(words.end(), hot.begin(), hot.end());
     logits.insert(json_of(words)["drafts"][0]["logits"]);
   }
@@ -574,12 +595,12 @@ TEST(GenerateSlow, NeedsATokenizerOnlyForAPromptOfText) {
 }
 
 TEST(Verify, NeedsATokenizerOnlyForAPromptOfText) {
-  const Outcome outcome = run_command({"verify", llama_cpp_models()[0], "--prompt-tokens", "1,2,3", "--draft",
-                                       "always-reject", "--max-new-tokens", "4", "--kernels", "scalar", "--effort",
-                                       "quick"});
+  const Outcome outcome =
+      run_command({"verify", llama_cpp_models()[0], "--prompt-tokens", "1,2,3", "--draft", "always-reject",
+                   "--max-new-tokens", "4", "--kernels", "scalar", "--effort", "quick"});
   EXPECT_EQ(outcome.status, 2) << outcome.err;
   EXPECT_THAT(outcome.out, testing::HasSubstr("always-reject: no draft token was accepted, by its design; choose a "
-                                               "draft that is sometimes right"));
+                                              "draft that is sometimes right"));
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << "how long it takes: " << outcome.err;
   EXPECT_THAT(outcome.err, testing::StartsWith("effort quick: "));
 }
@@ -600,8 +621,8 @@ TEST(Generate, WritesNothingForZeroNewTokens) {
 }
 
 TEST(Inspect, DescribesACheckpointAndTheKernels) {
-  const Outcome outcome = run_command({"inspect", fixture("external/dflash-mixed"), "--target",
-                                       fixture("external/qwen3-tiny-sharded"), "--json"});
+  const Outcome outcome = run_command(
+      {"inspect", fixture("external/dflash-mixed"), "--target", fixture("external/qwen3-tiny-sharded"), "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const json said = json::parse(outcome.out);
   EXPECT_EQ(said["checkpoint"]["kind"], "DFlash draft");
@@ -611,8 +632,10 @@ TEST(Inspect, DescribesACheckpointAndTheKernels) {
 }
 
 TEST(Inspect, CountsTheMtpHeadsThatATargetHas) {
-  for (const auto& [path, heads] : {std::pair("external/mtp-qwen3-two", 2), {"external/mtp-qwen35", 1},
-                                    {"models/tale-hybrid", 0}, {"models/tale-dflash", 0}}) {
+  for (const auto& [path, heads] : {std::pair("external/mtp-qwen3-two", 2),
+                                    {"external/mtp-qwen35", 1},
+                                    {"models/tale-hybrid", 0},
+                                    {"models/tale-dflash", 0}}) {
     const Outcome outcome = run_command({"inspect", fixture(path), "--json"});
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_EQ(json::parse(outcome.out)["checkpoint"]["mtp_heads"], heads) << path;

@@ -58,10 +58,10 @@ std::vector<float> logits_of(const Checkpoint& files, const LoadOptions& options
   return logits_of(*load_model(files, options));
 }
 
-const char* const exact_names[] = {"qwen3-tiny-tied",   "qwen3-tiny-odd",   "qwen2-tiny-tied",  "qwen2-tiny-untied",
-                                   "llama-tiny-plain",  "llama-tiny-biased", "llama-tiny-linear", "llama-tiny-yarn",
-                                   "mistral-tiny-nemo", "ministral3-tiny",   "gemma4-tiny",       "gemma4-tiny-shared",
-                                   "gemma4-tiny-donors", "gemma4-tiny-experts"};
+const char* const exact_names[] = {
+    "qwen3-tiny-tied",   "qwen3-tiny-odd",     "qwen2-tiny-tied",    "qwen2-tiny-untied",  "llama-tiny-plain",
+    "llama-tiny-biased", "llama-tiny-linear",  "llama-tiny-yarn",    "mistral-tiny-nemo",  "ministral3-tiny",
+    "gemma4-tiny",       "gemma4-tiny-shared", "gemma4-tiny-donors", "gemma4-tiny-experts"};
 
 TEST(Convert, InFloatsHasTheBitsOfTheFolder) {
   for (const char* name : exact_names) {
@@ -285,8 +285,8 @@ TEST(Convert, ATargetWithItsTokenizerAndItsDraftTellTheTaleOfTheFolders) {
   const json want = told(tale, {});
   const json drafted = told(tale, {"--draft", "dflash:" + fixture("models/tale-dflash")});
   for (const std::string reader : {"llama.cpp", "ik_llama.cpp"}) {
-    const Outcome two = run_command(
-        {"convert", fixture("models/tale-dflash"), draft, "--tokenizer", tale, "--for", reader, "--quiet"});
+    const Outcome two =
+        run_command({"convert", fixture("models/tale-dflash"), draft, "--tokenizer", tale, "--for", reader, "--quiet"});
     ASSERT_EQ(two.status, 0) << two.err;
     EXPECT_EQ(two.out, "");
     const json got = told(target, {"--draft", "dflash:" + draft});
@@ -323,7 +323,8 @@ TEST(Convert, KeepsTheMtpHeadsOfATarget) {
 
 /// In their own folder there is nothing but the heads; an assistant is quantized apart from its target.
 TEST(Convert, MtpHeadsAndAssistantsApartDraftAsTheirFoldersDo) {
-  for (const auto& [target, draft] : {std::pair("tale-target", "tale-mtp"), {"tale-hybrid", "tale-hybrid-mtp"},
+  for (const auto& [target, draft] : {std::pair("tale-target", "tale-mtp"),
+                                      {"tale-hybrid", "tale-hybrid-mtp"},
                                       {"tale-gemma", "tale-gemma-assistant"}}) {
     const std::string model = fixture("models/") + target;
     const std::string folder_of_draft = fixture("models/") + draft;
@@ -485,8 +486,7 @@ TEST(Convert, RefusesALinkToNothingInPlaceOfAFile) {
     files::remove(model / name);
     files::create_symlink("nothing", model / name);
     for (const std::vector<std::string>& words :
-         {std::vector<std::string>{"convert", model.string(), file},
-          {"chat", model.string(), "-n", "1"}}) {
+         {std::vector<std::string>{"convert", model.string(), file}, {"chat", model.string(), "-n", "1"}}) {
       const Outcome outcome = run_command(words);
       EXPECT_EQ(outcome.status, 3) << name;
       EXPECT_THAT(outcome.err, testing::HasSubstr(std::string(name) + ": is a link to something")) << words[0];

@@ -64,18 +64,18 @@ TEST(Corpus, ForNgramCacheHoldsWhatFollowedTwoTokensOfOneText) {
   }
   const NgramCounts counts = read_lookup_file(texts.out, Tokenizer::load(target).vocabulary());
   EXPECT_EQ(counts.sorted().size(), expected.size());
-  int most = 0;
+  int max = 0;
   for (const auto& [tokens, count] : expected) {
     EXPECT_EQ(counts.count(Ngram(std::span(tokens).first(2)), tokens[2]), count);
-    most = std::max(most, count);
+    max = std::max(max, count);
   }
-  EXPECT_EQ(most, 2);
+  EXPECT_EQ(max, 2);
 }
 
 TEST(Corpus, GivesADraftTokensThatAreAccepted) {
   const Texts texts;
-  const std::vector<std::string> words = {"generate", target, "--prompt", "Everybody in Marl knew",
-                                          "-n",       "24",   "--quiet",  "--json", "-"};
+  const std::vector<std::string> words = {"generate", target,   "--prompt", "Everybody in Marl knew", "-n", "24",
+                                          "--quiet",  "--json", "-"};
   const auto told = [&](const std::string& draft) {
     std::vector<std::string> more = words;
     more.insert(more.end(), {"--draft", draft, "--draft-max", "8"});
@@ -107,15 +107,15 @@ TEST(Corpus, OfBadInputIsOneMessageAndLeavesTheOldFile) {
     std::vector<std::string> words;
     std::string message;
   };
-  for (const Case& c : std::vector<Case>{
-           {{target, texts.first, bad, "--for", "suffix"}, bad + ": the text to encode is not UTF-8"},
-           {{target, empty, "--for", "suffix"}, empty + ": is empty"},
-           {{target, texts.first + "x", "--for", "suffix"}, texts.first + "x"},
-           {{target, brief, "--for", "ngram-cache"}, "no text has three tokens"},
-           {{fixture("external/qwen3-tiny-tied"), texts.first, "--for", "suffix"}, "has no tokenizer"},
-           {{target, texts.first, "--for", "dflash"}, "--for: 'dflash' is none of suffix, ngram-cache"},
-           {{target, texts.out, "--for", "suffix"}, "would overwrite an input"},
-           {{target, "--for", "suffix"}, "FILE"}}) {
+  for (const Case& c :
+       std::vector<Case>{{{target, texts.first, bad, "--for", "suffix"}, bad + ": the text to encode is not UTF-8"},
+                         {{target, empty, "--for", "suffix"}, empty + ": is empty"},
+                         {{target, texts.first + "x", "--for", "suffix"}, texts.first + "x"},
+                         {{target, brief, "--for", "ngram-cache"}, "no text has three tokens"},
+                         {{fixture("external/qwen3-tiny-tied"), texts.first, "--for", "suffix"}, "has no tokenizer"},
+                         {{target, texts.first, "--for", "dflash"}, "--for: 'dflash' is none of suffix, ngram-cache"},
+                         {{target, texts.out, "--for", "suffix"}, "would overwrite an input"},
+                         {{target, "--for", "suffix"}, "FILE"}}) {
     std::vector<std::string> words = {"corpus", "--out", texts.out};
     words.insert(words.end(), c.words.begin(), c.words.end());
     const Outcome outcome = run_command(words);

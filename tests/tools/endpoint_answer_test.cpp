@@ -18,7 +18,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-EndpointRequest request_of(bool chat) {
+EndpointRequest make_verify_request(bool chat) {
   EndpointRequest request;
   request.number = 7;
   request.chat = chat;
@@ -57,7 +57,7 @@ ordered_json chunk_of(bool chat) {
 
 /// What is said about an answer; empty: it is read.
 std::string refusal(bool chat, const std::string& text, bool stream = false) {
-  const EndpointRequest request = request_of(chat);
+  const EndpointRequest request = make_verify_request(chat);
   AnswerReader reader(request);
   try {
     stream ? reader.read_event(text) : reader.read_whole(text);
@@ -69,7 +69,7 @@ std::string refusal(bool chat, const std::string& text, bool stream = false) {
 
 TEST(AnswerReader, ReadsWhatThisProjectsServerAnswers) {
   for (const bool chat : {false, true}) {
-    const EndpointRequest request = request_of(chat);
+    const EndpointRequest request = make_verify_request(chat);
     AnswerReader whole(request), streamed(request);
     whole.read_whole(answer_of(chat).dump());
     streamed.read_event(chunk_of(chat).dump());
@@ -146,7 +146,7 @@ TEST(AnswerReader, NamesTheFieldThatIsWrong) {
 }
 
 TEST(AnswerReader, KeepsTheErrorOfAServerThatGivesUp) {
-  const EndpointRequest request = request_of(false);
+  const EndpointRequest request = make_verify_request(false);
   for (const char* const text : {R"({"error":{"message":"no memory"}})", R"({"error":"no memory"})"}) {
     AnswerReader reader(request);
     reader.read_event(text);

@@ -36,10 +36,10 @@ std::vector<std::string> canonical_tables() {
 class Recorded : public testing::Test {
  protected:
   Outcome record(const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words{"fixture",        "record",      target,  file,         "--draft",  draft,
-                                   "--prompt-tokens", "5,6,7",      "--max-new-tokens",    "8",        "--temperature",
-                                   "1",              "--seed",      "3",     "--reason",   "a test",   "--rule",
-                                   "rejection",      "--threads",   "1"};
+    std::vector<std::string> words{
+        "fixture",          "record",    target,          file, "--draft", draft, "--prompt-tokens", "5,6,7",
+        "--max-new-tokens", "8",         "--temperature", "1",  "--seed",  "3",   "--reason",        "a test",
+        "--rule",           "rejection", "--threads",     "1"};
     words.insert(words.end(), more.begin(), more.end());
     return run_command(words);
   }
@@ -94,7 +94,9 @@ TEST_F(Recorded, ReplaysThroughLinks) {
   files::create_directory_symlink("../../real", folder.path() / "deep/er/link");  // its .. is another folder
   const std::string linked = (folder.path() / "deep/er/link/x.h5").string();
   ASSERT_EQ(run_command({"fixture", "record", target, linked, "--draft", draft, "--prompt-tokens", "5", "--reason",
-                         "a test", "--max-new-tokens", "2", "--threads", "1"}).status, 0);
+                         "a test", "--max-new-tokens", "2", "--threads", "1"})
+                .status,
+            0);
   const std::string other = (folder.path() / "deep/other.h5").string();
   files::create_symlink("er/link/x.h5", other);
   for (const std::string& name : {linked, (folder.path() / "real/x.h5").string(), other}) {
@@ -105,7 +107,10 @@ TEST_F(Recorded, ReplaysThroughLinks) {
 TEST_F(Recorded, IsFoundByItsNameInTheCurrentFolder) {
   const std::string there = "cd " + quoted(folder.path().string()) + " &&";
   ASSERT_EQ(run_command({"fixture", "record", target, "x.h5", "--prompt-tokens", "5", "--reason", "a test",
-                         "--max-new-tokens", "2", "--threads", "1"}, there).status, 0);
+                         "--max-new-tokens", "2", "--threads", "1"},
+                        there)
+                .status,
+            0);
   EXPECT_EQ(run_command({"fixture", "replay", "x.h5", "--threads", "1"}, there).status, 0);
   EXPECT_TRUE(files::exists(file));
 }
@@ -216,9 +221,7 @@ TEST_F(Recorded, InOtherNumericsIsComparedButNeverReceived) {
   put(received, "what waits in its own class");
   EXPECT_EQ(replay().status, 0) << "equal bits are equal bits";
   EXPECT_TRUE(files::remove(received)) << "another class settles nothing";
-  change([](Fixture& fixture) {
-    std::get<Array<std::uint64_t>>(fixture.arrays.front().content).values.front() ^= 1;
-  });
+  change([](Fixture& fixture) { std::get<Array<std::uint64_t>>(fixture.arrays.front().content).values.front() ^= 1; });
   const Outcome outcome = replay();
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("of another machine"), HasSubstr("logits[0] was")));
@@ -276,7 +279,9 @@ TEST_F(Recorded, DraftThatBecomesWorseIsAPerfRegressionAndOneThatBecomesBetterIs
 
 TEST_F(Recorded, WorseDraftOfTheRecordedSpecIsWrittenForReview) {
   ASSERT_EQ(run_command({"fixture", "record", target, file, "--draft", draft, "--prompt-tokens", "5,6,7", "--reason",
-                         "a test", "--max-new-tokens", "160", "--temperature", "1", "--threads", "1"}).status, 0);
+                         "a test", "--max-new-tokens", "160", "--temperature", "1", "--threads", "1"})
+                .status,
+            0);
   change([](Fixture& fixture) { fixture.draft = "ngram-simple"; });  // as if this had been good once
   const Outcome outcome = replay();
   EXPECT_EQ(outcome.status, 4);
@@ -288,9 +293,7 @@ TEST_F(Recorded, WorseDraftOfTheRecordedSpecIsWrittenForReview) {
 
 TEST_F(Recorded, AcceptsOtherSpellingsOfTheRecordedDraftAndTarget) {
   ASSERT_EQ(record().status, 0);
-  change([](Fixture& fixture) {
-    std::get<Array<std::uint64_t>>(fixture.arrays.front().content).values.front() ^= 1;
-  });
+  change([](Fixture& fixture) { std::get<Array<std::uint64_t>>(fixture.arrays.front().content).values.front() ^= 1; });
   const std::vector<std::string> spelled{"--target", target + "/../qwen3-tiny-tied/", "--draft", draft + "/."};
   const Outcome outcome = replay(spelled);
   EXPECT_EQ(outcome.status, 1);

@@ -73,13 +73,12 @@ TEST(GrownModelSlow, SaysWhatTheSmallModelSaysAndItsDraftsAreAcceptedAsOften) {
       SCOPED_TRACE(std::string(draft.name) + draft.options + " at " + std::to_string(temperature));
       const auto decoded = [&](Engine& engine, const std::string& path) {
         PhiloxSource random(1);
-        return engine.decode({.request = request, .draft = std::string(draft.kind) + ":" + path + draft.options,
-                              .random = random});
+        return engine.decode(
+            {.request = request, .draft = std::string(draft.kind) + ":" + path + draft.options, .random = random});
       };
       const std::string grown = folder.path() / draft.name;
       const Trace small = decoded(small_engine, models + draft.name);
-      const Trace large =
-          decoded(large_engine, files::exists(grown) ? grown : write(folder, draft.name, *draft.shape));
+      const Trace large = decoded(large_engine, files::exists(grown) ? grown : write(folder, draft.name, *draft.shape));
       EXPECT_EQ(large.output, small.output);
       ASSERT_EQ(large.rounds.size(), small.rounds.size());
       for (std::size_t i = 0; i < small.rounds.size(); ++i) {

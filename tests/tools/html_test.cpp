@@ -22,8 +22,8 @@ std::vector<std::string> pages(const Folder& folder) {
     return run_command(words).status;
   };
   EXPECT_EQ(write({"verify", target, "--draft", "dflash:" + fixture("models/tale-dflash"), "--max-new-tokens", "24",
-                   "--rule", "rejection", "--temperature", "0.8", "--top-k", "32", "--seed", "7", "--effort",
-                   "full", "--trace", at("trace.jsonl")},
+                   "--rule", "rejection", "--temperature", "0.8", "--top-k", "32", "--seed", "7", "--effort", "full",
+                   "--trace", at("trace.jsonl")},
                   "verify.html"),
             0);
   EXPECT_EQ(write({"trace", "check", at("trace.jsonl"), "--target", target}, "trace.html"), 0);

@@ -21,13 +21,13 @@ constexpr int vacuous = 2;  // of a text without draft tokens
 struct Limits : ::testing::Test {
   Folder folder;
   const std::string trace = (folder.path() / "t.jsonl").string();
-  const std::vector<std::string> check = {"trace", "check", trace, "--target", fixture("models/tale-small"),
+  const std::vector<std::string> check = {"trace",     "check", trace, "--target", fixture("models/tale-small"),
                                           "--threads", "2"};
 
   void SetUp() override {
     if (sanitized) GTEST_SKIP() << "a sanitizer takes address space and threads of its own";
-    const std::vector<std::string> decode = {"generate", fixture("models/tale-small"), "-p", "Once", "-n", "4",
-                                             "--trace", trace};
+    const std::vector<std::string> decode = {
+        "generate", fixture("models/tale-small"), "-p", "Once", "-n", "4", "--trace", trace};
     ASSERT_EQ(run_command(decode).status, 0);
     files::permissions(folder.path(), files::perms::others_all, files::perm_options::add);
     files::permissions(trace, files::perms::others_read, files::perm_options::add);
@@ -74,8 +74,9 @@ TEST_F(Limits, OfMemoryEndEveryRunWithoutASignal) {
 /// Of the last allocations, with which the HDF5 library writes, each fails alone.
 TEST_F(Limits, OfMemoryWhileAFixtureIsWrittenKeepTheOldOne) {
   const std::string file = (folder.path() / "f.h5").string();
-  const std::vector<std::string> record = {"fixture", "record", fixture("models/tale-small"), file, "-p", "Once", "-n",
-                                           "4", "--threads", "1", "--reason", "a run"};
+  const std::vector<std::string> record = {
+      "fixture",  "record", fixture("models/tale-small"), file, "-p", "Once", "-n", "4", "--threads", "1",
+      "--reason", "a run"};
   const auto with = [&](const char* which, long number) {
     return run_command(record, fmt::format("{}={} LD_PRELOAD={}", which, number, quoted(NO_MEMORY_LIBRARY)));
   };
@@ -107,8 +108,8 @@ TEST_F(Limits, OnOneCpuTakeOneThread) {
 }
 
 TEST_F(Limits, TheRoundingThatALibraryLeavesBehindChangesNoBit) {
-  const std::vector<std::string> decode = {"generate", fixture("models/tale-small"), "-p", "Once", "-n", "12",
-                                           "--logprobs", "--threads", "2"};
+  const std::vector<std::string> decode = {
+      "generate", fixture("models/tale-small"), "-p", "Once", "-n", "12", "--logprobs", "--threads", "2"};
   const Outcome expected = run_command(decode);
   const Outcome outcome = run_command(decode, "LD_PRELOAD=" + quoted(ROUNDS_UP_LIBRARY));
   EXPECT_EQ(outcome.status, 0) << outcome.err;

@@ -77,12 +77,11 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
       };
       watch.rows = true;
     }
-    engine.decode({.request = request, .execution = execution, .draft = draft, .rule = rule, .random = random,
-                   .watch = watch});
+    engine.decode(
+        {.request = request, .execution = execution, .draft = draft, .rule = rule, .random = random, .watch = watch});
   });
-  const double counted =
-      static_cast<double>(memory_need(files, std::span(&draft, 1), load_options, traced)
-                              .beside_weights(text, execution.draft_max));
+  const double counted = static_cast<double>(
+      memory_need(files, std::span(&draft, 1), load_options, traced).beside_weights(text, execution.draft_max));
   constexpr double spare = 768 * 1024;  // the system counts whole pages, and batches of them
   EXPECT_EQ(written > 1000, traced);
   EXPECT_LE(peak, counted + spare) << draft << (traced ? ", traced" : "");
@@ -92,18 +91,15 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
 
 TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
-  for (const std::string& draft : {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
-                                   "dflash:" + fixture("models/tale-dflash") + "?window=64",
-                                   "eagle3:" + fixture("models/tale-eagle3"), "model:" + fixture("models/tale-small"),
-                                   "mtp:" + fixture("models/tale-mtp"), "mtp:" + fixture("models/tale-mtp") + "?q4=1",
-                                   std::string("self"), std::string("tree-test"),
-                                   "eagle3:" + fixture("models/tale-eagle3") + "?tree=8",
-                                   "mtp:" + fixture("models/tale-mtp") + "?tree=8",
-                                   "dflash:" + fixture("models/tale-dflash") + "?q4=1",
-                                   "dflash:" + fixture("models/tale-dflash") + "?head=512",
-                                   "model:" + fixture("models/tale-small") + "?q4=1",
-                                   "model:" + fixture("models/tale-small") + "?head=512",
-                                   std::string("perfect")}) {
+  for (const std::string& draft :
+       {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
+        "dflash:" + fixture("models/tale-dflash") + "?window=64", "eagle3:" + fixture("models/tale-eagle3"),
+        "model:" + fixture("models/tale-small"), "mtp:" + fixture("models/tale-mtp"),
+        "mtp:" + fixture("models/tale-mtp") + "?q4=1", std::string("self"), std::string("tree-test"),
+        "eagle3:" + fixture("models/tale-eagle3") + "?tree=8", "mtp:" + fixture("models/tale-mtp") + "?tree=8",
+        "dflash:" + fixture("models/tale-dflash") + "?q4=1", "dflash:" + fixture("models/tale-dflash") + "?head=512",
+        "model:" + fixture("models/tale-small") + "?q4=1", "model:" + fixture("models/tale-small") + "?head=512",
+        std::string("perfect")}) {
     for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) {
       expect_the_formula_holds(target, draft, kv, 900, 930, false);
     }

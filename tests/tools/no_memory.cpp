@@ -56,6 +56,6 @@ int __libc_start_main(Main main, int count, char** words, Nothing begin, Nothing
   using Start = int (*)(Main, int, char**, Nothing, Nothing, Nothing, void*);
   real_main = main;
   return reinterpret_cast<Start>(dlsym(RTLD_NEXT, "__libc_start_main"))(counted_main, count, words, begin, end, unload,
-                                                                       stack);
+                                                                        stack);
 }
 }

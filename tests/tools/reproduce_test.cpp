@@ -57,7 +57,7 @@ void expect_failing_again(const std::vector<std::string>& mutants) {
   }
 }
 
-TEST(ReproduceSlow, CheckThatAMutantFailsFailsAgain) { expect_failing_again({"A01", "E15b"}); }
+TEST(Reproduce, CheckThatAMutantFailsFailsAgain) { expect_failing_again({"A01", "E15b"}); }
 TEST(ReproduceSlow, CheckThatAMutantFailsFailsAgain) {
   expect_failing_again({"B03", "C01", "S01", "R15", "A27", "C14b"});
 }
@@ -65,9 +65,8 @@ TEST(ReproduceSlow, CheckThatAMutantFailsFailsAgain) {
 const std::string crossed_rows = "LD_LIBRARY_PATH=" + quoted(CROSSED_ROWS_FOLDER);
 
 TEST(Verify, RefusesKernelsThatMixRows) {
-  const Outcome outcome = run_command({"verify", target, "--draft", "always-reject", "--kernels", "openblas",
-                                       "--prompt-tokens", "1"},
-                                      crossed_rows);
+  const Outcome outcome = run_command(
+      {"verify", target, "--draft", "always-reject", "--kernels", "openblas", "--prompt-tokens", "1"}, crossed_rows);
   EXPECT_EQ(outcome.status, 3);
   EXPECT_THAT(outcome.err, HasSubstr("breaks the row law here, a row's bits depend on the rows beside it"));
 }
@@ -77,11 +76,10 @@ TEST(ReproduceSlow, FailureOfAnEngineThatMixesRowsFailsAgainThereAndPassesElsewh
   const std::string mixed = crossed_rows + " CROSSED_INPUTS=48";  // as many as the model's layers have
   const Folder folder;
   const std::string path = (folder.path() / "case").string();
-  const Outcome found = run_command({"verify", target, "--draft", "always-reject", "--draft-max", "2", "--kernels",
-                                     "openblas", "--effort", "full", "--prompt-tokens", "1,2,3", "--max-new-tokens",
-                                     "6", "--reproducer",
-                                     path, "--json", "-", "--quiet"},
-                                    mixed);
+  const Outcome found = run_command(
+      {"verify", target, "--draft", "always-reject", "--draft-max", "2", "--kernels", "openblas", "--effort", "full",
+       "--prompt-tokens", "1,2,3", "--max-new-tokens", "6", "--reproducer", path, "--json", "-", "--quiet"},
+      mixed);
   EXPECT_EQ(found.status, 1) << found.err;
   const ordered_json report = ordered_json::parse(found.out);
   EXPECT_EQ(report["verdict"], "BUG_PROVEN");
@@ -104,11 +102,10 @@ TEST(ReproduceSlow, FailureOfAnEngineThatMixesRowsFailsAgainThereAndPassesElsewh
 TEST(ReproduceSlow, FailureThatIsNotReproducibleIsReportedWithoutACase) {
   const Folder folder;
   const std::string path = (folder.path() / "case").string();
-  const Outcome found = run_command({"verify", target, "--draft", "always-reject", "--draft-max", "2", "--kernels",
-                                     "openblas", "--effort", "full", "--prompt-tokens", "1,2,3", "--max-new-tokens",
-                                     "6", "--reproducer",
-                                     path},
-                                    crossed_rows + " CROSSED_INPUTS=48 CROSSED_CALLS=2000");
+  const Outcome found =
+      run_command({"verify", target, "--draft", "always-reject", "--draft-max", "2", "--kernels", "openblas",
+                   "--effort", "full", "--prompt-tokens", "1,2,3", "--max-new-tokens", "6", "--reproducer", path},
+                  crossed_rows + " CROSSED_INPUTS=48 CROSSED_CALLS=2000");
   EXPECT_EQ(found.status, 1) << found.err;
   EXPECT_THAT(found.out, HasSubstr("not reproducible from a fresh load"));
   EXPECT_THAT(found.out, testing::Not(HasSubstr("draftproof reproduce")));
@@ -260,27 +257,35 @@ std::vector<BadCase> bad_cases() {
       {"draft", [](auto& c) { c["variations"][0]["draft"] = "oracle of delphi"; }, {"oracle of delphi"}},
       {"draft length", [](auto& c) { c["variations"][0]["draft_max"] = 1e9; }, {"variations[0].draft_max"}},
       {"verification", [](auto& c) { c["variations"][0]["verification"] = "none"; }, {"variations[0].verification"}},
-      {"mutant", [](auto& c) {
+      {"mutant",
+       [](auto& c) {
          c["command"] = "zoo";
          c["mutant"] = "Q99";
          c["model"] = {{"vocabulary", 6}, {"levels", 3}, {"seed", "1"}};
-       }, {"field mutant", "Q99"}},
-      {"model", [](auto& c) {
+       },
+       {"field mutant", "Q99"}},
+      {"model",
+       [](auto& c) {
          c["command"] = "zoo";
          c["mutant"] = "A01";
          c["model"] = {{"vocabulary", 1 << 30}, {"levels", 3}, {"seed", "1"}};
-       }, {"model.vocabulary"}},
-      {"draft of the zoo", [](auto& c) {
+       },
+       {"model.vocabulary"}},
+      {"draft of the zoo",
+       [](auto& c) {
          c["command"] = "zoo";
          c["mutant"] = "A01";
          c["model"] = {{"vocabulary", 6}, {"levels", 3}, {"seed", "1"}};
          c["variations"][0]["draft"] = "dflash:/etc";
-       }, {"variations", "dflash:/etc"}},
+       },
+       {"variations", "dflash:/etc"}},
       {"check of no trace", [](auto& c) { c["command"] = "trace check"; }, {"field check", "tokens_equal"}},
-      {"trace gone", [](auto& c) {
+      {"trace gone",
+       [](auto& c) {
          c["command"] = "trace check";
          c["check"] = "coin";
-       }, {"trace.jsonl"}},
+       },
+       {"trace.jsonl"}},
       {"fine", leave, {}},
   };
 }

@@ -34,8 +34,8 @@ TEST(Synth, WritesModelsOfEveryTypeThatDecode) {
   for (const std::string& type : types) {
     const Folder folder;
     const std::string model = synthesized(folder, "model.gguf", {"--type", type});
-    const Outcome outcome = run_command({"generate", model, "--prompt-tokens", "1,2,3", "--max-new-tokens", "6",
-                                         "--quiet", "--json", "-"});
+    const Outcome outcome =
+        run_command({"generate", model, "--prompt-tokens", "1,2,3", "--max-new-tokens", "6", "--quiet", "--json", "-"});
     ASSERT_EQ(outcome.status, 0) << type << outcome.err;
     EXPECT_GE(json::parse(outcome.out)["tokens"].size(), 1U) << type;
   }

@@ -22,8 +22,8 @@ using testing::IsEmpty;
 const Effort& quick() { return effort_by_name("quick"); }
 const Effort& standard() { return effort_by_name("standard"); }
 
-VerifyQuestion question() {
-  VerifyQuestion q;
+VerifySetup setup() {
+  VerifySetup q;
   q.tables = {"best", "scalar", "third"};
   q.drafts = {"dflash:a", "model:b"};
   q.draft_tokens = {8, 5};
@@ -32,40 +32,39 @@ VerifyQuestion question() {
   return q;
 }
 
-std::set<std::string> described(const VerifyQuestion& q, const Effort& effort) {
+std::set<std::string> described(const VerifySetup& q, const Effort& effort) {
   std::set<std::string> set;
-  for (const Variation& variation : variations_of(q, effort)) set.insert(variation.describe());
+  for (const Variation& variation : plan_variations(q, effort)) set.insert(variation.describe());
   return set;
 }
 
 TEST(VerifyPlan, EachEffortIncludesTheLowerOnes) {
   for (const auto& [less, more] : {std::pair{&quick(), &standard()}, {&standard(), &full_effort()}}) {
-    const auto few = described(question(), *less);
-    const auto many = described(question(), *more);
+    const auto few = described(setup(), *less);
+    const auto many = described(setup(), *more);
     EXPECT_TRUE(std::includes(many.begin(), many.end(), few.begin(), few.end())) << less->name;
     EXPECT_LT(few.size(), many.size());
-    EXPECT_EQ(many.size(), variations_of(question(), *more).size()) << "no duplicates";
+    EXPECT_EQ(many.size(), plan_variations(setup(), *more).size()) << "no duplicates";
   }
 }
 
 TEST(VerifyPlan, QuickRunsTheBestTableWithOneAndTwoThreadsAllVerificationsAndTwoControls) {
-  VerifyQuestion q = question();
+  VerifySetup q = setup();
   q.drafts = {"dflash:a"};
-  EXPECT_THAT(described(q, quick()),
-              ElementsAre("draft always-reject, matching, batched, best, 2 threads",
-                          "draft dflash:a, matching, batched, best, 1 thread",
-                          "draft dflash:a, matching, batched, best, 2 threads",
-                          "draft dflash:a, matching, redecode, best, 2 threads",
-                          "draft dflash:a, matching, serial, best, 1 thread",
-                          "draft dflash:a, matching, serial, best, 2 threads",
-                          "draft none, matching, batched, best, 2 threads"));
+  EXPECT_THAT(described(q, quick()), ElementsAre("draft always-reject, matching, batched, best, 2 threads",
+                                                 "draft dflash:a, matching, batched, best, 1 thread",
+                                                 "draft dflash:a, matching, batched, best, 2 threads",
+                                                 "draft dflash:a, matching, redecode, best, 2 threads",
+                                                 "draft dflash:a, matching, serial, best, 1 thread",
+                                                 "draft dflash:a, matching, serial, best, 2 threads",
+                                                 "draft none, matching, batched, best, 2 threads"));
 }
 
 TEST(VerifyPlan, LoadsEachTableOnceAndStartsEachDraftOnTheBest) {
   for (const Effort& effort : all_efforts()) {
     std::vector<std::string> tables;
     std::set<std::string> drafts;
-    for (const Variation& variation : variations_of(question(), effort)) {
+    for (const Variation& variation : plan_variations(setup(), effort)) {
       if (tables.empty() || tables.back() != variation.kernels) tables.push_back(variation.kernels);
       const bool first = drafts.insert(variation.draft).second;
       EXPECT_TRUE(!first || variation.kernels == "best") << variation.describe();
@@ -75,8 +74,8 @@ TEST(VerifyPlan, LoadsEachTableOnceAndStartsEachDraftOnTheBest) {
 }
 
 TEST(VerifyPlan, EachEffortNamesWhatItLeavesOut) {
-  EXPECT_THAT(left_out(question(), full_effort()), IsEmpty());
-  const auto at_quick = left_out(question(), quick());
+  EXPECT_THAT(left_out(setup(), full_effort()), IsEmpty());
+  const auto at_quick = left_out(setup(), quick());
   EXPECT_THAT(at_quick, Contains("kernel tables scalar, third"));
   EXPECT_THAT(at_quick, Contains("controls perfect, tree-test"));
   EXPECT_THAT(at_quick, Contains("draft lengths 1 of dflash:a, 2 of dflash:a, 3 of dflash:a, 4 of dflash:a, "
@@ -88,7 +87,7 @@ TEST(VerifyPlan, EachEffortNamesWhatItLeavesOut) {
   EXPECT_THAT(at_quick, Contains("runs cancelled after their first round"));
   EXPECT_THAT(at_quick, Contains("4 of 7 other batchings of the text"));
   EXPECT_THAT(at_quick, Contains("recomputing 56 of 64 rows of plain decoding from scratch: they use a KV cache"));
-  const auto at_standard = left_out(question(), standard());
+  const auto at_standard = left_out(setup(), standard());
   EXPECT_THAT(at_standard, Contains("kernel tables scalar"));
   EXPECT_THAT(at_standard, Contains("draft lengths 3 of dflash:a, 5 of dflash:a, 6 of dflash:a, 7 of dflash:a, "
                                     "3 of model:b"));
@@ -96,7 +95,7 @@ TEST(VerifyPlan, EachEffortNamesWhatItLeavesOut) {
 }
 
 TEST(VerifyPlan, WhatDoesNotExistIsNotLeftOut) {
-  VerifyQuestion q = question();
+  VerifySetup q = setup();
   q.tables = {"best"};
   q.drafts = {"none"};
   q.draft_tokens = {0};
@@ -111,15 +110,15 @@ TEST(VerifyPlan, WhatDoesNotExistIsNotLeftOut) {
 }
 
 TEST(VerifyPlan, ALongTextIsSampledAtFullEffortToo) {
-  VerifyQuestion q = question();
+  VerifySetup q = setup();
   q.request.max_new_tokens = 1000;
   EXPECT_THAT(left_out(q, full_effort()),
               ElementsAre("recomputing 750 of 1000 rows of plain decoding from scratch: they use a KV cache"));
 }
 
-Paces paces_of(const VerifyQuestion& q) {
+Paces paces_of(const VerifySetup& q) {
   Paces paces;
-  for (const Variation& variation : variations_of(q, full_effort())) {
+  for (const Variation& variation : plan_variations(q, full_effort())) {
     paces.drafts[variation.draft] = {.token = 0.1, .prompt_row = 0.01};
     paces.tables[variation.kernels] = {.token = variation.kernels == "best" ? 0.1 : 1, .prompt_row = 0.1};
   }
@@ -128,19 +127,19 @@ Paces paces_of(const VerifyQuestion& q) {
 }
 
 TEST(Estimate, HasAStepForEachRunAndCheckAndGrowsWithEffortLengthAndSlowTables) {
-  const VerifyQuestion q = question();
-  const auto whole = [&](const VerifyQuestion& of, const Effort& effort) {
-    const auto steps = steps_of(of, effort, paces_of(of));
-    EXPECT_EQ(steps.size(), variations_of(of, effort).size() + all_checks().size() + 1);
+  const VerifySetup q = setup();
+  const auto whole = [&](const VerifySetup& of, const Effort& effort) {
+    const auto steps = plan_steps(of, effort, paces_of(of));
+    EXPECT_EQ(steps.size(), plan_variations(of, effort).size() + all_checks().size() + 1);
     return seconds_left(steps, 0, 0);
   };
   EXPECT_GT(whole(q, quick()), 4 * 64 * 0.1);
   EXPECT_GT(whole(q, standard()), 2 * whole(q, quick()));
   EXPECT_GT(whole(q, full_effort()), 1.5 * whole(q, standard()));
-  VerifyQuestion longer = q;
+  VerifySetup longer = q;
   longer.request.max_new_tokens = 128;
   EXPECT_NEAR(whole(longer, quick()) / whole(q, quick()), 2, 0.2) << "linear in the length";
-  VerifyQuestion fast = q;
+  VerifySetup fast = q;
   fast.tables = {"best"};
   EXPECT_GT(whole(q, full_effort()), 3 * whole(fast, full_effort()));
 }
@@ -156,9 +155,9 @@ TEST(Estimate, ScalesWithTheTimeOfFinishedSteps) {
   EXPECT_EQ(in_words(7200), "2.0 hours");
 }
 
-const std::vector<std::string> words{"verify",          fixture("external/qwen3-tiny-tied"),
-                                     "--draft",         "tree-test",
-                                     "--prompt-tokens", "5,6,7",
+const std::vector<std::string> words{"verify",           fixture("external/qwen3-tiny-tied"),
+                                     "--draft",          "tree-test",
+                                     "--prompt-tokens",  "5,6,7",
                                      "--max-new-tokens", "12"};
 
 Outcome verify_with(std::vector<std::string> more, const std::string& environment = "") {

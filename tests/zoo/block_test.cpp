@@ -15,30 +15,30 @@ namespace {
 /// Rows of two tokens of which one or both are the best, and what is not has no weight at all.
 HashShape halves(std::uint64_t seed) { return {.vocabulary = 2, .levels = 2, .spread = 128, .seed = seed}; }
 
-ExactQuestion question(const char* draft, const Rule& rule) {
-  ExactQuestion question;
-  question.request.prompt = {1, 0};
-  question.request.sampling.temperature = 1;
-  question.request.max_new_tokens = 5;
-  question.variation.draft = draft;
-  question.variation.draft_max = 4;
-  question.variation.rule = &rule;
-  return question;
+ExactInput input(const char* draft, const Rule& rule) {
+  ExactInput input;
+  input.request.prompt = {1, 0};
+  input.request.sampling.temperature = 1;
+  input.request.max_new_tokens = 5;
+  input.variation.draft = draft;
+  input.variation.draft_max = 4;
+  input.variation.rule = &rule;
+  return input;
 }
 
 /// Returns the mean number of accepted draft tokens in the first round.
-Rational accepted_count(Subject& subject, const ExactQuestion& question) {
+Rational accepted_count(Subject& subject, const ExactInput& input) {
   Rational sum = 0;
   EnumeratedSource random;
   do {
     random.begin_path();
-    const Trace trace = subject.run(question.request, question.variation, random);
+    const Trace trace = subject.run(input.request, input.variation, random);
     sum += random.probability() * trace.rounds[0].verdict.accepted;
   } while (random.next_path());
   return sum;
 }
 
-const char* const drafts[] = {"perturbed",        "always-reject",       "perfect",
+const char* const drafts[] = {"perturbed",     "always-reject", "perfect",
                               "scripted:~~~~", "scripted:????", "scripted:+~?-/~~"};
 
 TEST(Block, PreservesTheDistributionAndAcceptsMoreDraftTokens) {
@@ -46,9 +46,9 @@ TEST(Block, PreservesTheDistributionAndAcceptsMoreDraftTokens) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     for (const char* draft : drafts) {
       ZooSubject subject(halves(seed), {.random = numbered_by_call});
-      EXPECT_EQ(compare_distributions(subject, question(draft, block)).distance, 0) << draft << ", seed " << seed;
-      const Rational by_block = accepted_count(subject, question(draft, block));
-      const Rational by_token = accepted_count(subject, question(draft, rejection));
+      EXPECT_EQ(compare_distributions(subject, input(draft, block)).distance, 0) << draft << ", seed " << seed;
+      const Rational by_block = accepted_count(subject, input(draft, block));
+      const Rational by_token = accepted_count(subject, input(draft, rejection));
       EXPECT_GE(by_block, by_token) << draft << ", seed " << seed;
       better += by_block > by_token;
     }
@@ -64,8 +64,8 @@ TEST(Block, NeedsNewRandomNumbersInEveryRound) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     for (const char* draft : drafts) {
       ZooSubject subject(halves(seed), {});
-      wrong += compare_distributions(subject, question(draft, block)).distance > 0;
-      EXPECT_EQ(compare_distributions(subject, question(draft, rejection)).distance, 0);
+      wrong += compare_distributions(subject, input(draft, block)).distance > 0;
+      EXPECT_EQ(compare_distributions(subject, input(draft, rejection)).distance, 0);
     }
   }
   EXPECT_GT(wrong, 5);
@@ -73,7 +73,7 @@ TEST(Block, NeedsNewRandomNumbersInEveryRound) {
 
 TEST(Block, IsNotReplayedAsAnotherRule) {
   ZooSubject subject(halves(3), {});
-  const ExactQuestion asked = question("scripted:~~~~", block);
+  const ExactInput asked = input("scripted:~~~~", block);
   Trial trial(subject, asked.request, 3, {asked.variation});
   for (const Check* const check : {&acceptance_correct, &rng_accounting}) {
     const Finding finding = check->examine(trial);

@@ -82,7 +82,7 @@ TEST(ZooSlow, EveryMutantIsCaughtByTheChecksThatMustCatchItAndNoControlIsFlagged
 TEST(ZooSlow, EveryFailureHasBothSidesAndTheFactsThatSeparateThem) {
   for (const Row& row : all_rows()) {
     for (const auto& [check, finding] : row.findings) expect_whole(finding);
-    EXPECT_EQ(finding_of(row).outcome, Outcome::pass) << finding_of(row).message;
+    EXPECT_EQ(make_finding(row).outcome, Outcome::pass) << make_finding(row).message;
   }
 }
 
@@ -93,11 +93,11 @@ TEST(Zoo, AFindingAboutADecoderNamesTheChecksAtFault) {
   const Mutant mutant = {"M", "wrong", "", "", Harm::lossy, "", {&one}, {}};
   const Mutant control = {"N", "right", "", "", Harm::none, "", {}, {}};
   const Findings findings{{"one", {"one", Outcome::pass, 1, "saw nothing"}}, {"two", {"two", Outcome::fail, 1, "saw"}}};
-  const Finding escaped = finding_of({&mutant, findings});
+  const Finding escaped = make_finding({&mutant, findings});
   EXPECT_EQ(escaped.outcome, Outcome::fail);
   EXPECT_EQ(escaped.failure->observed, "one: pass");
   EXPECT_EQ(escaped.failure->facts, std::vector<std::string>{"one: saw nothing"});
-  const Finding flagged = finding_of({&control, findings});
+  const Finding flagged = make_finding({&control, findings});
   EXPECT_EQ(flagged.outcome, Outcome::fail);
   EXPECT_EQ(flagged.failure->observed, "two: fail");
 }
@@ -163,7 +163,7 @@ TEST(Zoo, WhatCostsOnlySpeedMustBeFoundAsThatAndNotAsAFailure) {
   EXPECT_FALSE(as_expected(slow, findings(Outcome::pass, Outcome::perf_regression))) << "it escapes";
   EXPECT_FALSE(as_expected(slow, findings(Outcome::fail, Outcome::pass))) << "it is called lossy";
   EXPECT_FALSE(as_expected(slow, findings(Outcome::perf_regression, Outcome::fail))) << "it is called lossy";
-  EXPECT_EQ(finding_of({&slow, findings(Outcome::perf_regression, Outcome::fail)}).failure->observed, "two: fail");
+  EXPECT_EQ(make_finding({&slow, findings(Outcome::perf_regression, Outcome::fail)}).failure->observed, "two: fail");
   const Mutant lossy = {"M", "lossy", "", "", Harm::lossy, "", {&one}, {}};
   EXPECT_FALSE(as_expected(lossy, findings(Outcome::perf_regression, Outcome::pass))) << "it is worse than slow";
 }
@@ -176,9 +176,10 @@ TEST(ZooSlow, TheMatrixIsTheSnapshot) {
   }
   std::stringstream expected;
   expected << std::ifstream(path).rdbuf();
-  EXPECT_TRUE(found == expected.str())
-      << "the matrix of mutants and checks has changed:\n" << changed_lines(expected.str(), found)
-      << "if that is meant, run this test with DRAFTPROOF_ACCEPT=1 and commit " << path;
+  EXPECT_TRUE(found == expected.str()) << "the matrix of mutants and checks has changed:\n"
+                                       << changed_lines(expected.str(), found)
+                                       << "if that is meant, run this test with DRAFTPROOF_ACCEPT=1 and commit "
+                                       << path;
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ struct BenchBatchOptions {
   LayoutOptions load_options;
   std::string target;
   std::string draft = "none";
-  NumberOrAuto draft_max = {.most = 1024};
+  NumberOrAuto draft_max = {.max = 1024};
   std::vector<int> sequences{1, 2, 4, 8, 16, 32};
   int prompt_length = 64;
   int max_new_tokens = 64;
@@ -81,8 +81,10 @@ class Batches {
   }
 
   Engine::Opened open(int sequence, const std::string& draft, RandomSource& random) const {
-    return engine_.open({.request = request(sequence), .execution = {.draft_max = options_.draft_max.number},
-                         .draft = draft, .random = random});
+    return engine_.open({.request = request(sequence),
+                         .execution = {.draft_max = options_.draft_max.number},
+                         .draft = draft,
+                         .random = random});
   }
 
   void expect_tokens(int sequence, const std::vector<Token>& output) {
@@ -143,22 +145,21 @@ struct BatchTable {
   bool speculates() const { return options.draft != "none"; }
 
   const BatchLine& line(int sequences, const std::string& draft) const {
-    return *std::ranges::find_if(lines, [&](const BatchLine& one) {
-      return one.sequences == sequences && one.draft == draft;
-    });
+    return *std::ranges::find_if(
+        lines, [&](const BatchLine& one) { return one.sequences == sequences && one.draft == draft; });
   }
 
   Spread tokens_per_second(const BatchLine& one) const {
     const Spread seconds = timer.seconds(one.index);
     const double tokens = 1.0 * one.sequences * options.max_new_tokens;
-    return {tokens / seconds.median, tokens / seconds.most, tokens / seconds.least};
+    return {tokens / seconds.median, tokens / seconds.max, tokens / seconds.min};
   }
 
   /// Returns how many times as many tokens per second as `base`, repeat by repeat.
   Spread speed_up(const BatchLine& one, const BatchLine& base) const {
     const Spread ratio = timer.ratio(base.index, one.index);
     const double more = 1.0 * one.sequences / base.sequences;
-    return {more * ratio.median, more * ratio.least, more * ratio.most};
+    return {more * ratio.median, more * ratio.min, more * ratio.max};
   }
   Spread over_one_sequence(const BatchLine& one) const { return speed_up(one, line(1, one.draft)); }
   Spread over_plain(const BatchLine& one) const { return speed_up(one, line(one.sequences, "none")); }
@@ -173,7 +174,7 @@ struct BatchTable {
 
 std::string with_range(const Spread& spread, int digits) {
   return fmt::format("{:>8.{}f}  {:<16}", spread.median, digits,
-                     fmt::format("({:.{}f}..{:.{}f})", spread.least, digits, spread.most, digits));
+                     fmt::format("({:.{}f}..{:.{}f})", spread.min, digits, spread.max, digits));
 }
 
 std::string text_of(const BatchTable& table) {
@@ -191,7 +192,7 @@ std::string text_of(const BatchTable& table) {
                         with_range(table.tokens_per_second(line), 1),
                         1e3 * timer.seconds(line.mean_end).median / table.options.max_new_tokens,
                         with_range(table.over_one_sequence(line), 2), line.rows_per_pass(), 100 * line.shared(),
-                        1e-9 * work.bytes / seconds, 100 * timer.least_seconds(work) / seconds);
+                        1e-9 * work.bytes / seconds, 100 * timer.seconds_min(work) / seconds);
     if (line.draft != "none") text += fmt::format("  {}  {}", with_range(table.over_plain(line), 2), line.draft);
     text += '\n';
   }
@@ -252,8 +253,12 @@ Exit bench_batch(const BenchBatchOptions& options) {
 
   const Roofline roofline(roofline_bytes);
   InterleavedTimer timer(roofline);
-  BatchTable table{options, engine.kernels(), timer, target_work(model.files().target(), model.load_options()),
-                   memory_need(model.files(), {}, model.load_options()).cache_per_position, {}};
+  BatchTable table{options,
+                   engine.kernels(),
+                   timer,
+                   target_work(model.files().target(), model.load_options()),
+                   memory_need(model.files(), {}, model.load_options()).cache_per_position,
+                   {}};
   for (const int count : counts) {
     table.lines.push_back({count, "none"});
     if (table.speculates()) table.lines.push_back({count, options.draft});

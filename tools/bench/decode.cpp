@@ -40,7 +40,7 @@ struct Table {
   const Kernels& kernels;
   const InterleavedTimer& timer;
   int layers;
-  std::uint64_t memory_bytes;  // docs/memory.md
+  std::uint64_t memory_bytes;     // docs/memory.md
   std::vector<DecodeLine> lines;  // the first is of one row
 };
 
@@ -49,23 +49,20 @@ std::string text_of(const Table& table) {
   std::string text = fmt::format("{}: {}, {} threads, context {}, {:.0f} MB of weights a pass, {} repeats\n{}",
                                  table.options.target, table.kernels.name, threads(), table.options.context,
                                  1e-6 * table.lines.front().work.bytes, timer.repeats(), timer.limits_text());
-  text += fmt::format("{:>4}  {:>8}  {:<20}  {:>5}  {:<14}  {:>7}  {:>5} {:>5}  {:>6} {:>10}  {}\n", "rows", "ms",
-                      "(min..max)", "cost", "(min..max)", "rows/s", "GB/s", "", "GMAC/s", "of limit",
-                      "outside kernels");
+  text +=
+      fmt::format("{:>4}  {:>8}  {:<20}  {:>5}  {:<14}  {:>7}  {:>5} {:>5}  {:>6} {:>10}  {}\n", "rows", "ms",
+                  "(min..max)", "cost", "(min..max)", "rows/s", "GB/s", "", "GMAC/s", "of limit", "outside kernels");
   for (const DecodeLine& line : table.lines) {
     const Spread time = timer.seconds(line.index);
     const Spread cost = timer.ratio(line.index, table.lines.front().index);
-    text += fmt::format("{:>4}  {:>8.3f}  {:<20}  {:>5.2f}  {:<14}  {:>7.1f}  {:>5.1f} {:>4.0f}%  {:>6.1f} {:>9.0f}%  "
-                        "{:.1f}%, {:.1f} us a layer\n",
-                        line.rows, 1e3 * time.median,
-                        fmt::format("({:.3f}..{:.3f})", 1e3 * time.least, 1e3 * time.most),
-                        cost.median, fmt::format("({:.2f}..{:.2f})", cost.least, cost.most), line.rows / time.median,
-                        1e-9 * line.work.bytes / time.median,
-                        100 * line.work.bytes / time.median / timer.bytes_read(),
-                        1e-9 * line.work.multiplications() / time.median,
-                        100 * timer.least_seconds(line.work) / time.median,
-                        100 * timer.ratio(line.outside, line.watched).median,
-                        1e6 * timer.seconds(line.outside).median / table.layers);
+    text += fmt::format(
+        "{:>4}  {:>8.3f}  {:<20}  {:>5.2f}  {:<14}  {:>7.1f}  {:>5.1f} {:>4.0f}%  {:>6.1f} {:>9.0f}%  "
+        "{:.1f}%, {:.1f} us a layer\n",
+        line.rows, 1e3 * time.median, fmt::format("({:.3f}..{:.3f})", 1e3 * time.min, 1e3 * time.max), cost.median,
+        fmt::format("({:.2f}..{:.2f})", cost.min, cost.max), line.rows / time.median,
+        1e-9 * line.work.bytes / time.median, 100 * line.work.bytes / time.median / timer.bytes_read(),
+        1e-9 * line.work.multiplications() / time.median, 100 * timer.seconds_min(line.work) / time.median,
+        100 * timer.ratio(line.outside, line.watched).median, 1e6 * timer.seconds(line.outside).median / table.layers);
   }
   return text;
 }
@@ -88,9 +85,8 @@ nlohmann::ordered_json json_of(const Table& table) {
     nlohmann::ordered_json row = {{"rows", line.rows}};
     row.update(timer.rates_json(line.index, line.work));
     row["cost"] = spread_json(timer.ratio(line.index, table.lines.front().index));
-    row["outside_kernels"] = {
-        {"share", spread_json(timer.ratio(line.outside, line.watched))},
-        {"microseconds_per_layer", spread_json(timer.seconds(line.outside), 1e6 / table.layers)}};
+    row["outside_kernels"] = {{"share", spread_json(timer.ratio(line.outside, line.watched))},
+                              {"microseconds_per_layer", spread_json(timer.seconds(line.outside), 1e6 / table.layers)}};
     row["rows_per_second"] = line.rows / timer.seconds(line.index).median;
     json["rows"].push_back(std::move(row));
   }

@@ -9,8 +9,8 @@
 #include <map>
 
 #include "kernels/threads.h"
-#include "ref/base/incoming.h"
 #include "ref/base/error.h"
+#include "ref/base/incoming.h"
 #include "ref/decoding/engine.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/workloads.h"
@@ -29,7 +29,7 @@ struct BenchDraftersOptions {
 };
 
 /// Decoding with one draft and one --draft-max. The first of a text is plain decoding.
-struct Way {
+struct DecodingWay {
   std::string draft;
   int draft_max = 0;
   int index = 0;     // of the timer's case
@@ -46,48 +46,48 @@ struct Way {
 int rows_of(const Round& round) { return 1 + round.proposal.size(); }
 
 /// One text, continued in every way.
-struct Comparison {
+struct DraftComparison {
   std::string name;
   Request request;
   const InterleavedTimer& timer;
-  std::vector<Way> ways;
+  std::vector<DecodingWay> ways;
   std::map<int, int> passes = {};  // the timer's case, by rows of the pass
 
   double pass_seconds(int rows) const { return timer.seconds(passes.at(rows)).median; }
 
   /// The seconds of all verification passes.
-  double verifying(const Way& way) const {
+  double verifying(const DecodingWay& way) const {
     double seconds = 0;
     for (const Round& round : way.trace.rounds) seconds += pass_seconds(rows_of(round));
     return seconds;
   }
 
   /// The median seconds of one part of the decoding loop.
-  static double part(const Way& way, double Statistics::*part) {
+  static double part(const DecodingWay& way, double Statistics::*part) {
     std::vector<double> seconds;
     for (const Statistics& run : way.runs) seconds.push_back(run.*part);
     return spread_of(seconds).median;
   }
 
   /// The speedup if drafting were free.
-  double possible(const Way& way) const { return way.output() * pass_seconds(1) / verifying(way); }
+  double possible(const DecodingWay& way) const { return way.output() * pass_seconds(1) / verifying(way); }
 
   /// The speedup by the costs of passes, draft and rule.
-  double expected(const Way& way) const {
-    const auto seconds = [&](const Way& one) {
+  double expected(const DecodingWay& way) const {
+    const auto seconds = [&](const DecodingWay& one) {
       return verifying(one) + part(one, &Statistics::draft_seconds) + part(one, &Statistics::validate_seconds);
     };
     return (way.output() / seconds(way)) / (ways.front().output() / seconds(ways.front()));
   }
 
   /// How many times as fast as plain decoding, repeat by repeat.
-  Spread speed_up(const Way& way) const {
+  Spread speed_up(const DecodingWay& way) const {
     const Spread inverse = timer.ratio(way.index, ways.front().index);
     const double tokens = way.output() / ways.front().output();
-    return {tokens / inverse.median, tokens / inverse.most, tokens / inverse.least};
+    return {tokens / inverse.median, tokens / inverse.max, tokens / inverse.min};
   }
 
-  static double per_round(const Way& way, double seconds) {
+  static double per_round(const DecodingWay& way, double seconds) {
     return way.trace.rounds.empty() ? 0 : 1e3 * seconds / static_cast<double>(way.trace.rounds.size());
   }
 };
@@ -102,9 +102,9 @@ struct Total {
 };
 
 /// The totals of all ways, in their order.
-class Totals {
+class DraftTotals {
  public:
-  void add(const Comparison& all) {
+  void add(const DraftComparison& all) {
     ways_ = all.ways;
     totals_.resize(ways_.size());
     for (std::size_t i = 0; i < ways_.size(); ++i) {
@@ -144,38 +144,39 @@ class Totals {
   }
 
  private:
-  std::vector<Way> ways_;
+  std::vector<DecodingWay> ways_;
   std::vector<Total> totals_;
   int texts_ = 0;
 };
 
-std::string text_of(const Comparison& all) {
+std::string text_of(const DraftComparison& all) {
   std::string text = fmt::format("{}: {} tokens after {}\n", all.name, all.ways.front().trace.output.size(),
                                  all.request.prompt.size());
   text += fmt::format("{:<44}  {:>5}  {:>8}  {:>7}  {:<14}  {:>8}  {:>8}  {:>12}  {:>9}  {:>8}  {:>7}  {}\n", "draft",
                       "max", "tokens/s", "speedup", "(min..max)", "expected", "possible", "tokens/round", "verify ms",
                       "draft ms", "rule ms", "accepted by depth");
-  for (const Way& way : all.ways) {
+  for (const DecodingWay& way : all.ways) {
     const Spread up = all.speed_up(way);
     const std::vector<StageStatistics> stages = statistics_by_stage(way.trace);
     std::string depths;
     for (std::size_t i = 0; i < stages.size(); ++i) {
       depths += (i == 0 ? "" : " | ") + accepted_by_depth_text(stages[i]);
     }
-    text += fmt::format("{:<44}  {:>5}  {:>8.1f}  {:>7.2f}  {:<14}  {:>8.2f}  {:>8.2f}  {:>12.2f}  {:>9.3f}  {:>8.3f}"
-                        "  {:>7.3f}  {}\n",
-                        way.draft, way.length(), way.output() / all.timer.seconds(way.index).median, up.median,
-                        fmt::format("({:.2f}..{:.2f})", up.least, up.most), all.expected(way), all.possible(way),
-                        way.trace.tokens_per_round(), Comparison::per_round(way, all.verifying(way)),
-                        Comparison::per_round(way, Comparison::part(way, &Statistics::draft_seconds)),
-                        Comparison::per_round(way, Comparison::part(way, &Statistics::validate_seconds)), depths);
+    text += fmt::format(
+        "{:<44}  {:>5}  {:>8.1f}  {:>7.2f}  {:<14}  {:>8.2f}  {:>8.2f}  {:>12.2f}  {:>9.3f}  {:>8.3f}"
+        "  {:>7.3f}  {}\n",
+        way.draft, way.length(), way.output() / all.timer.seconds(way.index).median, up.median,
+        fmt::format("({:.2f}..{:.2f})", up.min, up.max), all.expected(way), all.possible(way),
+        way.trace.tokens_per_round(), DraftComparison::per_round(way, all.verifying(way)),
+        DraftComparison::per_round(way, DraftComparison::part(way, &Statistics::draft_seconds)),
+        DraftComparison::per_round(way, DraftComparison::part(way, &Statistics::validate_seconds)), depths);
   }
   return text + "\n";
 }
 
-nlohmann::ordered_json json_of(const Comparison& all) {
+nlohmann::ordered_json json_of(const DraftComparison& all) {
   nlohmann::ordered_json json = {{"text", all.name}, {"prompt_tokens", all.request.prompt.size()}};
-  for (const Way& way : all.ways) {
+  for (const DecodingWay& way : all.ways) {
     json["drafts"].push_back(
         {{"draft", way.draft},
          {"draft_max", way.length()},
@@ -183,11 +184,11 @@ nlohmann::ordered_json json_of(const Comparison& all) {
          {"speed_up", spread_json(all.speed_up(way))},
          {"expected_speed_up", all.expected(way)},
          {"possible_speed_up", all.possible(way)},
-         {"milliseconds_to_verify_a_round", Comparison::per_round(way, all.verifying(way))},
+         {"milliseconds_to_verify_a_round", DraftComparison::per_round(way, all.verifying(way))},
          {"milliseconds_to_draft_a_round",
-          Comparison::per_round(way, Comparison::part(way, &Statistics::draft_seconds))},
+          DraftComparison::per_round(way, DraftComparison::part(way, &Statistics::draft_seconds))},
          {"milliseconds_to_judge_a_round",
-          Comparison::per_round(way, Comparison::part(way, &Statistics::validate_seconds))},
+          DraftComparison::per_round(way, DraftComparison::part(way, &Statistics::validate_seconds))},
          {"statistics", statistics_json(way.trace, way.draft)}});
   }
   for (const auto& [rows, index] : all.passes) {
@@ -199,26 +200,26 @@ nlohmann::ordered_json json_of(const Comparison& all) {
 }
 
 /// Adds the cases: decoding in every way, and passes over as many rows as verification passes had.
-void measure(Comparison& all, InterleavedTimer& timer, Engine& engine, const Rule& rule, const CommonOptions& common,
-             const BenchOptions& bench) {
-  const auto decode = [&](Way& way) {
+void measure(DraftComparison& all, InterleavedTimer& timer, Engine& engine, const Rule& rule,
+             const CommonOptions& common, const BenchOptions& bench) {
+  const auto decode = [&](DecodingWay& way) {
     PhiloxSource random(common.seed);
-    Execution execution = execution_of(common);
+    Execution execution = make_execution(common);
     execution.draft_max = way.draft_max;
-    Trace trace = engine.decode({.request = all.request, .execution = execution, .draft = way.draft, .rule = rule,
-                                 .random = random});
+    Trace trace = engine.decode(
+        {.request = all.request, .execution = execution, .draft = way.draft, .rule = rule, .random = random});
     way.runs.push_back(trace.statistics);
     return trace;
   };
   all.passes[1] = 0;
-  for (Way& way : all.ways) {
+  for (DecodingWay& way : all.ways) {
     way.trace = decode(way);  // the passes of this run are timed; the tuner may choose others in the next
     for (const Round& round : way.trace.rounds) all.passes[rows_of(round)] = 0;
     way.index = timer.add(way.draft, [&decode, &way] { return decode(way).statistics.decode_seconds(); });
   }
-  const int most = all.passes.rbegin()->first;
+  const int max = all.passes.rbegin()->first;
   const int middle = static_cast<int>(all.request.prompt.size() + all.ways.front().trace.output.size() / 2);
-  RolledBackPasses passes(engine.target(), std::min(middle, engine.target().context() - most), most);
+  RolledBackPasses passes(engine.target(), std::min(middle, engine.target().context() - max), max);
   for (auto& [rows, index] : all.passes) {
     index = timer.add_whole(fmt::format("{} rows", rows), [&passes, rows = rows] { passes.pass(rows); });
   }
@@ -257,7 +258,7 @@ std::vector<std::pair<std::string, Request>> texts_of(const BenchDraftersOptions
 Exit bench_drafters(const BenchDraftersOptions& options) {
   const CommonOptions& common = options.common;
   if (common.max_new_tokens < 1) throw Error("--max-new-tokens is 0; there is nothing to compare without a new token");
-  const BenchOptions bench = {threads_of(common), options.repeats, common.json_file, common.quiet};
+  const BenchOptions bench = {threads_to_use(common), options.repeats, common.json_file, common.quiet};
   std::vector<std::string> sources{common.target, common.prompt_file, options.prompts_file};
   for (const std::string& draft : options.drafts) {
     for (const std::string& path : parse_draft_spec(draft).paths()) sources.push_back(path);
@@ -274,7 +275,7 @@ Exit bench_drafters(const BenchDraftersOptions& options) {
     if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
   }
   for (const std::string& draft : options.drafts) model.require_draft(draft);
-  std::vector<Way> ways = {{"none"}};
+  std::vector<DecodingWay> ways = {{"none"}};
   for (const std::string& draft : options.drafts) {
     if (options.lengths.empty()) ways.push_back({draft, common.draft_max.number});
     for (const int length : options.lengths) ways.push_back({draft, length});
@@ -297,10 +298,10 @@ Exit bench_drafters(const BenchDraftersOptions& options) {
                                  {"threads", threads()},
                                  {"rule", common.rule},
                                  {"temperature", common.sampling.temperature}};
-  Totals totals;
+  DraftTotals totals;
   for (const auto& [name, request] : texts) {
     InterleavedTimer timer(roofline);
-    Comparison all{name, request, timer, ways};
+    DraftComparison all{name, request, timer, ways};
     with_workers([&] { measure(all, timer, engine, rule, common, bench); });
     if (shows_text(bench)) std::cout << text_of(all) << std::flush;
     json["repeats"] = timer.repeats();
@@ -326,8 +327,9 @@ void add_bench_drafters(Command& bench) {
   add_common_options(command, options->common);
   add_drafts_option(command, options->drafts).required();
   command.option("--prompts", options->prompts_file, "a file with a prompt in each line");
-  command.option("--draft-lengths", options->lengths,
-                 "compare these draft tokens per round, at most, with what the tuner chooses")
+  command
+      .option("--draft-lengths", options->lengths,
+              "compare these draft tokens per round, at most, with what the tuner chooses")
       .separator(',')
       .range(1, 1024);
   add_repeats_option(command, options->repeats);

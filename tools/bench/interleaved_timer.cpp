@@ -49,7 +49,7 @@ Spread InterleavedTimer::ratio(int index, int base) const {
   return spread_of(std::move(ratios));
 }
 
-double InterleavedTimer::least_seconds(const Work& work) const {
+double InterleavedTimer::seconds_min(const Work& work) const {
   return std::max(work.bytes / bytes_read(), work.float_multiplications / floats_multiplied() +
                                                  work.bf16_multiplications / bf16_multiplied() +
                                                  work.byte_multiplications / bytes_multiplied());
@@ -65,7 +65,7 @@ std::string InterleavedTimer::limits_text() const {
 nlohmann::ordered_json InterleavedTimer::limits_json() const {
   const auto rates = [this](double work, int index) {
     const Spread s = seconds(index);
-    return nlohmann::ordered_json{{"median", work / s.median}, {"min", work / s.most}, {"max", work / s.least}};
+    return nlohmann::ordered_json{{"median", work / s.median}, {"min", work / s.max}, {"max", work / s.min}};
   };
   return {{"instructions", roofline_.name()},
           {"bytes_read_per_second", rates(bytes_, read_)},
@@ -79,11 +79,11 @@ nlohmann::ordered_json InterleavedTimer::rates_json(int index, const Work& work)
   return {{"milliseconds", spread_json(time, 1e3)},
           {"bytes_per_second", work.bytes / time.median},
           {"multiplications_per_second", work.multiplications() / time.median},
-          {"share_of_limit", least_seconds(work) / time.median}};
+          {"share_of_limit", seconds_min(work) / time.median}};
 }
 
 nlohmann::ordered_json spread_json(const Spread& spread, double factor) {
-  return {{"median", factor * spread.median}, {"min", factor * spread.least}, {"max", factor * spread.most}};
+  return {{"median", factor * spread.median}, {"min", factor * spread.min}, {"max", factor * spread.max}};
 }
 
 }  // namespace draftproof

@@ -58,7 +58,7 @@ class InterleavedTimer {
   int repeats() const { return static_cast<int>(seconds_.front().size()); }
 
   /// Returns the least seconds in which this machine could do the work.
-  double least_seconds(const Work& work) const;
+  double seconds_min(const Work& work) const;
 
   /// Medians, per second.
   double bytes_read() const { return bytes_ / seconds(read_).median; }

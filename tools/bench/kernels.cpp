@@ -20,8 +20,7 @@ namespace {
 constexpr double rotating_bytes = 450e6;         // more than the caches of a CPU hold
 constexpr double bytes_at_once = 40e6;           // one measurement repeats the operation until this much is read
 constexpr double multiplications_at_once = 2e9;  // or until this many multiplications are done
-constexpr const char* operation_names[] = {"matmul", "attention",     "rms_norm",
-                                           "rope",   "silu_multiply", "add"};
+constexpr const char* operation_names[] = {"matmul", "attention", "rms_norm", "rope", "silu_multiply", "add"};
 
 // The shapes of Qwen3-0.6B.
 constexpr int hidden = 1024;
@@ -55,9 +54,9 @@ std::vector<float> random_floats(std::size_t count, std::uint64_t key) {
 }
 
 /// Lines that are timed together, interleaved, and their operands.
-class Group {
+class KernelGroup {
  public:
-  Group(const BenchKernelsOptions& options, const Kernels& kernels, const Roofline& roofline)
+  KernelGroup(const BenchKernelsOptions& options, const Kernels& kernels, const Roofline& roofline)
       : options_(options), kernels_(kernels), timer_(roofline) {}
 
   void run() { timer_.run(options_.bench); }
@@ -73,9 +72,9 @@ class Group {
     const MatrixView view = {rows.data(), format, outputs, inputs};
     const int copies = static_cast<int>(rotating_bytes / bytes) + 1;
     for (int i = 0; i < copies; ++i) weights_.emplace_back(kernels_, std::span(&view, 1));
-    const std::size_t most = static_cast<std::size_t>(*std::max_element(options_.rows.begin(), options_.rows.end()));
-    x_ = random_floats(most * static_cast<std::size_t>(inputs), 2);
-    y_.resize(most * static_cast<std::size_t>(outputs));
+    const std::size_t max = static_cast<std::size_t>(*std::max_element(options_.rows.begin(), options_.rows.end()));
+    x_ = random_floats(max * static_cast<std::size_t>(inputs), 2);
+    y_.resize(max * static_cast<std::size_t>(outputs));
     for (const int count : options_.rows) {
       Work work = {.bytes = bytes};
       work.multiply(kernels_.activation_format(format), 1.0 * count * outputs * inputs);
@@ -88,24 +87,23 @@ class Group {
   }
 
   void add_attention(int context, KvFormat format) {
-    const int most = *std::max_element(options_.rows.begin(), options_.rows.end());
-    const int blocks = (context + most + lanes - 1) / lanes;
-    const std::size_t bytes =
-        key_values_bytes(format, attention_shape.kv_heads, attention_shape.head_dim, blocks);
+    const int max = *std::max_element(options_.rows.begin(), options_.rows.end());
+    const int blocks = (context + max + lanes - 1) / lanes;
+    const std::size_t bytes = key_values_bytes(format, attention_shape.kv_heads, attention_shape.head_dim, blocks);
     const int kv_width = attention_shape.kv_heads * attention_shape.head_dim;
     const std::vector<float> row = random_floats(static_cast<std::size_t>(kv_width), 3);
     for (int i = 0; i < model_layers; ++i) {
       kv_.push_back(allocate_aligned(bytes));
-      layers_.push_back(key_values_in(kv_.back().get(), format, attention_shape.kv_heads,
-                                      attention_shape.head_dim, blocks));
-      const StoreJob job = {&layers_.back(), 0, context + most, row.data(), row.data()};
+      layers_.push_back(
+          key_values_in(kv_.back().get(), format, attention_shape.kv_heads, attention_shape.head_dim, blocks));
+      const StoreJob job = {&layers_.back(), 0, context + max, row.data(), row.data()};
       store(std::span(&job, 1), 0);
     }
     constexpr int width = attention_shape.heads * attention_shape.head_dim;
-    x_ = random_floats(static_cast<std::size_t>(most) * width, 2);
+    x_ = random_floats(static_cast<std::size_t>(max) * width, 2);
     y_.resize(x_.size());
-    for (int r = 0; r < most; ++r) visible_.push_back({0, context + r + 1});
-    scratch_.reserve(attention_shape, most, context + most);
+    for (int r = 0; r < max; ++r) visible_.push_back({0, context + r + 1});
+    scratch_.reserve(attention_shape, max, context + max);
     for (const int count : options_.rows) {
       const double seen = context + 0.5 * (count + 1);  // positions, on average over the rows
       const double read = static_cast<double>(bytes) / (blocks * lanes) * (context + count);
@@ -119,8 +117,8 @@ class Group {
   }
 
   void add_row_operations(const std::string& name) {
-    const int most = *std::max_element(options_.rows.begin(), options_.rows.end());
-    x_ = random_floats(static_cast<std::size_t>(most) * 2 * intermediate, 2);
+    const int max = *std::max_element(options_.rows.begin(), options_.rows.end());
+    x_ = random_floats(static_cast<std::size_t>(max) * 2 * intermediate, 2);
     y_ = x_;
     weight_ = random_floats(hidden, 3);
     ones_.assign(x_.size(), 1);  // cosines and sines of a rotation by 0
@@ -191,20 +189,20 @@ std::string heading() {
                      "(min..max)", "GB/s", "GFLOP/s", "of limit");
 }
 
-std::string text_of(const Group& group) {
+std::string text_of(const KernelGroup& group) {
   std::string text;
   for (const KernelLine& line : group.lines()) {
     const Spread time = group.timer().seconds(line.index);
     text += fmt::format("{:<14} {:<14} {:>4}  {:>9.4f}  {:<22}  {:>6.1f}  {:>7.1f}  {:>7.0f}%\n", line.operation,
                         line.variant, line.rows, 1e3 * time.median,
-                        fmt::format("({:.4f}..{:.4f})", 1e3 * time.least, 1e3 * time.most),
+                        fmt::format("({:.4f}..{:.4f})", 1e3 * time.min, 1e3 * time.max),
                         1e-9 * line.work.bytes / time.median, 2e-9 * line.work.multiplications() / time.median,
-                        100 * group.timer().least_seconds(line.work) / time.median);
+                        100 * group.timer().seconds_min(line.work) / time.median);
   }
   return text;
 }
 
-nlohmann::ordered_json json_of(const Group& group) {
+nlohmann::ordered_json json_of(const KernelGroup& group) {
   nlohmann::ordered_json json = {{"repeats", group.timer().repeats()}, {"limits", group.timer().limits_json()}};
   for (const KernelLine& line : group.lines()) {
     nlohmann::ordered_json entry = {{"operation", line.operation}, {"variant", line.variant}, {"rows", line.rows}};
@@ -238,7 +236,7 @@ Exit bench_kernels(const BenchKernelsOptions& options) {
                                  {"groups", nlohmann::ordered_json::array()}};
   if (shows_text(bench)) std::cout << fmt::format("{}, {} threads\n", kernels.name, threads()) << heading();
   const auto measure = [&](const auto& fill) {
-    Group group(options, kernels, roofline);
+    KernelGroup group(options, kernels, roofline);
     fill(group);
     group.run();
     if (shows_text(bench)) std::cout << text_of(group) << group.timer().limits_text() << std::flush;
@@ -247,15 +245,15 @@ Exit bench_kernels(const BenchKernelsOptions& options) {
   with_workers([&] {
     for (const std::string& operation : options.operations) {
       if (operation == "matmul") {
-        for (const Format type : types) measure([&](Group& group) { group.add_matmuls(type); });
+        for (const Format type : types) measure([&](KernelGroup& group) { group.add_matmuls(type); });
       } else if (operation == "attention") {
         for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
           for (const int context : options.contexts) {
-            measure([&](Group& group) { group.add_attention(context, format); });
+            measure([&](KernelGroup& group) { group.add_attention(context, format); });
           }
         }
       } else {
-        measure([&](Group& group) { group.add_row_operations(operation); });
+        measure([&](KernelGroup& group) { group.add_row_operations(operation); });
       }
     }
   });

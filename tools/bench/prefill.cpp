@@ -44,10 +44,10 @@ std::string text_of(const BenchPrefillOptions& options, const Kernels& kernels, 
                       "of limit");
   for (const PrefillLine& line : lines) {
     const Spread time = timer.seconds(line.index);
-    text += fmt::format("{:>6}  {:>8.3f}  {:<18}  {:>8.1f}  {:>6.1f} {:>8.0f}%\n", line.length, time.median,
-                        fmt::format("({:.3f}..{:.3f})", time.least, time.most), line.length / time.median,
-                        1e-9 * line.work.multiplications() / time.median,
-                        100 * timer.least_seconds(line.work) / time.median);
+    text +=
+        fmt::format("{:>6}  {:>8.3f}  {:<18}  {:>8.1f}  {:>6.1f} {:>8.0f}%\n", line.length, time.median,
+                    fmt::format("({:.3f}..{:.3f})", time.min, time.max), line.length / time.median,
+                    1e-9 * line.work.multiplications() / time.median, 100 * timer.seconds_min(line.work) / time.median);
   }
   return text;
 }

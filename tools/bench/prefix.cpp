@@ -45,28 +45,23 @@ std::string text_of(const BenchPrefixOptions& options, const Kernels& kernels, c
                     const std::vector<PrefixLine>& lines) {
   std::string text = fmt::format("{}, draft {}: {}, {} threads, {} repeats\n", options.target, options.draft,
                                  kernels.name, threads(), timer.repeats());
-  text += fmt::format("{:>13}  {:>8}  {:>8}  {:>7}  {}\n", "shared prefix", "cold, s", "warm, s", "ratio",
-                      "(min..max)");
+  text +=
+      fmt::format("{:>13}  {:>8}  {:>8}  {:>7}  {}\n", "shared prefix", "cold, s", "warm, s", "ratio", "(min..max)");
   for (const PrefixLine& line : lines) {
     const Spread ratio = timer.ratio(line.cold, line.warm);
     text += fmt::format("{:>13}  {:>8.3f}  {:>8.3f}  {:>7.1f}  ({:.1f}..{:.1f})\n", line.length,
-                        timer.seconds(line.cold).median, timer.seconds(line.warm).median, ratio.median, ratio.least,
-                        ratio.most);
+                        timer.seconds(line.cold).median, timer.seconds(line.warm).median, ratio.median, ratio.min,
+                        ratio.max);
   }
   return text;
 }
 
-nlohmann::ordered_json json_of(const BenchPrefixOptions& options, const Kernels& kernels,
-                               const InterleavedTimer& timer, const std::vector<PrefixLine>& lines) {
-  nlohmann::ordered_json json = {{"command", "bench prefix"},
-                                 {"target", options.target},
-                                 {"draft", options.draft},
-                                 {"kernels", kernels.name},
-                                 {"numerics", kernels.numerics},
-                                 {"quantize", options.load_options.quantize},
-                                 {"kv", options.load_options.kv},
-                                 {"threads", threads()},
-                                 {"repeats", timer.repeats()}};
+nlohmann::ordered_json json_of(const BenchPrefixOptions& options, const Kernels& kernels, const InterleavedTimer& timer,
+                               const std::vector<PrefixLine>& lines) {
+  nlohmann::ordered_json json = {
+      {"command", "bench prefix"},     {"target", options.target},     {"draft", options.draft},
+      {"kernels", kernels.name},       {"numerics", kernels.numerics}, {"quantize", options.load_options.quantize},
+      {"kv", options.load_options.kv}, {"threads", threads()},         {"repeats", timer.repeats()}};
   for (const PrefixLine& line : lines) {
     json["prefixes"].push_back({{"length", line.length},
                                 {"cold", spread_json(timer.seconds(line.cold))},

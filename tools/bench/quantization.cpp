@@ -25,7 +25,7 @@ struct BenchQuantizationOptions {
 /// What the matrices of one type add up to.
 struct ErrorSums {
   int matrices = 0;
-  double weights = 0;      // sum of squares
+  double weights = 0;  // sum of squares
   double differences = 0;
 
   double relative() const { return std::sqrt(differences / weights); }
@@ -63,10 +63,8 @@ Exit bench_quantization(const BenchQuantizationOptions& options) {
   nlohmann::ordered_json json = {{"command", "bench quantization"}, {"original", options.original}};
   for (const std::string& path : options.files) {
     for (const auto& [type, error] : errors_of(original, Checkpoint(path))) {
-      json["files"].push_back({{"file", path},
-                               {"type", type},
-                               {"matrices", error.matrices},
-                               {"relative_error", error.relative()}});
+      json["files"].push_back(
+          {{"file", path}, {"type", type}, {"matrices", error.matrices}, {"relative_error", error.relative()}});
       if (shows_text(bench)) {
         fmt::print("{:<5} {:>4} matrices, relative error {:.5f}  {}\n", type, error.matrices, error.relative(), path);
       }

@@ -67,11 +67,11 @@ std::vector<float> peaked(std::size_t size, std::uint64_t seed) {
   return row;
 }
 
-struct Kind {
+struct RowKind {
   const char* name;
   std::vector<float> (*row)(std::size_t size, std::uint64_t seed);
 };
-constexpr Kind kinds[] = {{"peaked", peaked}, {"realistic", realistic}, {"flat", flat}};
+constexpr RowKind kinds[] = {{"peaked", peaked}, {"realistic", realistic}, {"flat", flat}};
 
 struct Setting {
   const char* name;
@@ -89,7 +89,7 @@ constexpr Setting settings[] = {
 
 /// Rows of one kind: the target's after each draft token, and the draft's, which are nearly the same.
 struct Logits {
-  Logits(const Kind& kind, int vocabulary) {
+  Logits(const RowKind& kind, int vocabulary) {
     for (int i = 0; i <= draft_tokens; ++i) {
       target.push_back(kind.row(static_cast<std::size_t>(vocabulary), static_cast<std::uint64_t>(i)));
       draft.push_back(target.back());
@@ -102,9 +102,9 @@ struct Logits {
 };
 
 /// Reads one row of the target at a time, as the decoder does.
-class Rows final : public TargetRows {
+class SyntheticRows final : public TargetRows {
  public:
-  Rows(Sampler& sampler, const Sampling& sampling, const Logits& logits, Distribution& read)
+  SyntheticRows(Sampler& sampler, const Sampling& sampling, const Logits& logits, Distribution& read)
       : sampler_(sampler), sampling_(sampling), logits_(logits), read_(read) {}
   const Distribution& row(int row) override {
     sampler_.read(logits_.target[row], sampling_, {}, read_);
@@ -130,12 +130,14 @@ struct SamplingLine {
 /// One kind of row under one setting, with the buffers that a decoder keeps between rounds.
 class Measured {
  public:
-  Measured(const Kind& kind, const Setting& setting, const Logits& logits, InterleavedTimer& timer)
+  Measured(const RowKind& kind, const Setting& setting, const Logits& logits, InterleavedTimer& timer)
       : sampling_(setting.sampling), logits_(logits) {
     const auto add = [&](const char* what, std::function<double()> run) {
       return timer.add(fmt::format("{}, {}: {}", kind.name, setting.name, what), std::move(run));
     };
-    line_ = {kind.name, setting.name, add("read", [this] { return timed([this] { read(); }); }),
+    line_ = {kind.name,
+             setting.name,
+             add("read", [this] { return timed([this] { read(); }); }),
              add("draw", [this] { return read(), timed([this] { draw(row_, next_key(), random_); }); }),
              add("matching", [this] { return draft_and_verify(matching); }),
              add("rejection", [this] { return draft_and_verify(rejection); })};
@@ -153,7 +155,7 @@ class Measured {
       ProposalBuilder drafted(sampling_, {}, 0, position_, rule.draft_noise, random_, sampler_);
       for (int i = 0; i < draft_tokens; ++i) drafted.draw(logits_.draft[i]);
       Proposal proposal = std::move(drafted).proposal();
-      Rows rows(sampler_, sampling_, logits_, row_);
+      SyntheticRows rows(sampler_, sampling_, logits_, row_);
       rule.judge(proposal, rows, 0, position_, random_);
       sampler_.give_back(proposal.drawn_from);
     });
@@ -183,7 +185,7 @@ std::string text_of(const BenchSamplingOptions& options, const InterleavedTimer&
     for (const int index : {line.read, line.draw, line.matching, line.rejection}) {
       const Spread time = timer.seconds(index);
       text += fmt::format(" {:>6.1f} {:<16}", 1e6 * time.median,
-                          fmt::format("({:.1f}..{:.1f})", 1e6 * time.least, 1e6 * time.most));
+                          fmt::format("({:.1f}..{:.1f})", 1e6 * time.min, 1e6 * time.max));
     }
     text += "\n";
   }
@@ -218,7 +220,7 @@ Exit bench_sampling(const BenchSamplingOptions& options) {
   InterleavedTimer timer(roofline);
   std::deque<Logits> logits;
   std::deque<Measured> all;
-  for (const Kind& kind : kinds) {
+  for (const RowKind& kind : kinds) {
     logits.emplace_back(kind, options.vocabulary);
     for (const Setting& setting : settings) all.emplace_back(kind, setting, logits.back(), timer);
   }

@@ -32,16 +32,19 @@ std::string text_of(const std::string& text, std::size_t tokens, const Interleav
   for (const auto& [name, index] : {std::pair{"encode", cases.encode}, {"decode", cases.decode}}) {
     const Spread seconds = timer.seconds(index);
     lines += fmt::format("{} {:>7.2f} MB/s   {:.2f} ms ({:.2f}..{:.2f})\n", name, megabytes_per_second(text, seconds),
-                         1e3 * seconds.median, 1e3 * seconds.least, 1e3 * seconds.most);
+                         1e3 * seconds.median, 1e3 * seconds.min, 1e3 * seconds.max);
   }
   return lines;
 }
 
 nlohmann::ordered_json json_of(const BenchTokenizerOptions& options, const std::string& text, std::size_t tokens,
                                const InterleavedTimer& timer, TokenizerCases cases) {
-  nlohmann::ordered_json json = {{"command", "bench tokenizer"}, {"tokenizer", options.tokenizer},
-                                 {"text", options.text_file},    {"bytes", text.size()},
-                                 {"tokens", tokens},             {"repeats", timer.repeats()},
+  nlohmann::ordered_json json = {{"command", "bench tokenizer"},
+                                 {"tokenizer", options.tokenizer},
+                                 {"text", options.text_file},
+                                 {"bytes", text.size()},
+                                 {"tokens", tokens},
+                                 {"repeats", timer.repeats()},
                                  {"limits", timer.limits_json()}};
   for (const auto& [name, index] : {std::pair{"encode", cases.encode}, {"decode", cases.decode}}) {
     json[name] = {{"milliseconds", spread_json(timer.seconds(index), 1e3)},

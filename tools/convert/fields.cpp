@@ -34,8 +34,8 @@ GgufModel::Layer as_gguf(const LayerConfig& layer) {
   if (const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer)) {
     const AttentionShape& shape = attention->shape;
     static_assert(AttentionCache::everything == 0, "as in a GgufModel");
-    result.attention = GgufModel::Attention{shape.heads,        shape.kv_heads, shape.head_dim,
-                                            attention->window, shape.scale,    shape.cap};
+    result.attention =
+        GgufModel::Attention{shape.heads, shape.kv_heads, shape.head_dim, attention->window, shape.scale, shape.cap};
   }
   return result;
 }

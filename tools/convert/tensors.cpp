@@ -103,9 +103,7 @@ WeightSource written_as(Format format, FloatRows rows, const std::string& where)
           }};
 }
 
-bool is_few_bits(Format format) {
-  return format == Format::q4_0 || format == Format::q4_k || format == Format::q5_k;
-}
+bool is_few_bits(Format format) { return format == Format::q4_0 || format == Format::q4_k || format == Format::q5_k; }
 
 /// Collects the tensors of one file.
 class Tensors {
@@ -115,7 +113,7 @@ class Tensors {
         family_(family),
         type_(type),
         config_(checkpoint_kind(from.config()) == dflash_checkpoint ? read_transformer_config(from.config())
-                                                                     : describe(from.config())),
+                                                                    : describe(from.config())),
         prefix_(from.has("model.fc.weight") ? "model." : "") {
     add_rope();
     add_all(family.names.whole, "", "");
@@ -239,9 +237,7 @@ class Tensors {
   /// Row 2j + part of a head is its row part * (rows / 2) + j; of a bias these are values.
   FloatRows in_pairs(FloatRows rows) const {
     const int head = std::get<AttentionLayer>(layer_->mixer).shape.head_dim;
-    const auto from_row = [head](int row) {
-      return row / head * head + row % 2 * (head / 2) + row % head / 2;
-    };
+    const auto from_row = [head](int row) { return row / head * head + row % 2 * (head / 2) + row % head / 2; };
     if (rows.outputs == 1) return columns_reordered(std::move(rows), from_row);
     return reordered(std::move(rows), from_row);
   }
@@ -293,9 +289,8 @@ class Tensors {
         each.push_back(rows_of(from_, name));
       }
       const int rows = each.front().outputs;
-      all = {rows * count, each.front().inputs, [each, rows](int row, float* to) {
-               each[static_cast<std::size_t>(row / rows)].read(row % rows, to);
-             }};
+      all = {rows * count, each.front().inputs,
+             [each, rows](int row, float* to) { each[static_cast<std::size_t>(row / rows)].read(row % rows, to); }};
     }
     const Format format = format_of(all.inputs, false);
     put(gguf_before + row.gguf + ".weight", format, std::move(all), count, joined);

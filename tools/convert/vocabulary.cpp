@@ -207,8 +207,9 @@ void add_special_tokens(const std::filesystem::path& folder, const Tokenizer& to
   const bool adds_bos = at == 1;
   const bool adds_eos = whole.size() == plain.size() + static_cast<std::size_t>(at) + 1;
   if (at > 1 || whole.size() > plain.size() + static_cast<std::size_t>(at) + 1) {
-    throw Error(folder.string() + ": its tokenizer adds more than one token before or after a text, which a GGUF "
-                                  "cannot say");
+    throw Error(folder.string() +
+                ": its tokenizer adds more than one token before or after a text, which a GGUF "
+                "cannot say");
   }
   const auto id_of = [&](const char* field) -> std::optional<Token> {
     const auto named = config.find(field);
@@ -230,7 +231,8 @@ void add_special_tokens(const std::filesystem::path& folder, const Tokenizer& to
 /// The name of a template in a GGUF: as llama.cpp's converter has it, of letters, digits and '_'.
 std::string name_in_gguf(std::string name) {
   const auto kept = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
-  std::ranges::replace_if(name, [&](char c) { return !kept(c); }, '_');
+  std::ranges::replace_if(
+      name, [&](char c) { return !kept(c); }, '_');
   return name;
 }
 
@@ -258,8 +260,9 @@ std::filesystem::path tokenizer_file(const std::filesystem::path& folder) {
   for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
     if (is_present(folder / name)) return folder / name;
   }
-  throw Error(folder.string() + ": has neither tokenizer.json nor tokenizer.model; give the folder of one with "
-                                "--tokenizer");
+  throw Error(folder.string() +
+              ": has neither tokenizer.json nor tokenizer.model; give the folder of one with "
+              "--tokenizer");
 }
 
 void add_vocabulary(const std::filesystem::path& folder, const std::string& architecture, int vocabulary,

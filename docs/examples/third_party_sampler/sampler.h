@@ -12,7 +12,7 @@
 
 namespace toy {
 
-using Weights = std::vector<std::uint64_t>;                   // by token; target and draft have the same sum
+using Weights = std::vector<std::uint64_t>;                // by token; target and draft have the same sum
 using Coin = std::function<std::uint64_t(std::uint64_t)>;  // uniform below its argument
 
 inline int draw(const Weights& weights, const Coin& below) {

@@ -63,13 +63,30 @@ constexpr GgufName layer_names[] = {
 constexpr auto ik_whole_names = joined({{"dflash_fc", "fc"}, {"dflash_hidden_norm", "hidden_norm"}}, whole_names);
 constexpr auto ik_layer_names = joined({{"post_attention_norm", "post_attention_layernorm"}}, layer_names);
 
-constexpr std::string_view own_keys[] = {
-    "block_size", "target_layers", "mask_token_id", "target_layer_ids", "n_target_features", "laguna",
-    "dflash.block_size", "dflash.target_layer_ids", "dflash.mask_token_id", "dflash.n_target_features",
-    "dflash.laguna", "attention.causal", "attention.sliding_window", "attention.sliding_window_pattern",
-    "attention.value_scale", "rope.dimension_sections", "logit_scale", "final_logit_softcapping",
-    "embedding_scale", "sample_from_anchor", "conv_kernel_size", "conv_group_size", "selector_rank",
-    "selector_top_k"};
+constexpr std::string_view own_keys[] = {"block_size",
+                                         "target_layers",
+                                         "mask_token_id",
+                                         "target_layer_ids",
+                                         "n_target_features",
+                                         "laguna",
+                                         "dflash.block_size",
+                                         "dflash.target_layer_ids",
+                                         "dflash.mask_token_id",
+                                         "dflash.n_target_features",
+                                         "dflash.laguna",
+                                         "attention.causal",
+                                         "attention.sliding_window",
+                                         "attention.sliding_window_pattern",
+                                         "attention.value_scale",
+                                         "rope.dimension_sections",
+                                         "logit_scale",
+                                         "final_logit_softcapping",
+                                         "embedding_scale",
+                                         "sample_from_anchor",
+                                         "conv_kernel_size",
+                                         "conv_group_size",
+                                         "selector_rank",
+                                         "selector_top_k"};
 
 constexpr GgufField factors[] = {
     {"output_multiplier", "logit_scale"},
@@ -97,9 +114,8 @@ Json read(const Gguf& file) {
     names["block_size"] = keys.whole(name);
   }
   ordered_json block = ordered_json::object();
-  for (const std::string& key :
-       {keys.whole("mask_token_id"), keys.whole("dflash.mask_token_id"), std::string("dflash.mask_token_id"),
-        std::string("tokenizer.ggml.mask_token_id")}) {
+  for (const std::string& key : {keys.whole("mask_token_id"), keys.whole("dflash.mask_token_id"),
+                                 std::string("dflash.mask_token_id"), std::string("tokenizer.ggml.mask_token_id")}) {
     const auto mask = file.find_integer(key);
     if (!mask) continue;
     block["mask_token_id"] = *mask;
@@ -215,15 +231,13 @@ void write_for_ik(const GgufModel& model, GgufKeyWriter& keys) {
 
 }  // namespace
 
-const GgufFamily gguf_dflash = {
-    .architecture = "dflash",
-    .names = {.whole = whole_names, .layer = layer_names, .layers = "layers."},
-    .read = read,
-    .write = write};
-const GgufFamily gguf_ik_dflash = {
-    .architecture = "dflash-draft",
-    .names = {.whole = ik_whole_names, .layer = ik_layer_names, .layers = "layers."},
-    .read = read,
-    .write = write_for_ik};
+const GgufFamily gguf_dflash = {.architecture = "dflash",
+                                .names = {.whole = whole_names, .layer = layer_names, .layers = "layers."},
+                                .read = read,
+                                .write = write};
+const GgufFamily gguf_ik_dflash = {.architecture = "dflash-draft",
+                                   .names = {.whole = ik_whole_names, .layer = ik_layer_names, .layers = "layers."},
+                                   .read = read,
+                                   .write = write_for_ik};
 
 }  // namespace draftproof

@@ -38,9 +38,9 @@ void put_older_gemma(const GgufKeys& keys, ordered_json& config, std::int64_t la
   config["norm_offset"] = 0;
   const auto number = [&](const char* field) { return config[field].get<std::int64_t>(); };
   const bool largest = number("num_hidden_layers") == layers_of_largest;
-  config["query_pre_attn_scalar"] = largest ? static_cast<double>(number("hidden_size")) /
-                                                  static_cast<double>(number("num_attention_heads"))
-                                            : static_cast<double>(number("head_dim"));
+  config["query_pre_attn_scalar"] =
+      largest ? static_cast<double>(number("hidden_size")) / static_cast<double>(number("num_attention_heads"))
+              : static_cast<double>(number("head_dim"));
 }
 
 void put_gemma2(const GgufKeys& keys, ordered_json& config) { put_older_gemma(keys, config, layers_of_largest_gemma2); }

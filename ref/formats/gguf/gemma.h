@@ -25,11 +25,17 @@ inline constexpr GgufName gemma_layer[] = {
     {"post_ffw_norm", "post_feedforward_layernorm"},
 };
 
-inline constexpr std::string_view gemma_keys[] = {
-    "attention.sliding_window", "attention.sliding_window_pattern", "attn_logit_softcapping",
-    "final_logit_softcapping", "rope.freq_base_swa", "attention.key_length_swa", "attention.value_length_swa",
-    "attention.shared_kv_layers", "embedding_length_per_layer_input", "rope.dimension_count_swa",
-    "expert_feed_forward_length"};
+inline constexpr std::string_view gemma_keys[] = {"attention.sliding_window",
+                                                  "attention.sliding_window_pattern",
+                                                  "attn_logit_softcapping",
+                                                  "final_logit_softcapping",
+                                                  "rope.freq_base_swa",
+                                                  "attention.key_length_swa",
+                                                  "attention.value_length_swa",
+                                                  "attention.shared_kv_layers",
+                                                  "embedding_length_per_layer_input",
+                                                  "rope.dimension_count_swa",
+                                                  "expert_feed_forward_length"};
 
 /// Adds layer types, caps and the window. Without a pattern llama.cpp takes the period of the class.
 void put_gemma(const GgufKeys& keys, nlohmann::ordered_json& config);

@@ -31,22 +31,20 @@ constexpr GgufName assistant_whole_names[] = {
     {"masked_embd_ordering", "masked_embedding.token_ordering", false, true},
 };
 
-constexpr auto layer_names = joined(gemma_layer, {
-    {"layer_output_scale.weight", "layer_scalar", false, true},
-    {"inp_gate", "per_layer_input_gate"},
-    {"proj", "per_layer_projection"},
-    {"post_norm", "post_per_layer_input_norm"},
-    {"ffn_gate_inp", "router.proj"},
-    {"ffn_gate_inp.scale", "router.scale", false, true},
-    {"ffn_gate_up_exps.weight", "experts.gate_up_proj", false, true},
-    {"ffn_gate_exps", "experts.gate_proj"},
-    {"ffn_up_exps", "experts.up_proj"},
-    {"ffn_down_exps.weight", "experts.down_proj", false, true},
-    {"ffn_down_exps.scale", "router.per_expert_scale", false, true},
-    {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
-    {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
-    {"post_ffw_norm_2", "post_feedforward_layernorm_2"}
-});
+constexpr auto layer_names = joined(gemma_layer, {{"layer_output_scale.weight", "layer_scalar", false, true},
+                                                  {"inp_gate", "per_layer_input_gate"},
+                                                  {"proj", "per_layer_projection"},
+                                                  {"post_norm", "post_per_layer_input_norm"},
+                                                  {"ffn_gate_inp", "router.proj"},
+                                                  {"ffn_gate_inp.scale", "router.scale", false, true},
+                                                  {"ffn_gate_up_exps.weight", "experts.gate_up_proj", false, true},
+                                                  {"ffn_gate_exps", "experts.gate_proj"},
+                                                  {"ffn_up_exps", "experts.up_proj"},
+                                                  {"ffn_down_exps.weight", "experts.down_proj", false, true},
+                                                  {"ffn_down_exps.scale", "router.per_expert_scale", false, true},
+                                                  {"pre_ffw_norm_2", "pre_feedforward_layernorm_2"},
+                                                  {"post_ffw_norm_1", "post_feedforward_layernorm_1"},
+                                                  {"post_ffw_norm_2", "post_feedforward_layernorm_2"}});
 
 void put_gemma4(const GgufKeys& keys, ordered_json& config) {
   put_gemma(keys, config);
@@ -55,7 +53,8 @@ void put_gemma4(const GgufKeys& keys, ordered_json& config) {
   const std::int64_t full_dim = keys.size("attention.key_length");
   const std::int64_t sliding_dim = keys.find_size("attention.key_length_swa").value_or(full_dim);
   for (const auto& [name, dim] : {std::pair("attention.value_length_swa", sliding_dim),
-                                  {"rope.dimension_count", full_dim}, {"rope.dimension_count_swa", sliding_dim}}) {
+                                  {"rope.dimension_count", full_dim},
+                                  {"rope.dimension_count_swa", sliding_dim}}) {
     if (keys.find_size(name).value_or(dim) != dim) keys.fail(name, "must be the length of the keys of these layers");
   }
   config["head_dim"] = sliding_dim;
@@ -100,10 +99,11 @@ Json read(const Gguf& file) {
   return read_gguf_target(file, {"gemma4_text", "Gemma4ForCausalLM", gemma_keys, {}, put_gemma4, true});
 }
 
-constexpr std::string_view assistant_keys[] = {
-    "attention.sliding_window", "attention.sliding_window_pattern", "final_logit_softcapping", "rope.freq_base_swa",
-    "attention.key_length_swa", "attention.value_length_swa", "attention.shared_kv_layers",
-    "embedding_length_per_layer_input", "rope.dimension_count_swa", "embedding_length_out"};
+constexpr std::string_view assistant_keys[] = {"attention.sliding_window",   "attention.sliding_window_pattern",
+                                               "final_logit_softcapping",    "rope.freq_base_swa",
+                                               "attention.key_length_swa",   "attention.value_length_swa",
+                                               "attention.shared_kv_layers", "embedding_length_per_layer_input",
+                                               "rope.dimension_count_swa",   "embedding_length_out"};
 
 /// All of its blocks count as predicting layers, and what it returns has the width of its target.
 Json read_assistant(const Gguf& file) {

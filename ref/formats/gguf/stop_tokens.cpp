@@ -14,10 +14,23 @@ namespace {
 /// Tokens that llama.cpp (llama-vocab.cpp) treats as stop tokens by their text, whatever their type. Without those of
 /// tokenizers whose architectures are not supported here (gpt-oss, Solar); of Gemma 4 the end of a turn, as the others
 /// are stop tokens only in combination.
-constexpr std::string_view stop_texts[] = {
-    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "</s>",
-    "<|eom_id|>", "<EOT>",      "_<EOT>",  "[EOT]",         "[EOS]",         "<|end_of_text|>",
-    "<end_of_utterance>", "<eos>", "<turn|>", "<\uFF5Cend\u2581of\u2581sentence\uFF5C>", "[e~["};
+constexpr std::string_view stop_texts[] = {"<|eot_id|>",
+                                           "<|im_end|>",
+                                           "<|end|>",
+                                           "<end_of_turn>",
+                                           "<|endoftext|>",
+                                           "</s>",
+                                           "<|eom_id|>",
+                                           "<EOT>",
+                                           "_<EOT>",
+                                           "[EOT]",
+                                           "[EOS]",
+                                           "<|end_of_text|>",
+                                           "<end_of_utterance>",
+                                           "<eos>",
+                                           "<turn|>",
+                                           "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
+                                           "[e~["};
 
 /// Fill-in-the-middle tokens: padding, next repository, next file. They are stop tokens as well. A key takes precedence
 /// over the texts.

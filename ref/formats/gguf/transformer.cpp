@@ -26,8 +26,8 @@ ordered_json rope_scaling(const GgufKeys& keys) {
   if (type != nullptr && *type != "linear" && *type != "yarn") {
     keys.fail("rope.scaling.type", in_quotes(*type) + " is not implemented; only 'none', 'linear' and 'yarn' are");
   }
-  for (const char* name : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor",
-                           "rope.scaling.yarn_ext_factor"}) {
+  for (const char* name :
+       {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"}) {
     if (keys.find_number(name).value_or(1) != 1) keys.fail(name, "is not implemented; only 1 is");
   }
   double factor = 1;

@@ -26,34 +26,50 @@ inline constexpr GgufName mtp_head_names[] = {
 };
 
 /// Of layers like those of Llama, with and without experts.
-inline constexpr auto transformer_layer = joined({
-    {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj", true},
-    {"attn_k", "self_attn.k_proj", true},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"},
-    {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},
-    {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},
-    // Of Qwen3-MoE; one tensor for all experts: [experts][outputs][inputs].
-    {"ffn_gate_inp", "mlp.gate"},
-    {"ffn_gate_exps", "mlp.experts.gate_proj"},
-    {"ffn_up_exps", "mlp.experts.up_proj"},
-    {"ffn_down_exps", "mlp.experts.down_proj"}
-}, mtp_head_names);
+inline constexpr auto transformer_layer =
+    joined({{"attn_norm", "input_layernorm"},
+            {"attn_q", "self_attn.q_proj", true},
+            {"attn_k", "self_attn.k_proj", true},
+            {"attn_v", "self_attn.v_proj"},
+            {"attn_output", "self_attn.o_proj"},
+            {"attn_q_norm", "self_attn.q_norm"},
+            {"attn_k_norm", "self_attn.k_norm"},
+            {"ffn_norm", "post_attention_layernorm"},
+            {"ffn_gate", "mlp.gate_proj"},
+            {"ffn_up", "mlp.up_proj"},
+            {"ffn_down", "mlp.down_proj"},
+            // Of Qwen3-MoE; one tensor for all experts: [experts][outputs][inputs].
+            {"ffn_gate_inp", "mlp.gate"},
+            {"ffn_gate_exps", "mlp.experts.gate_proj"},
+            {"ffn_up_exps", "mlp.experts.up_proj"},
+            {"ffn_down_exps", "mlp.experts.down_proj"}},
+           mtp_head_names);
 
 /// The keys of every transformer.
-inline constexpr std::string_view transformer_keys[] = {
-    "block_count", "context_length", "embedding_length", "feed_forward_length", "attention.head_count",
-    "attention.head_count_kv", "attention.key_length", "attention.value_length", "attention.layer_norm_rms_epsilon",
-    "rope.freq_base", "rope.dimension_count", "rope.scaling.type", "rope.scaling.factor",
-    "rope.scaling.original_context_length", "rope.scaling.finetuned", "rope.scaling.attn_factor",
-    "rope.scaling.yarn_log_multiplier", "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow",
-    "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor", "rope.scale_linear", "vocab_size",
-    "tensor_data_layout"};
+inline constexpr std::string_view transformer_keys[] = {"block_count",
+                                                        "context_length",
+                                                        "embedding_length",
+                                                        "feed_forward_length",
+                                                        "attention.head_count",
+                                                        "attention.head_count_kv",
+                                                        "attention.key_length",
+                                                        "attention.value_length",
+                                                        "attention.layer_norm_rms_epsilon",
+                                                        "rope.freq_base",
+                                                        "rope.dimension_count",
+                                                        "rope.scaling.type",
+                                                        "rope.scaling.factor",
+                                                        "rope.scaling.original_context_length",
+                                                        "rope.scaling.finetuned",
+                                                        "rope.scaling.attn_factor",
+                                                        "rope.scaling.yarn_log_multiplier",
+                                                        "rope.scaling.yarn_beta_fast",
+                                                        "rope.scaling.yarn_beta_slow",
+                                                        "rope.scaling.yarn_ext_factor",
+                                                        "rope.scaling.yarn_attn_factor",
+                                                        "rope.scale_linear",
+                                                        "vocab_size",
+                                                        "tensor_data_layout"};
 
 /// And of target models. The accepted values of these keys have no effect.
 inline constexpr std::string_view target_keys[] = {"attention.causal", "expert_count", "expert_used_count",

@@ -9,16 +9,16 @@
 
 namespace draftproof {
 
-struct TraceQuestion {
+struct ReplayJob {
   std::string file = {};
   std::string target = {};  // empty: p is taken as the trace states it
   LayoutOptions load_options = {};
   int threads = 0;
-  double slack = 0;    // of p that was computed in other numerics
-  double tie = 0;      // how far, in logits, a greedy token of other numerics may lie below the best one
+  double slack = 0;  // of p that was computed in other numerics
+  double tie = 0;    // how far, in logits, a greedy token of other numerics may lie below the best one
   bool quiet = false;
 };
 
-spectrace::TraceReport replayed(const TraceQuestion& question);
+spectrace::TraceReport replayed(const ReplayJob& job);
 
 }  // namespace draftproof

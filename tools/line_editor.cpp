@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/line_reader.h"
+#include "tools/line_editor.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ Function* function_of(void* library, const char* name) {
 
 }  // namespace
 
-LineReader::LineReader() : terminal_(isatty(STDIN_FILENO) != 0) {
+LineEditor::LineEditor() : terminal_(isatty(STDIN_FILENO) != 0) {
   if (!terminal_ || isatty(STDOUT_FILENO) == 0) return;
   void* const library = dlopen("libedit.so.2", RTLD_NOW | RTLD_LOCAL);  // never closed
   if (library == nullptr) return;
@@ -30,7 +30,7 @@ LineReader::LineReader() : terminal_(isatty(STDIN_FILENO) != 0) {
   if (add_history_ == nullptr) readline_ = nullptr;
 }
 
-std::optional<std::string> LineReader::next() {
+std::optional<std::string> LineEditor::next() {
   std::string line;
   if (readline_ == nullptr) {
     if (terminal_) std::cout << prompt << std::flush;

@@ -7,10 +7,10 @@
 
 namespace draftproof {
 
-class LineReader {
+class LineEditor {
  public:
   /// Opens libedit by name when standard input and output are a terminal, so that nothing else needs it.
-  LineReader();
+  LineEditor();
 
   bool on_terminal() const noexcept { return terminal_; }
   /// Prints "> " on a terminal, and returns the next line; nothing at the end of the input.

@@ -13,7 +13,7 @@
 namespace draftproof::spectrace {
 
 /// How to compute rows of the target; no target when the vocabulary is 0.
-struct Target {
+struct TraceTarget {
   int vocabulary = 0;
   /// Returns the target in the given numerics class (a class of equal bits); nullptr where that class is not available
   /// here. Then the p of such a sequence are not held to the target's bits.

@@ -8,7 +8,7 @@
 
 namespace draftproof::spectrace {
 
-class Statement {
+class StatedCount {
  public:
   void add(bool stated, long line);
   long stated() const noexcept { return stated_; }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/spectrace/statement.h"
+#include "oracle/spectrace/stated_count.h"
 
 namespace draftproof::spectrace {
 
-void Statement::add(bool stated, long line) {
+void StatedCount::add(bool stated, long line) {
   if (stated) {
     ++stated_;
     return;
@@ -15,7 +15,7 @@ void Statement::add(bool stated, long line) {
   if (lines_.size() < lines_shown) lines_.push_back(line);
 }
 
-std::string Statement::lines() const {
+std::string StatedCount::lines() const {
   std::string text = lines_.size() == 1 ? "line " : "lines ";
   for (std::size_t i = 0; i < lines_.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(lines_[i]);
   if (rounds_ > static_cast<long>(lines_.size())) text += ", ... (" + std::to_string(rounds_) + " lines)";
