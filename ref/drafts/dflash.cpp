@@ -126,8 +126,8 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const M
 
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                               const LoadOptions& load_options) {
-  auto network =
-      std::make_unique<DFlashNetwork>(*files, target.model, draft_options(stage, load_options), stage.integer("window"));
+  auto network = std::make_unique<DFlashNetwork>(*files, target.model, draft_options(stage, load_options),
+                                                 stage.integer("window"));
   if (stage.trees() && network->config().selector_rank > 0) {
     throw Error(files->path().string() +
                 ": drafts with a candidate selector, in which a token depends on the one "

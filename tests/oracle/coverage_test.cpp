@@ -59,7 +59,8 @@ Trace trace_of(const std::vector<Told>& rounds, Finish finish) {
 
 Counts counts_of(const Coverage& met) {
   Counts counts;
-  for (CoverageEvent event{}; event != CoverageEvent::count; event = static_cast<CoverageEvent>(static_cast<int>(event) + 1)) {
+  for (CoverageEvent event{}; event != CoverageEvent::count;
+       event = static_cast<CoverageEvent>(static_cast<int>(event) + 1)) {
     if (met[event] > 0) counts[event] = met[event];
   }
   return counts;
@@ -298,9 +299,11 @@ TEST(Coverage, MissingEventsArePossibleAndNeverMet) {
   EXPECT_EQ(nothing.missing({.trees = true}).size(), static_cast<std::size_t>(CoverageEvent::count) - 6);
   EXPECT_EQ(nothing.missing({.rejection = true}).size(), static_cast<std::size_t>(CoverageEvent::count) - 6);
   EXPECT_EQ(nothing.missing({.constraints = true}).size(), static_cast<std::size_t>(CoverageEvent::count) - 8);
-  for (CoverageEvent event{}; event != CoverageEvent::count; event = static_cast<CoverageEvent>(static_cast<int>(event) + 1)) {
+  for (CoverageEvent event{}; event != CoverageEvent::count;
+       event = static_cast<CoverageEvent>(static_cast<int>(event) + 1)) {
     Coverage all_but_one;
-    for (CoverageEvent other{}; other != CoverageEvent::count; other = static_cast<CoverageEvent>(static_cast<int>(other) + 1)) {
+    for (CoverageEvent other{}; other != CoverageEvent::count;
+         other = static_cast<CoverageEvent>(static_cast<int>(other) + 1)) {
       if (other != event) all_but_one.add(other, 2);
     }
     EXPECT_THAT(all_but_one.missing(everything), testing::ElementsAre(event));
