@@ -207,7 +207,7 @@ TEST(ExactDistributionCheckSlow, IsVacuousWhenAnEventWasNeverMetAndNamesIt) {
   }
 }
 
-TEST(ExactDistributionCheck, IsVacuousWhenTreesWereRequestedAndNoneWasDrafted) {
+TEST(ExactDistributionCheckSlow, IsVacuousWhenTreesWereRequestedAndNoneWasDrafted) {
   ExactDistributionCheck cases;
   for (const auto& [input, answer] : answers_of(rejection)) {
     const bool tree = input.variation.draft.find_first_of("<&") != std::string::npos;
