@@ -9,11 +9,25 @@
 namespace draftproof {
 
 std::span<const DraftKind* const> all_draft_kinds() noexcept {
+  // clang-format off
   static constexpr const DraftKind* list[] = {
-      &none_kind,        &dflash_kind,       &eagle3_kind,        &mtp_kind,           &model_kind,
-      &self_kind,        &ngram_simple_kind, &ngram_map_k_kind,   &ngram_map_k4v_kind, &ngram_mod_kind,
-      &ngram_cache_kind, &suffix_kind,       &always_reject_kind, &perfect_kind,       &tree_test_kind,
+      &none_kind,
+      &dflash_kind,
+      &eagle3_kind,
+      &mtp_kind,
+      &model_kind,
+      &self_kind,
+      &ngram_simple_kind,
+      &ngram_map_k_kind,
+      &ngram_map_k4v_kind,
+      &ngram_mod_kind,
+      &ngram_cache_kind,
+      &suffix_kind,
+      &always_reject_kind,
+      &perfect_kind,
+      &tree_test_kind,
   };
+  // clang-format on
   return list;
 }
 

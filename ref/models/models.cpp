@@ -12,11 +12,20 @@
 namespace draftproof {
 
 std::span<const Architecture* const> all_architectures() noexcept {
+  // clang-format off
   static constexpr const Architecture* list[] = {
-      &qwen3_architecture,  &qwen2_architecture,   &qwen3_moe_architecture,  &qwen35_architecture,
-      &llama_architecture,  &mistral_architecture, &ministral3_architecture, &gemma2_architecture,
-      &gemma3_architecture, &gemma4_architecture,
+      &qwen3_architecture,
+      &qwen2_architecture,
+      &qwen3_moe_architecture,
+      &qwen35_architecture,
+      &llama_architecture,
+      &mistral_architecture,
+      &ministral3_architecture,
+      &gemma2_architecture,
+      &gemma3_architecture,
+      &gemma4_architecture,
   };
+  // clang-format on
   return list;
 }
 

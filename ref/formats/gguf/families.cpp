@@ -8,11 +8,23 @@
 namespace draftproof {
 
 std::span<const GgufFamily* const> all_gguf_families() noexcept {
+  // clang-format off
   static constexpr const GgufFamily* list[] = {
-      &gguf_qwen3,      &gguf_qwen3_moe, &gguf_qwen35,    &gguf_qwen35_moe, &gguf_qwen2,
-      &gguf_llama,      &gguf_gemma2,    &gguf_gemma3,    &gguf_gemma4,     &gguf_gemma4_assistant,
-      &gguf_ministral3, &gguf_dflash,    &gguf_ik_dflash,
+      &gguf_qwen3,
+      &gguf_qwen3_moe,
+      &gguf_qwen35,
+      &gguf_qwen35_moe,
+      &gguf_qwen2,
+      &gguf_llama,
+      &gguf_gemma2,
+      &gguf_gemma3,
+      &gguf_gemma4,
+      &gguf_gemma4_assistant,
+      &gguf_ministral3,
+      &gguf_dflash,
+      &gguf_ik_dflash,
   };
+  // clang-format on
   return list;
 }
 
