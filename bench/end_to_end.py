@@ -27,7 +27,7 @@ CONTEXT = 4096  # positions of a server's cache
 WARM_UP = 16  # tokens of an answer that is not counted
 # The options of docs/drafts.md by which our programs load a draft smaller than it is.
 SMALLER = {"": "", "4 bits": "?q4=1", "4 bits, 64k head": "?q4=1,head=65536"}
-PATIENCE = 600  # seconds until a server is ready, and between two parts of an answer
+TIMEOUT = 600  # seconds until a server is ready, and between two parts of an answer
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def running(command: list[str], port: int) -> Iterator[None]:
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=folder)
         try:
-            late = time.monotonic() + PATIENCE
+            late = time.monotonic() + TIMEOUT
             while not is_ready(port):
                 if process.poll() is not None or time.monotonic() > late:
                     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
@@ -211,7 +211,7 @@ def running(command: list[str], port: int) -> Iterator[None]:
 
 def parts_of(port: int, path: str, question: dict) -> list[tuple[float, dict]]:
     """The parts of a streamed answer, each with the time at which it came. They are parsed when all have come."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=PATIENCE)
+    connection = http.client.HTTPConnection(HOST, port, timeout=TIMEOUT)
     try:
         connection.request("POST", path, json.dumps(question), {"Content-Type": "application/json"})
         answer = connection.getresponse()

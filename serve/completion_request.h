@@ -20,7 +20,7 @@
 
 namespace draftproof::serve {
 
-/// What questions and answers need to know of the model that is served.
+/// What requests and their answers need to know of the model that is served.
 struct ServedModel {
   std::string name;
   std::string draft;                     // its name, which anyone may know: without the folders of this machine

@@ -18,7 +18,7 @@ inline constexpr int zoo_output_length = 9;  // of the constraint that mutants a
 /// of an odd sum, which ends with it, and nowhere else.
 std::shared_ptr<const Constraint> zoo_constraint(int vocabulary, int length, std::vector<Token> stops = {});
 
-/// Returns questions about texts that the constraint ends, may end, or lets go on, small enough to be enumerated: with
+/// Returns inputs whose texts the constraint ends, may end, or lets go on, small enough to be enumerated: with
 /// drafts that foresee a stop token and drafts that do not.
 std::vector<ExactCase> constrained_cases(const Rule& rule);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The questions that every mutant and every control is asked.
+// The requests that every mutant and every control decodes.
 #include "oracle/checks/checks.h"
 #include "oracle/exact/build_checks.h"
 #include "oracle/exact/exact_cases.h"

@@ -7,7 +7,7 @@
 
 namespace draftproof::zoo {
 
-/// Asks the production loop all questions of handwritten_cases, and of generated_case the first 200 with chains and the
+/// Runs the production loop on all inputs of handwritten_cases, and of generated_case the first 200 with chains and the
 /// first 100 with trees, and those of pairs_of_sequences, under one rule.
 Finding check_production_distribution(const Rule& rule);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A zoo of wrong decoders ("mutants"), each wrong in one way and most of them found in real projects, with the checks
 // that must catch them; and of right decoders that look unusual ("controls"), which no check may flag. All of them are
-// asked the same questions.
+// given the same requests.
 //
 // The first letter of an id is the group: A acceptance and q, B random numbers, C sampling parameters, D the end of the
 // text, E caches, F and G state between rounds, H drafts, L logprobs, R several of these, S counters, X our own,

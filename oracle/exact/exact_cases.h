@@ -11,7 +11,7 @@
 
 namespace draftproof {
 
-/// A question and its model: hash model number `seed` with this vocabulary, whose rows have at most `levels` different
+/// An input and its model: hash model number `seed` with this vocabulary, whose rows have at most `levels` different
 /// logits, `spread` apart.
 struct ExactCase {
   int vocabulary = 3;

@@ -49,7 +49,7 @@ struct ExactPair {
 /// subject decodes one request at a time. No events are counted; `shared`: passes with rows of both, over all paths.
 std::optional<ExactResult> compare_distributions(Subject& subject, const ExactPair& pair, long& shared);
 
-/// The check distribution_exact over any number of questions, each to any subject. Fails on any distance above zero.
+/// The check distribution_exact over any number of inputs, each to any subject. Fails on any distance above zero.
 /// Vacuous unless every coverage event that is possible under the rules was met, and every kind of draft (the part of
 /// its name before a colon) had draft tokens verified in each way of verification that was used with it.
 class ExactDistributionCheck {
@@ -73,7 +73,7 @@ class ExactDistributionCheck {
   long unshared_ = 0;  // pairs that never had a pass in common
   Rational largest_ = 0;
   Coverage met_;
-  Possible possible_;                   // in some question
+  Possible possible_;                   // in some input
   std::map<std::string, long> judged_;  // draft tokens, by draft and verification
 };
 
