@@ -120,12 +120,6 @@ std::vector<std::size_t> places_in_slice(std::size_t count, const Value& from, c
   return places;
 }
 
-std::optional<double> number_of(const Value& value) {
-  if (const auto integer = index_in(value)) return static_cast<double>(*integer);
-  if (const auto* number = value.as<double>()) return *number;
-  return std::nullopt;
-}
-
 }  // namespace
 
 void require_defined(const Value& value) {

@@ -355,13 +355,6 @@ Value int_filter(const Input& in) {
   return integer_of(in.value, in.what);
 }
 
-std::optional<double> number_of(const Value& value) {
-  if (const auto* number = value.as<double>()) return *number;
-  if (const auto* integer = value.as<std::int64_t>()) return static_cast<double>(*integer);
-  if (const auto* boolean = value.as<bool>()) return *boolean ? 1.0 : 0.0;
-  return std::nullopt;
-}
-
 Value float_filter(const Input& in) {
   const ArgumentReader arguments = in.read({"default"});
   require_defined(in.value);

@@ -16,16 +16,11 @@
 
 namespace draftproof::jinja {
 
-namespace {
-
-constexpr int evaluations_max = 800;  // nested in each other, calls of macros included
-
+/// The variables of one level; those of the levels around it are seen through it.
 struct Scope {
   Scope* parent = nullptr;
   std::map<std::string, Value, std::less<>> variables = {};
 };
-
-}  // namespace
 
 /// A call block's text, while the call lasts.
 struct Caller {
@@ -35,6 +30,8 @@ struct Caller {
 };
 
 namespace {
+
+constexpr int evaluations_max = 800;  // nested in each other, calls of macros included
 
 enum class Flow { go_on, leave_loop, next_item };
 

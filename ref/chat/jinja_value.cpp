@@ -22,13 +22,6 @@ int checked(int depth) {
   return depth;
 }
 
-std::optional<double> number_of(const Value& value) {
-  if (const auto* v = value.as<bool>()) return *v ? 1.0 : 0.0;
-  if (const auto* v = value.as<std::int64_t>()) return static_cast<double>(*v);
-  if (const auto* v = value.as<double>()) return *v;
-  return std::nullopt;
-}
-
 std::optional<std::int64_t> integer_of(const Value& value) {
   if (const auto* v = value.as<bool>()) return *v ? 1 : 0;
   if (const auto* v = value.as<std::int64_t>()) return *v;
@@ -73,6 +66,13 @@ std::string identity_of_number(const Value& key) {
 }
 
 }  // namespace
+
+std::optional<double> number_of(const Value& value) {
+  if (const auto* v = value.as<bool>()) return *v ? 1.0 : 0.0;
+  if (const auto* v = value.as<std::int64_t>()) return static_cast<double>(*v);
+  if (const auto* v = value.as<double>()) return *v;
+  return std::nullopt;
+}
 
 void Budget::charge(std::uint64_t units) {
   if (units > left_) throw Error("does too much work; use a template that repeats less");

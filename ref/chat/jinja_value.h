@@ -152,6 +152,8 @@ struct Callable {
   int depth = 1;
 };
 
+/// Returns the number that an int, a float or a bool is; nothing for another value.
+std::optional<double> number_of(const Value& value);
 /// Python's bool(), ==, and the equivalence of dictionary keys; keys are equal exactly when their identities are.
 bool is_true(const Value& value);
 bool equal(const Value& left, const Value& right, Budget& budget);

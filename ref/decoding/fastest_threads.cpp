@@ -11,9 +11,9 @@
 namespace draftproof {
 namespace {
 
-constexpr int text_length = 64;
+constexpr int text_length_max = 64;
 constexpr int rows_to_verify = 8;
-constexpr double seconds_to_measure = 1;
+constexpr double seconds_to_choose = 1;
 constexpr int turns_min = 3;
 constexpr int turns_max = 40;
 constexpr double as_fast = 1.02;  // times the least: differences below are noise
@@ -40,7 +40,7 @@ int fastest_of(std::span<const ThreadsTime> times) {
 int fastest_threads(Model& target, int max) {
   if (max == 1 || target.context() < 2) return max;
   const int before = threads();
-  const int length = std::clamp(target.context() - rows_to_verify, 1, text_length);
+  const int length = std::clamp(target.context() - rows_to_verify, 1, text_length_max);
   const int rows = std::clamp(target.context() - length, 1, rows_to_verify);
   std::vector<Token> text;
   for (int i = 0; i < length + rows; ++i) text.push_back((i * 37 + 1) % target.vocabulary());
@@ -64,7 +64,7 @@ int fastest_threads(Model& target, int max) {
 
   std::vector<ThreadsTime> times = numbers_to_measure(max);
   double spent = 0;
-  for (int turn = 0; turn < turns_max && (turn < turns_min || spent < seconds_to_measure); ++turn) {
+  for (int turn = 0; turn < turns_max && (turn < turns_min || spent < seconds_to_choose); ++turn) {
     const Stopwatch all(spent);
     for (ThreadsTime& time : times) {
       set_threads(time.threads);
