@@ -51,7 +51,9 @@ class ShortDrafts : public ::testing::Test {
   PhiloxSource random_{1};
 };
 
-TEST_F(ShortDrafts, TextsGoOnToTheTargetsLastPositionAsPlainDecodingDoes) {
+using ShortDraftsSlow = ShortDrafts;
+
+TEST_F(ShortDraftsSlow, TextsGoOnToTheTargetsLastPositionAsPlainDecodingDoes) {
   Asked request = tale("Once upon a time there was a king who", 0);
   for (const float temperature : {0.0F, 1.0F}) {
     request.sampling.temperature = temperature;

@@ -176,7 +176,7 @@ const std::vector<std::pair<ExactInput, ExactResult>>& answers_of(const Rule& ru
   return answers;
 }
 
-TEST(ExactDistributionCheck, TheProductionLoopHasTheDistributionsOfPlainDecoding) {
+TEST(ExactDistributionCheckSlow, TheProductionLoopHasTheDistributionsOfPlainDecoding) {
   for (const Rule* rule : {&matching, &rejection}) {
     const Finding finding = zoo::check_production_distribution(*rule);
     EXPECT_EQ(finding.outcome, Outcome::pass) << finding.message;
@@ -218,7 +218,7 @@ TEST(ExactDistributionCheckSlow, IsVacuousWhenTreesWereRequestedAndNoneWasDrafte
   EXPECT_THAT(finding.message, HasSubstr(name_of(CoverageEvent::sibling_accepted)));
 }
 
-TEST(ExactDistributionCheck, IsVacuousWhenADraftNeverDraftedInOneWayOfVerification) {
+TEST(ExactDistributionCheckSlow, IsVacuousWhenADraftNeverDraftedInOneWayOfVerification) {
   ExactDistributionCheck cases;
   for (const auto& [input, answer] : answers_of(rejection)) {
     const bool silent = input.variation.draft == "perfect" && input.variation.verification == Verification::serial;

@@ -216,7 +216,7 @@ TEST(DraftAsked, ByATunerThatLearnsSomethingElseIsAPerfRegressionFromItsFirstOth
   }
 }
 
-TEST(DraftAsked, OtherTimesInATraceAreFoundWhereTheyChangeAChoice) {
+TEST(DraftAskedSlow, OtherTimesInATraceAreFoundWhereTheyChangeAChoice) {
   const Decoded run = of_model(differs, rejection, learn, quiet);
   const std::vector<std::string> lines = lines_of(run.text);
   long found = 0;

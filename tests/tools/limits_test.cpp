@@ -72,7 +72,7 @@ TEST_F(Limits, OfMemoryEndEveryRunWithoutASignal) {
 }
 
 /// Of the last allocations, with which the HDF5 library writes, each fails alone.
-TEST_F(Limits, OfMemoryWhileAFixtureIsWrittenKeepTheOldOne) {
+TEST_F(LimitsSlow, OfMemoryWhileAFixtureIsWrittenKeepTheOldOne) {
   const std::string file = (folder.path() / "f.h5").string();
   const std::vector<std::string> record = {
       "fixture",  "record", fixture("models/tale-small"), file, "-p", "Once", "-n", "4", "--threads", "1",

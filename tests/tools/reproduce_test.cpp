@@ -57,9 +57,9 @@ void expect_failing_again(const std::vector<std::string>& mutants) {
   }
 }
 
-TEST(Reproduce, CheckThatAMutantFailsFailsAgain) { expect_failing_again({"A01", "E15b"}); }
+TEST(Reproduce, CheckThatAMutantFailsFailsAgain) { expect_failing_again({"A01"}); }
 TEST(ReproduceSlow, CheckThatAMutantFailsFailsAgain) {
-  expect_failing_again({"B03", "C01", "S01", "R15", "A27", "C14b"});
+  expect_failing_again({"E15b", "B03", "C01", "S01", "R15", "A27", "C14b"});
 }
 
 const std::string crossed_rows = "LD_LIBRARY_PATH=" + quoted(CROSSED_ROWS_FOLDER);
