@@ -7,5 +7,5 @@ if [ "$version" != 14 ]; then
   echo "skipped: clang-format 14 is not installed, and another version formats differently"
   exit 77
 fi
-find kernels ref oracle zoo serve tools bench tests docs/examples -name '*.h' -o -name '*.cpp' -o -name '*.inc' |
+find kernels ref oracle zoo serve tools python bench tests docs/examples -name '*.h' -o -name '*.cpp' -o -name '*.inc' |
   xargs clang-format --dry-run -Werror || { echo "run make format" >&2; exit 1; }

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__version__: str
+
+class Error(ValueError):
+    """Bad input: one sentence that names the file or the value, and says what to do."""
+
+class Generation(Iterator[int]):
+    """A text that a model writes. Iterating gives its tokens as they are decoded; every attribute decodes the rest
+    first."""
+
+    def __iter__(self) -> Generation: ...
+    def __next__(self) -> int: ...
+    @property
+    def tokens(self) -> list[int]: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def finish_reason(self) -> str: ...
+    @property
+    def statistics(self) -> dict[str, int]: ...
+
+class Model:
+    """A target: a folder in the style of Hugging Face, or a .gguf file, with its weights loaded."""
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        quantize: str = "none",
+        kv: str = "bf16",
+        kernels: str = "",
+        threads: int | None = None,
+    ) -> None: ...
+    @property
+    def vocabulary(self) -> int: ...
+    @property
+    def context(self) -> int: ...
+    @property
+    def numerics(self) -> str: ...
+    def encode(self, text: str) -> list[int]: ...
+    def decode(self, tokens: Sequence[int]) -> str: ...
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        *,
+        max_new_tokens: int = 64,
+        draft: str = "none",
+        rule: str = "matching",
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        seed: int = 0,
+        draft_max: int | None = None,
+    ) -> Generation: ...
+    def logits(self, tokens: Sequence[int]) -> NDArray[np.float32]: ...
+    def next_distribution(
+        self,
+        tokens: Sequence[int],
+        *,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+    ) -> NDArray[np.float64]: ...
+
+class Place:
+    """Where a finding was made."""
+
+    @property
+    def run(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+    @property
+    def round(self) -> int | None: ...
+    @property
+    def position(self) -> int | None: ...
+
+class Finding:
+    """What one check found."""
+
+    @property
+    def check(self) -> str: ...
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def examined(self) -> int: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def expected(self) -> str | None: ...
+    @property
+    def observed(self) -> str | None: ...
+    @property
+    def place(self) -> Place | None: ...
+
+class Report:
+    """The result of a check. str() is what the command prints."""
+
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def passed(self) -> bool: ...
+    @property
+    def findings(self) -> list[Finding]: ...
+    def json(self) -> dict[str, Any]: ...
+    def html(self) -> str: ...
+    def _repr_html_(self) -> str: ...
+    def junit(self) -> str: ...
+    def sarif(self) -> str: ...
+
+def check_trace(
+    path: str | PathLike[str],
+    *,
+    target: str | PathLike[str] | None = None,
+    slack: float = 0.0,
+    tie: float = 0.0,
+    quantize: str = "none",
+    kv: str = "bf16",
+    kernels: str = "",
+    threads: int | None = None,
+) -> Report: ...

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// draftproof.check_trace and what it returns.
+#include "oracle/report/report.h"
+
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "python/bindings.h"
+#include "ref/base/error.h"
+#include "tools/replay_job.h"
+
+namespace draftproof {
+namespace {
+
+namespace py = pybind11;
+
+Report check_trace(const std::filesystem::path& path, const std::optional<std::filesystem::path>& target, double slack,
+                   double tie, const std::string& quantize, const std::string& kv, const std::string& kernels,
+                   const py::object& threads) {
+  require_range("slack", slack, 0, 1);
+  require_range("tie", tie, 0, 100);
+  if (tie > 0 && !target) throw Error("tie is measured in the target's logits; give target, too");
+  const ReplayJob job{.file = path.string(),
+                      .target = target ? target->string() : "",
+                      .load_options = {kernels, quantize, kv},
+                      .threads = threads_of(threads),
+                      .slack = slack,
+                      .tie = tie,
+                      .quiet = true};
+  Report report = compute([&] { return spectrace::make_report(replayed(job)); });
+  report.version = DRAFTPROOF_VERSION;
+  if (report.verdict == ReportVerdict::invalid_trace) throw Error(report.reason);
+  return report;
+}
+
+void bind_place(py::module_& module) {
+  py::class_<Failure> type(module, "Place", "Where a finding was made.");
+  publish(type);
+  const auto known = [](std::int64_t number) { return number < 0 ? std::nullopt : std::optional(number); };
+  type.def_readonly("run", &Failure::run, "The sequence of the trace: 'sequence 0'.");
+  type.def_readonly("line", &Failure::line, "The line of the trace file, counted from 1.");
+  type.def_property_readonly(
+      "round", [known](const Failure& self) { return known(self.round); }, "The round of the sequence.");
+  type.def_property_readonly(
+      "position", [known](const Failure& self) { return known(self.position); },
+      "The position in the text, the prompt included.");
+  type.def("__repr__", [](const Failure& self) {
+    return fmt::format("Place({}, line {}, round {}, position {})", self.run, self.line, self.round, self.position);
+  });
+}
+
+void bind_finding(py::module_& module) {
+  py::class_<Finding> type(module, "Finding", "What one check found.");
+  publish(type);
+  const auto of_failure = [](std::string Failure::*part) {
+    return [part](const Finding& self) { return self.failure ? std::optional((*self.failure).*part) : std::nullopt; };
+  };
+  type.def_readonly("check", &Finding::check, "The name of the check (docs/spectrace.md).");
+  type.def_property_readonly(
+      "outcome", [](const Finding& self) { return name_of(self.outcome); }, "'pass', 'fail', ...");
+  type.def_readonly("examined", &Finding::examined, "How many comparisons were made.");
+  type.def_readonly("message", &Finding::message, "All of it in one line.");
+  type.def_property_readonly("expected", of_failure(&Failure::expected),
+                             "What a right engine does; None after a pass.");
+  type.def_property_readonly("observed", of_failure(&Failure::observed), "What the trace says; None after a pass.");
+  type.def_readonly("place", &Finding::failure, "Where it was found; None after a pass.");
+  type.def("__repr__", [](const Finding& self) {
+    return fmt::format("Finding({} {}: {})", self.check, name_of(self.outcome), self.message);
+  });
+}
+
+void bind_report_type(py::module_& module) {
+  py::class_<Report> type(module, "Report", "The result of a check. str() is what the command prints.");
+  publish(type);
+  type.def_property_readonly(
+      "verdict", [](const Report& self) { return name_of(self.verdict); },
+      "'PASS_EXACT', 'PASS_STAT', 'BUG_PROVEN', 'BUG_STAT', 'PERF_REGRESSION', 'UNDECIDED' or 'VACUOUS'.");
+  type.def_property_readonly(
+      "passed", [](const Report& self) { return exit_status(self.verdict) == 0; },
+      "Whether the verdict is one of the two that pass.");
+  type.def_readonly("findings", &Report::findings, "What contradicts itself, then the checks that passed.");
+  type.def("__str__", &report_text);
+  type.def("__repr__", [](const Report& self) { return fmt::format("Report({})", name_of(self.verdict)); });
+  type.def(
+      "json", [](const Report& self) { return py::module_::import("json").attr("loads")(report_json(self)); },
+      "Returns the report as data (docs/report.md).");
+  type.def("html", &report_html, "Returns one page that needs nothing else.");
+  type.def("_repr_html_", &report_html);
+  type.def("junit", &report_junit, "Returns JUnit XML.");
+  type.def("sarif", &report_sarif, "Returns SARIF 2.1.0.");
+}
+
+}  // namespace
+
+void bind_report(py::module_& module) {
+  bind_place(module);
+  bind_finding(module);
+  bind_report_type(module);
+  module.def("check_trace", &check_trace, py::arg("path"), py::kw_only(), py::arg("target") = py::none(),
+             py::arg("slack") = 0.0, py::arg("tie") = 0.0, py::arg("quantize") = "none", py::arg("kv") = "bf16",
+             py::arg("kernels") = "", py::arg("threads") = py::none(),
+             "Replays every decision of a recorded run (docs/spectrace.md). target: the model it was made with. slack: "
+             "how far, in total variation, p of other numerics may be from the target's. tie: how far below the "
+             "target's best, in logits, a greedy token of other numerics may be. The others are those of Model.");
+}
+
+}  // namespace draftproof

@@ -1,0 +1,18 @@
+#!/bin/sh
+# The Python package, with the module that was built. SPDX-License-Identifier: MIT
+#
+#     run.sh BUILD PYTHON
+set -eu
+build=$1
+python=$2
+cd "$(dirname "$0")"
+
+if [ ! -d "$build/python" ]; then
+  echo "skipped: python3-dev and pybind11-dev were not installed when cmake ran, so there is no module"
+  exit 77
+fi
+if ! "$python" -c 'import numpy' 2>/dev/null; then
+  echo "skipped: numpy (python3-numpy) is not installed for $python"
+  exit 77
+fi
+PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 DRAFTPROOF_BINARY=$build/draftproof exec "$python" test_package.py
