@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -39,6 +40,6 @@ inline void publish(const pybind11::handle& type) { type.attr("__module__") = "d
 void require_range(const std::string& name, double value, double low, double high);
 
 /// Number of threads as commands take it: 0 for None. Throws Error when it is out of range.
-int threads_of(const pybind11::object& threads);
+int threads_of(const std::optional<int>& threads);
 
 }  // namespace draftproof

@@ -244,7 +244,7 @@ class Generation {
 
 std::shared_ptr<LoadedModel> loaded_model(const std::filesystem::path& path, const std::string& quantize,
                                           const std::string& kv, const std::string& kernels,
-                                          const py::object& threads) {
+                                          const std::optional<int>& threads) {
   const int count = threads_of(threads);
   return compute([&] {
     return std::make_shared<LoadedModel>(path.string(), LayoutOptions{kernels, quantize, kv}, count);

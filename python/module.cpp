@@ -17,11 +17,10 @@ void require_range(const std::string& name, double value, double low, double hig
   throw Error(fmt::format("{} is {}; give a number from {} to {}", name, value, low, high));
 }
 
-int threads_of(const pybind11::object& threads) {
-  if (threads.is_none()) return 0;
-  const int number = threads.cast<int>();
-  require_range("threads", number, 1, threads_max);
-  return number;
+int threads_of(const std::optional<int>& threads) {
+  if (!threads) return 0;
+  require_range("threads", *threads, 1, threads_max);
+  return *threads;
 }
 
 }  // namespace draftproof

@@ -20,7 +20,7 @@ namespace py = pybind11;
 
 Report check_trace(const std::filesystem::path& path, const std::optional<std::filesystem::path>& target, double slack,
                    double tie, const std::string& quantize, const std::string& kv, const std::string& kernels,
-                   const py::object& threads) {
+                   const std::optional<int>& threads) {
   require_range("slack", slack, 0, 1);
   require_range("tie", tie, 0, 100);
   if (tie > 0 && !target) throw Error("tie is measured in the target's logits; give target, too");

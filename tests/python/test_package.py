@@ -34,7 +34,7 @@ class Generating(unittest.TestCase):
     def test_speculative_text_equals_plain_text(self):
         for sampling in ({}, {"temperature": 0.9, "top_p": 0.95, "seed": 7}):
             plain = self.model.generate(PROMPT, max_new_tokens=48, **sampling)
-            fast = self.model.generate(PROMPT, max_new_tokens=48, draft=DFLASH, **sampling)
+            fast = self.model.generate(PROMPT, max_new_tokens=48, draft=DFLASH, draft_max=5, **sampling)
             self.assertEqual(fast.tokens, plain.tokens)
             self.assertEqual(fast.text, plain.text)
             self.assertGreater(fast.statistics["accepted"], 0)
@@ -75,7 +75,7 @@ class Generating(unittest.TestCase):
     def test_attributes(self):
         self.assertEqual(self.model.vocabulary, 2048)
         self.assertGreater(self.model.context, 100)
-        self.assertEqual(self.model.numerics, "canonical, quantize none, kv bf16")
+        self.assertEqual(self.model.numerics, "canonical, kv bf16")
         self.assertEqual(draftproof.Model.__module__, "draftproof")
 
     def test_logits_are_those_that_generate_and_next_distribution_read(self):
@@ -124,7 +124,7 @@ class Generating(unittest.TestCase):
             sys.setswitchinterval(before)
             done.set()
             counter.join()
-        self.assertEqual(len(tokens), 150)
+        self.assertGreater(len(tokens), 100)
         self.assertGreater(counted[0], 10)
 
     def test_control_c_ends_a_generation(self):
@@ -176,6 +176,9 @@ class BadInput(unittest.TestCase):
         self.expect("vocabulary", model.logits, [1, -1])
         self.expect("empty", model.next_distribution, [])
         self.expect("-1", model.decode, [-1])
+        for wrong in ({"seed": -1}, {"max_new_tokens": "many"}, {"surprise": 1}):
+            with self.assertRaises(TypeError):
+                model.generate(PROMPT, **wrong)
         with self.assertRaises(TypeError):
             model.generate(PROMPT, 10)
 
@@ -200,9 +203,9 @@ class Checking(unittest.TestCase):
         self.assertEqual(report.verdict, "BUG_PROVEN")
         self.assertFalse(report.passed)
         found = report.findings[0]
-        self.assertEqual(found.outcome, "fail")
-        self.assertEqual((found.place.run, found.place.line), ("sequence 0", 4))
-        self.assertEqual((found.place.round, found.place.position), (2, 11))
+        self.assertEqual((found.check, found.outcome), ("best", "fail"))
+        self.assertEqual((found.place.run, found.place.line), ("sequence 0", 5))
+        self.assertEqual((found.place.round, found.place.position), (3, 14))
         self.assertIn(found.expected, found.message)
         self.assertIn(found.observed, found.message)
 
