@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
 # The Python module, where Python's headers and pybind11 are installed. build/python is then a folder for PYTHONPATH.
+if(DRAFTPROOF_SANITIZE)
+  return()  # sanitizers have to be there before Python is
+endif()
 if(DRAFTPROOF_PYTHON)
   set(required REQUIRED)
 else()

@@ -315,7 +315,8 @@ void bind_model(py::module_& module) {
   type.def(py::init(&loaded_model), py::arg("path"), py::kw_only(), py::arg("quantize") = "none",
            py::arg("kv") = "bf16", py::arg("kernels") = "", py::arg("threads") = py::none(),
            "Loads a model. quantize: none, f32, q8 or q4. kv: f32, bf16 or q8. kernels: a kernel table; the best one "
-           "when empty. threads: to compute with, in the whole process; all when None. No result depends on it.");
+           "when empty. threads: to compute with, in the whole process; None leaves their number, at first all of the "
+           "machine's. No result depends on it.");
   type.def("__repr__", [](LoadedModel& self) {
     return fmt::format("Model({})", py::repr(py::str(self.path())).cast<std::string>());
   });

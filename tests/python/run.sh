@@ -8,7 +8,7 @@ python=$2
 cd "$(dirname "$0")"
 
 if [ ! -d "$build/python" ]; then
-  echo "skipped: python3-dev and pybind11-dev were not installed when cmake ran, so there is no module"
+  echo "skipped: there is no module: without python3-dev and pybind11-dev, and with sanitizers, cmake makes none"
   exit 77
 fi
 if ! "$python" -c 'import numpy' 2>/dev/null; then
