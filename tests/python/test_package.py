@@ -131,8 +131,8 @@ class Generating(unittest.TestCase):
         script = f"""
             import draftproof
             model = draftproof.Model({str(TARGET)!r})
-            print("loaded", flush=True)
             try:
+                print("loaded", flush=True)
                 while True:
                     model.generate({PROMPT!r}, max_new_tokens=400, temperature=1).tokens
             except KeyboardInterrupt:
