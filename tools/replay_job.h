@@ -13,6 +13,7 @@ struct ReplayJob {
   std::string file = {};
   std::string target = {};  // empty: p is taken as the trace states it
   LayoutOptions load_options = {};
+  std::string reference = "f32";  // what sequences of other numerics are compared with: "f32" or "own" (load_options)
   int threads = 0;
   double slack = 0;  // of p that was computed in other numerics
   double tie = 0;    // how far, in logits, a greedy token of other numerics may lie below the best one

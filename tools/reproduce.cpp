@@ -105,6 +105,7 @@ Report of_trace(const ReproduceOptions& options, const Reproducer& r) {
   Report report = make_report(replayed({.file = file,
                                         .target = r.target,
                                         .load_options = r.load_options,
+                                        .reference = r.reference,
                                         .slack = r.slack,
                                         .tie = r.tie,
                                         .quiet = options.quiet}));

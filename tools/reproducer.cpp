@@ -65,7 +65,10 @@ std::string json_of(const Reproducer& r) {
     json["target"] = r.target;
     json["quantize"] = r.load_options.quantize;
     json["kv"] = r.load_options.kv;
-    if (r.command == "trace check") json["kernels"] = r.load_options.kernels;
+    if (r.command == "trace check") {
+      json["kernels"] = r.load_options.kernels;
+      json["reference"] = r.reference;
+    }
   }
   if (r.command == "trace check") {
     json["slack"] = r.slack;
@@ -297,8 +300,8 @@ void add_reproducer_option(Command& command, std::string& folder) {
 Reproducer read_reproducer(const std::string& folder) {
   const Json json = Json::read(ReproducerFolder::case_in(folder), std::size_t{1} << 24);
   if (!json.is_object()) json.fail("must be an object");
-  expect_fields(json, {"schema", "version", "command", "check", "target", "quantize", "kv", "kernels", "slack", "tie",
-                       "rule", "mutant", "model", "seed", "request", "variations", "failure"});
+  expect_fields(json, {"schema", "version", "command", "check", "target", "quantize", "kv", "kernels", "reference",
+                       "slack", "tie", "rule", "mutant", "model", "seed", "request", "variations", "failure"});
   one_of(json.at("schema"), {schema});
   Reproducer r;
   r.command = one_of(json.at("command"), {"verify", "build", "trace check", "zoo"});
@@ -308,6 +311,8 @@ Reproducer read_reproducer(const std::string& folder) {
     r.load_options.quantize = json.at("quantize").string();
     r.load_options.kv = json.at("kv").string();
     if (const auto kernels = json.find("kernels")) r.load_options.kernels = kernels->string();
+    const auto reference = json.find("reference");  // those of older versions have none, and compared with their own
+    r.reference = reference ? one_of(*reference, {"f32", "own"}) : "own";
   }
   if (const auto slack = json.find("slack")) r.slack = number_in(*slack, 0, 1);
   if (const auto tie = json.find("tie")) r.tie = number_in(*tie, 0, 100);

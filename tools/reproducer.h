@@ -16,18 +16,19 @@ namespace draftproof {
 struct Reproducer {
   std::string command;  // "verify", "build", "trace check" or "zoo"
   std::string check;
-  Failure failure;             // as it was found: where, expected, observed, facts
-  std::string target;          // of verify; of trace check when p was compared with a model
-  LayoutOptions load_options;  // of the target; kernels for trace check only
-  double slack = 0;            // trace check: allowed distance of p when numerics differ
-  double tie = 0;              // trace check: allowed distance of greedy tokens when numerics differ
-  std::string rule;            // build: the rule that was enumerated
-  std::string mutant;          // zoo: its id
-  HashShape model;             // zoo
-  std::optional<Case> trial;   // verify; zoo, unless the check needs none
-  std::string grammar;         // of the trial's constraint: verify: in GBNF; zoo: not empty
-  std::string trace;           // trace check: the text to write to trace.jsonl; read_reproducer leaves it empty
-  std::string rows;            // trace check: the rows file, which is copied beside the trace; empty without one
+  Failure failure;                // as it was found: where, expected, observed, facts
+  std::string target;             // of verify; of trace check when p was compared with a model
+  LayoutOptions load_options;     // of the target; kernels for trace check only
+  std::string reference = "f32";  // trace check: what other numerics are compared with, as ReplayJob has it
+  double slack = 0;               // trace check: allowed distance of p when numerics differ
+  double tie = 0;                 // trace check: allowed distance of greedy tokens when numerics differ
+  std::string rule;               // build: the rule that was enumerated
+  std::string mutant;             // zoo: its id
+  HashShape model;                // zoo
+  std::optional<Case> trial;      // verify; zoo, unless the check needs none
+  std::string grammar;            // of the trial's constraint: verify: in GBNF; zoo: not empty
+  std::string trace;              // trace check: the text to write to trace.jsonl; read_reproducer leaves it empty
+  std::string rows;               // trace check: the rows file, which is copied beside the trace; empty without one
 };
 
 /// The folder of --reproducer. It is created by the first write, and must not exist with anything in it.

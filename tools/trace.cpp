@@ -14,6 +14,7 @@
 #include "ref/decoding/engine.h"
 #include "ref/formats/printable.h"
 #include "ref/grammar/grammar_constraint.h"
+#include "ref/models/models.h"
 #include "tools/commands.h"
 #include "tools/opened_model.h"
 #include "tools/replay_job.h"
@@ -31,21 +32,28 @@ struct TraceOptions {
 };
 
 /// Loads the target in a numerics class (a class of equal bits), if an allowed kernel table has it: the named table, or
-/// any. Holds one target at a time, besides one of each class that open sequences still use.
+/// any. For sequences of other numerics, loads the reference. Holds one target at a time, besides one of each class
+/// that open sequences still use.
 class Targets {
  public:
   explicit Targets(const ReplayJob& options)
-      : model_({options.target, options.load_options, {.number = options.threads}, options.quiet}) {
+      : model_({options.target, options.load_options, {.number = options.threads}, options.quiet}),
+        reference_(model_.load_options()),
+        vocabulary_(describe(model_.files().target(), reference_).vocabulary) {
+    if (options.reference == "f32") {
+      if (reference_.quantize == Quantization::none) reference_.quantize = Quantization::f32;
+      reference_.kv = KvFormat::f32;
+    }
     const LoadOptions& like = model_.load_options();
     load_options_.push_back(like);
     for (const Kernels* const* table = all_kernels(); *table != nullptr; ++table) {
       const bool allowed = options.load_options.kernels.empty() && (*table)->supported();
       if (allowed && self_test(**table)[0] == '\0') load_options_.push_back(with_kernels(**table, like));
     }
-    load(like);
   }
 
-  int vocabulary() const { return engine_->target().vocabulary(); }
+  int vocabulary() const noexcept { return vocabulary_; }
+  std::string reference() const { return numerics_of(reference_); }
 
   std::shared_ptr<const Constraint> constraint_of(const std::string& gbnf, const std::vector<Token>& stops) {
     if (!trie_) {
@@ -59,23 +67,25 @@ class Targets {
   std::shared_ptr<Model> computing_in(const std::string& numerics) {
     for (const LoadOptions& load_options : load_options_) {
       if (numerics_of(load_options) != numerics) continue;
-      if (engine_->numerics() != numerics) load(load_options);
-      return {engine_, &engine_->target()};
+      return loaded(load_options);
     }
     return nullptr;
   }
-  std::shared_ptr<Model> computing_anyhow() const { return {engine_, &engine_->target()}; }
+  std::shared_ptr<Model> computing_anyhow() { return loaded(reference_); }
 
  private:
-  void load(const LoadOptions& load_options) {
+  std::shared_ptr<Model> loaded(const LoadOptions& load_options) {
     std::weak_ptr<Engine>& kept = kept_[numerics_of(load_options)];
     engine_ = kept.lock();
     if (!engine_) kept = engine_ = std::make_shared<Engine>(model_.files(), load_options);
+    return {engine_, &engine_->target()};
   }
 
   OpenedModel model_;
+  LoadOptions reference_;
+  int vocabulary_;
   std::vector<LoadOptions> load_options_;
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<Engine> engine_;                     // the one loaded last
   std::shared_ptr<const TokenTrie> trie_;              // null before the first grammar
   std::map<std::string, std::weak_ptr<Engine>> kept_;  // by numerics, while sequences use them
 };
@@ -96,6 +106,7 @@ spectrace::TraceReport replayed(const ReplayJob& job) {
         [&](const std::string& gbnf, const std::vector<Token>& stops) { return targets->constraint_of(gbnf, stops); },
         [&] { return weights_digest(job.target); }};
   }
+  if (targets) target.reference = targets->reference();
   target.slack = job.slack;
   target.tie = job.tie;
   return spectrace::replay(job.file, target);
@@ -119,6 +130,7 @@ void write_reproducer(ReproducerFolder& folder, const ReplayJob& job, const spec
   reproducer.failure = failure;
   reproducer.target = job.target;
   reproducer.load_options = job.load_options;
+  reproducer.reference = job.reference;
   if (!found_in.rows.empty()) reproducer.rows = spectrace::rows_beside(job.file, found_in.rows).string();
   reproducer.slack = job.slack;
   reproducer.tie = job.tie;
@@ -199,6 +211,12 @@ void add_trace_check(Command& trace) {
               "how far below the target's best, in logits, a greedy token of an engine of other numerics may be")
       .range(0.0, 100.0)
       .needs(target);
+  command
+      .option("--reference", options->job.reference,
+              "what an engine of other numerics is compared with: float weights and the KV cache in float32, or as "
+              "--quantize and --kv say")
+      .choices({"f32", "own"})
+      .show_default();
   add_layout_options(command, options->job.load_options);
   add_threads_option(command, options->job.threads);
   add_report_options(command, options->files);

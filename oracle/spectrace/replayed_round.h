@@ -42,7 +42,7 @@ struct ReplayedRound {
   std::string about_accepted() const;
 };
 
-/// Checks that a stated probability equals that of the row, up to rounding.
+/// Checks that a stated probability x equals that of the row, up to the rounding of a softmax: 4 - 2 ln(x) units of x.
 void expect_stated(const ReplayedRound& r, const char* check, Token token, double of_row, double stated);
 
 }  // namespace draftproof::spectrace

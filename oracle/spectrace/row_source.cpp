@@ -76,7 +76,10 @@ void RowSource::hold_to_target(const OpenSequence& sequence, TargetRows& rows) {
   if (!rows.target) {
     rows.foreign = true;
     const bool compared = target_.computing_anyhow && (target_.slack > 0 || sequence.greedy());
-    if (compared) rows.target = target_.computing_anyhow();
+    if (compared) {
+      rows.target = target_.computing_anyhow();
+      report_.reference = target_.reference;
+    }
     name_missing_target(sequence, compared, own_order);
   }
   if (!rows.target) return;

@@ -289,6 +289,7 @@ Report make_report(const TraceReport& r) {
     report.reason = r.advice;
   }
   report.about = {{"engine", r.engine}, {"rule", r.rule}};
+  if (!r.reference.empty()) report.about.emplace_back("reference", r.reference);
   add_examined(r, report);
   add_findings(r, r.findings, Outcome::fail, report.findings);
   add_findings(r, r.slower, Outcome::perf_regression, report.findings);

@@ -96,8 +96,9 @@ struct TraceReport {
   std::optional<TraceTokenTest> token_test;  // empty where no p is known
   std::vector<Game> games;                   // other bets, on coins, draft tokens, acceptance
   GreedyTokens greedy;
-  double slack = 0;                        // as granted
-  std::optional<double> furthest_row;      // stated row from the target's, in total variation, under slack
+  std::string reference;               // numerics class that sequences of other numerics were compared with, or empty
+  double slack = 0;                    // as granted
+  std::optional<double> furthest_row;  // stated row from the target's, in total variation, under slack
   std::optional<double> furthest_logprob;  // the same of one probability
   std::vector<Depth> depths;               // [0]: first draft tokens; only those whose rows of p and q are known
   std::vector<long> accepted;              // [n]: rounds with draft tokens of which n were accepted

@@ -25,12 +25,14 @@ struct TraceTarget {
   /// within 2 slack of it in probability at temperature 1. With neither, it may lie as far below as some numerics
   /// explain, and what lies below at all is not proved.
   double tie = 0;
+  /// Returns the target that sequences of other numerics are compared with.
   std::function<std::shared_ptr<Model>()> computing_anyhow = {};
   /// Compiles a grammar for the target's tokens. Throws Error where it cannot.
   std::function<std::shared_ptr<const Constraint>(const std::string& gbnf, const std::vector<Token>& stops)>
       constraint = {};
   /// Returns "sha256:..." of the target's files; called where a trace names its weights so. Empty: not known.
   std::function<std::string()> weights = {};
+  std::string reference = {};  // numerics class of computing_anyhow
 };
 
 }  // namespace draftproof::spectrace

@@ -213,6 +213,30 @@ TEST_F(Adjustments, WhatIsNotReadableIsRefused) {
   refused("constrained_prompt", 1, "needs the field grammar");
 }
 
+/// A trace whose draft token has q in `q_draft` and `row` in `q_rows`.
+TraceReport check_of_q(const std::string& q, const std::string& row, const std::string& other) {
+  const std::string text =
+      R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":3,"rule":"rejection",)"
+      R"("prompt":[0],"temperature":"0x1p+0","max_new_tokens":1})"
+      "\n"
+      R"({"type":"round","round":0,"position":1,"emitted":[1],"draft_tokens":[1],"accepted":1,"width":2,)"
+      R"("next_from":"bonus","q_draft":[")" +
+      q + R"("],"p_draft":["0x1p-1"],"accept_u":["0x1p-2"],"q_rows":[[1,")" + row + R"(",2,")" + other +
+      R"("]]})"
+      "\n"
+      R"({"type":"end","reason":"length"})"
+      "\n";
+  return replay(File(text).path());
+}
+
+TEST(Findings, AProbabilityOfAFloat32SoftmaxMayMissThatOfAWiderOneByItsRoundingAndNoMore) {
+  const auto small = [](const char* q) { return check_of_q(q, "0x1p-30", "0x1.fffffffcp-1"); };
+  EXPECT_TRUE(small("0x1.00002p-30").findings.empty()) << "16 units of float32, where exp may lose 41";
+  EXPECT_FALSE(small("0x1.0001p-30").findings.empty()) << "128 units";
+  EXPECT_TRUE(check_of_q("0x1.000008p-1", "0x1p-1", "0x1p-1").findings.empty()) << "4 units of one half";
+  EXPECT_FALSE(check_of_q("0x1.00002p-1", "0x1p-1", "0x1p-1").findings.empty()) << "16 units of one half";
+}
+
 TEST(Findings, ShowTwoNumbersThatDifferAsDifferent) {
   const std::string text =
       R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":3,"rule":"rejection","dtype":"f64",)"

@@ -228,6 +228,35 @@ TEST(TraceCommand, GreedyEnginesOfLowerPrecisionAreNotAccusedAndTheLastLineNames
   EXPECT_GT(differ, 0) << "some of these engines emit a token that is not the target's best";
 }
 
+/// files/transformers_float32.jsonl: two greedy texts of transformers 5.24 in float32, on the shipped model.
+TEST(TraceCommand, AnEngineIsComparedWithAFloat32ReferenceAndAReproducerKeepsAnother) {
+  const Folder folder;
+  const std::string engine = DRAFTPROOF_SOURCE_DIR "/tests/spectrace/files/transformers_float32.jsonl";
+  const std::vector<std::string> check = {"trace", "check", engine, "--target", fixture("models/tale-target"),
+                                          "--tie", "1e-4"};
+  const auto held = run_command(check);
+  EXPECT_EQ(held.status, 0) << held.out << held.err;
+  EXPECT_THAT(held.out, HasSubstr("reference canonical, quantize f32, greedy tokens 0 of 219 are not the target's"));
+  EXPECT_THAT(held.out, HasSubstr("\n  PASS_STAT\n"));
+
+  // Our bf16 values are not as close to float32.
+  std::vector<std::string> own = check;
+  own.insert(own.end(), {"--reference", "own", "--reproducer", folder.path() / "case"});
+  const auto accused = run_command(own);
+  EXPECT_EQ(accused.status, 1) << accused.out << accused.err;
+  EXPECT_THAT(accused.out, HasSubstr("reference canonical, kv bf16, greedy tokens 2 of 219"));
+  EXPECT_EQ(run_command({"reproduce", folder.path() / "case"}).status, 1);
+
+  std::vector<std::string> lines = lines_of(test::text_of(engine));
+  Json round = Json::parse(lines[2]);
+  round["emitted"][27] = 382;  // 1.7e-4 below the best
+  lines[2] = round.dump();
+  const File second_best(joined(lines));
+  std::vector<std::string> wrong = check;
+  wrong[2] = second_best.path();
+  EXPECT_THAT(run_command(wrong).out, HasSubstr("at position 38 the target's best token is 637; observed: token 382"));
+}
+
 /// The rows have another temperature than the trace states, which is more than the slack allows.
 TEST(TraceCommand, AReproducerKeepsTheSlack) {
   const Folder folder;
