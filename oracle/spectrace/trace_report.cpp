@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -219,6 +220,24 @@ void add_bets(const TraceReport& r, Report& report) {
   }
 }
 
+constexpr double suspicious = 1e3;  // e-value: a right engine reaches it in one trace of a thousand
+
+/// Appends to the reason of a verdict that accuses nobody the bets that come near an alarm, and how much would decide.
+void add_suspicions(const TraceReport& r, Report& report) {
+  if (report.verdict != ReportVerdict::pass_stat && report.verdict != ReportVerdict::undecided) return;
+  const auto add = [&](const std::string& bet, long observed, double e_value) {
+    if (e_value < suspicious) return;
+    const double rate = std::log(e_value) / static_cast<double>(observed);
+    report.reason += fmt::format(
+        "{}suspicious: a right engine reaches the e-value {:.3g} of the bets on {} with probability {:.2g} at most; at "
+        "this rate {:.0f} more decide",
+        report.reason.empty() ? "" : "; ", e_value, bet, 1 / e_value,
+        std::ceil(-std::log(Games::alpha_of_one * e_value) / rate));
+  };
+  if (r.token_test && !r.token_test->of_lossy) add("tokens", r.token_test->tokens, r.token_test->e_value);
+  for (const Game& game : r.games) add(game.name, game.observed, game.e_value);
+}
+
 void add_draft(const TraceReport& r, Report& report) {
   if (r.depths.empty() && r.accepted.empty()) return;
   const Examined& e = r.examined;
@@ -296,6 +315,7 @@ Report make_report(const TraceReport& r) {
   add_passed_checks(r, report);
   add_unproved(r, report);
   add_bets(r, report);
+  add_suspicions(r, report);
   add_draft(r, report);
   add_distances(r, report);
   return report;
