@@ -23,7 +23,14 @@ class RareEvents {
   double expected() const noexcept { return expected_; }  // at most
   double e_value() const noexcept { return max_; }        // the most it has ever been
 
+  /// Returns a frequency that these observations would have shown: where each event happens, whatever happened before,
+  /// with this probability at least, the e-value reaches 1 / alpha with a probability of 0.99 at least. 1 when they are
+  /// too few, or too likely anyway, to show any.
+  double frequency_seen(double alpha) const;
+
  private:
+  double e_value_of(long happened) const;  // when that many have
+
   long observed_ = 0;
   long happened_ = 0;
   double expected_ = 0;   // of the observed

@@ -376,6 +376,9 @@ void Evidence::name_statements() {
 void Evidence::name_untested_tokens() {
   const EProcess& tokens = tested().tokens();
   const auto count = [](long many, const std::string& what) { return std::to_string(many) + " " + what; };
+  // Where most tokens have one choice, and enough of them, these are the evidence, and the others no more than a gap.
+  const bool points_suffice = games_.points_seen() < 1 && 2 * games_.points().observed() >= report_.examined.tokens;
+  std::set<std::string>& of_weak_bets = points_suffice ? report_.missing : report_.unproved;
   if (p_stated_.missing() > 0) {
     const std::string where = p_stated_.stated() > 0 ? " (" + p_stated_.lines() + ")" : "";
     report_.unproved.insert("p is not known of " +
@@ -385,7 +388,7 @@ void Evidence::name_untested_tokens() {
                             (target_.vocabulary == 0 ? "; give --target, or field p_rows of every round" : ""));
     if (target_.vocabulary == 0) report_.advice = "--target MODEL, or field p_rows, lets every token be tested";
   } else if (loose_ * 10 > report_.examined.tokens) {
-    report_.unproved.insert(
+    of_weak_bets.insert(
         "the slack allows nearly every distribution for more than one token in ten; a smaller "
         "slack shows more");
   } else if (not_bet_ > 0) {
@@ -399,9 +402,9 @@ void Evidence::name_untested_tokens() {
                        "bug that the check can name"));
   } else if (tokens.tokens() > 0 && tokens.smallest_deviation() >= 1) {
     const auto missing = tokens.tokens_until(1);
-    report_.unproved.insert(count(tokens.tokens(), "tokens are too few to show any deviation, however large; ") +
-                            (missing ? count(*missing, "more would be enough to show the largest")
-                                     : "with so much slack no number of tokens is enough"));
+    of_weak_bets.insert(count(tokens.tokens(), "tokens are too few to show any deviation, however large; ") +
+                        (missing ? count(*missing, "more would be enough to show the largest")
+                                 : "with so much slack no number of tokens is enough"));
   }
 }
 

@@ -80,6 +80,9 @@ class Games {
   const EvidenceCurve& curve() const noexcept { return curve_; }
   const std::array<RareEvents, 3>& rounding() const noexcept { return rounding_; }  // by stream
   bool too_many_within_rounding() const noexcept;
+  const RareEvents& points() const noexcept { return points_; }
+  /// Returns the share of tokens of one choice that would have been found wrong; 1 when they are too few to show any.
+  double points_seen() const { return points_.frequency_seen(alpha_of_one); }
   /// Returns the games that have seen something, without those on tokens and on rounding.
   std::vector<Game> others() const;
 

@@ -257,6 +257,23 @@ TEST(TraceCommand, AnEngineIsComparedWithAFloat32ReferenceAndAReproducerKeepsAno
   EXPECT_THAT(run_command(wrong).out, HasSubstr("at position 38 the target's best token is 637; observed: token 382"));
 }
 
+/// files/llama_cpp_bf16_cuts.jsonl and openvino_plain_cuts.jsonl: texts under top-k, top-p and min-p of llama.cpp in
+/// bf16, and of OpenVINO without speculation.
+TEST(TraceCommandSlow, TextsUnderCutsReachAVerdictByTheTokensOfOneChoice) {
+  const std::string files = DRAFTPROOF_SOURCE_DIR "/tests/spectrace/files/";
+  const auto check = [](const std::string& trace, const char* slack) {
+    return run_command({"trace", "check", trace, "--target", fixture("models/tale-target"), "--slack", slack});
+  };
+  const auto llama_cpp = check(files + "llama_cpp_bf16_cuts.jsonl", "0.01");
+  EXPECT_EQ(llama_cpp.status, 0) << llama_cpp.out << llama_cpp.err;
+  EXPECT_THAT(llama_cpp.out, HasSubstr("0 of 1920 tokens are not the target's one choice; the slack explains 38.4; a "
+                                       "share of 0.066 of them would have been found\n"));
+  EXPECT_THAT(llama_cpp.out, HasSubstr("\n  PASS_STAT\n"));
+  const auto openvino = check(files + "openvino_plain_cuts.jsonl", "1e-4");
+  EXPECT_EQ(openvino.status, 0) << openvino.out << openvino.err;
+  EXPECT_THAT(openvino.out, HasSubstr("not proved: 1083 tokens are too few to show any deviation"));
+}
+
 /// The rows have another temperature than the trace states, which is more than the slack allows.
 TEST(TraceCommand, AReproducerKeepsTheSlack) {
   const Folder folder;
