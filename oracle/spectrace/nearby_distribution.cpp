@@ -172,10 +172,17 @@ std::optional<Kept> cut(const std::vector<double>& z, const std::vector<Token>& 
 
 bool cuts(const Sampling& s) noexcept { return s.top_k > 0 || (s.top_p > 0 && s.top_p < 1) || s.min_p > 0; }
 
-const std::vector<std::string>& our_order() {
-  static const std::vector<std::string> order = {"penalties", "temperature", "top_k", "top_p", "min_p"};
-  return order;
+const std::vector<KnownOrder>& known_orders() {
+  static const std::vector<KnownOrder> orders = {
+      {"Hugging Face", {"penalties", "temperature", "top_k", "top_p", "min_p"}},
+      {"vLLM", {"penalties", "temperature", "min_p", "top_k", "top_p"}},
+      {"llama.cpp", {"penalties", "top_k", "top_p", "min_p", "temperature"}},
+      {"mlx-lm", {"penalties", "top_p", "min_p", "top_k", "temperature"}},
+  };
+  return orders;
 }
+
+const std::vector<std::string>& our_order() { return known_orders().front().samplers; }
 
 std::optional<std::string> unknown_sampler(const std::vector<std::string>& order) {
   const auto known = [](const std::string& name) {

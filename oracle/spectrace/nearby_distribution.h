@@ -39,8 +39,16 @@ std::optional<NearbyDistribution> nearby_distribution(std::span<const float> log
 /// Returns whether sampling drops tokens that have a probability.
 bool cuts(const Sampling& s) noexcept;
 
-/// Returns our order of samplers: docs/architecture.md.
+/// Returns our order of samplers, which is that of Hugging Face: docs/architecture.md.
 const std::vector<std::string>& our_order();
+
+/// An order in which engines apply samplers, the first applied first.
+struct KnownOrder {
+  const char* engine;
+  std::vector<std::string> samplers;
+};
+/// Returns the orders that are tried where a trace states none, ours first.
+const std::vector<KnownOrder>& known_orders();
 
 /// Returns the first name that is no sampler known here; nothing where all are.
 std::optional<std::string> unknown_sampler(const std::vector<std::string>& order);

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/spectrace/replay.h"
 
+#include <filesystem>
+#include <system_error>
+
+#include "oracle/spectrace/nearby_distribution.h"
 #include "oracle/spectrace/reader.h"
 #include "oracle/spectrace/replayer.h"
 #include "ref/formats/printable.h"
 
 namespace draftproof::spectrace {
 
-TraceReport replay(const std::string& file, const TraceTarget& target) {
+namespace {
+
+TraceReport replayed_once(const std::string& file, const TraceTarget& target) {
   TraceReport report;
   report.file = file;
   report.target_given = target.vocabulary > 0;
@@ -40,6 +46,32 @@ TraceReport replay(const std::string& file, const TraceTarget& target) {
     report.invalid = wrong.what();
   }
   return report;
+}
+
+bool is_accusation(const TraceReport& report) {
+  const ReportVerdict verdict = report.verdict();
+  return verdict == ReportVerdict::bug_proven || verdict == ReportVerdict::bug_stat;
+}
+
+}  // namespace
+
+TraceReport replay(const std::string& file, const TraceTarget& target) {
+  TraceReport ours = replayed_once(file, target);
+  std::error_code none;
+  if (!is_accusation(ours) || ours.assumed.empty() || !std::filesystem::is_regular_file(file, none)) return ours;
+  // The fault may be the order of samplers that was assumed, and no engine is accused of that.
+  for (const KnownOrder& order : known_orders()) {
+    if (order.samplers == our_order()) continue;
+    TraceTarget assuming = target;
+    assuming.assumed = &order;
+    TraceReport found = replayed_once(file, assuming);
+    if (is_accusation(found)) continue;
+    found.assumed.insert(std::string("this order is the engine's: it is that of ") + order.engine +
+                         "; with ours the tokens would not be the target's");
+    return found;
+  }
+  ours.assumed.insert("the order is one of the known ones, none of which fits");
+  return ours;
 }
 
 }  // namespace draftproof::spectrace

@@ -44,6 +44,12 @@ void RowSource::close(std::int64_t sequence) {
   rows_.erase(sequence);
 }
 
+/// The order of samplers in an engine of other numerics.
+const std::vector<std::string>& RowSource::order_of(const SequenceEvent& declared) const {
+  if (declared.sampler_order) return *declared.sampler_order;
+  return target_.assumed == nullptr ? our_order() : target_.assumed->samplers;
+}
+
 void RowSource::name_adjustments(const SequenceEvent& declared) {
   for (const std::string& name : declared.adjustments) {
     report_.missing.insert("'" + printable(name) +
@@ -103,8 +109,10 @@ void RowSource::name_missing_target(const OpenSequence& sequence, bool compared,
   if (!compared) report_.advice = "--slack TV holds tokens to a target of other numerics";
   const Sampling& s = declared.sampling;
   if (compared && !sequence.greedy() && !declared.sampler_order && (cuts(s) || s.penalizes())) {
-    report_.assumed.insert(
-        "penalties, temperature, top-k, top-p, min-p were applied in this order (field sampler_order)");
+    std::string names;
+    for (const std::string& name : order_of(declared)) names += (names.empty() ? "" : ", ") + name;
+    std::ranges::replace(names, '_', '-');
+    report_.assumed.insert(names + " were applied in this order (field sampler_order)");
   }
 }
 
@@ -216,15 +224,14 @@ void RowSource::expect_own(const RoundEvent& round, std::size_t row, const Plain
 void RowSource::expect_near(const OpenSequence& sequence, std::size_t row, const PlainReader& reader, KnownRow& known,
                             const Findings& findings) {
   const Sampling& sampling = sequence.declared.sampling;
-  const auto& order = sequence.declared.sampler_order;
+  const std::vector<std::string>& order = order_of(sequence.declared);
   if (sequence.greedy()) {
     known.best.emplace(reader.logits(), sampling, sequence.text, reader.allowed());
     return;
   }
-  known.near = nearby_distribution(reader.logits(), sampling, order.value_or(our_order()), sequence.text, target_.slack,
-                                   reader.allowed());
+  known.near = nearby_distribution(reader.logits(), sampling, order, sequence.text, target_.slack, reader.allowed());
   if (!known.near) {
-    const auto unknown = order ? unknown_sampler(*order) : std::nullopt;
+    const auto unknown = unknown_sampler(order);
     report_.unproved.insert((unknown ? "sampler_order names '" + printable(*unknown) + "', which is not known here"
                                      : std::string("penalties come after a cut, where their effect is not known")) +
                             ": tokens are not held to the target");

@@ -61,6 +61,7 @@ class RowSource {
     std::unique_ptr<PlainReader> reader;  // null: p is taken as the trace states it
     bool foreign = false;
   };
+  const std::vector<std::string>& order_of(const SequenceEvent& declared) const;
   void name_adjustments(const SequenceEvent& declared);
   std::unique_ptr<ConstraintReader> constraint_of(const SequenceEvent& declared) const;
   void hold_to_target(const OpenSequence& sequence, TargetRows& rows);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "oracle/spectrace/nearby_distribution.h"
 #include "ref/acceptance/constraint.h"
 #include "ref/models/model.h"
 
@@ -32,7 +33,8 @@ struct TraceTarget {
       constraint = {};
   /// Returns "sha256:..." of the target's files; called where a trace names its weights so. Empty: not known.
   std::function<std::string()> weights = {};
-  std::string reference = {};  // numerics class of computing_anyhow
+  std::string reference = {};           // numerics class of computing_anyhow
+  const KnownOrder* assumed = nullptr;  // of sequences of other numerics that state no order of samplers; null: ours
 };
 
 }  // namespace draftproof::spectrace

@@ -559,7 +559,7 @@ TEST(TokenTests, RealRowsAreComparedWithTheTargetAndTheReportStatesTheirDistance
   EXPECT_EQ(held(hot, 0).verdict(), ReportVerdict::undecided);
 }
 
-TEST(TokenTests, AnEngineThatAppliesTemperatureLastPassesInItsSamplerOrderAndAnAssumedOrderIsNamed) {
+TEST(TokenTests, AnEngineThatAppliesTemperatureLastPassesAndWhereItDoesNotStateItsOrderTheOneThatFitsIsNamed) {
   Recorded recorded(with_levels(16));
   TraceTarget target = recorded.target();
   target.computing_anyhow = [&] { return std::shared_ptr<Model>(std::shared_ptr<Model>(), &recorded.model()); };
@@ -573,10 +573,30 @@ TEST(TokenTests, AnEngineThatAppliesTemperatureLastPassesInItsSamplerOrderAndAnA
   EXPECT_EQ(said.verdict(), ReportVerdict::pass_stat) << report_text(make_report(said));
   EXPECT_TRUE(said.assumed.empty());
   last.order_said = false;
-  const TraceReport missing = make_report(trace_of(recorded, last), target);
-  EXPECT_TRUE(missing.verdict() == ReportVerdict::bug_stat || missing.verdict() == ReportVerdict::bug_proven)
-      << report_text(make_report(missing));
-  EXPECT_THAT(make_report(missing).reason, HasSubstr("assuming that penalties, temperature, top-k, top-p, min-p"));
+  const TraceReport tried = make_report(trace_of(recorded, last), target);
+  EXPECT_EQ(tried.verdict(), ReportVerdict::pass_stat) << report_text(make_report(tried));
+  EXPECT_THAT(report_text(make_report(tried)), HasSubstr("assumed that penalties, top-k, top-p, min-p, temperature "));
+  EXPECT_THAT(report_text(make_report(tried)),
+              HasSubstr("the engine's: it is that of llama.cpp; with ours the tokens"));
+
+  // Stated wrongly, and wrong in every order.
+  last.order_said = true;
+  std::vector<std::string> lines = lines_of(trace_of(recorded, last));
+  Json header = Json::parse(lines[0]);
+  header["sampler_order"] = our_order();
+  lines[0] = header.dump();
+  const auto accused = [](const TraceReport& report) {
+    return report.verdict() == ReportVerdict::bug_stat || report.verdict() == ReportVerdict::bug_proven;
+  };
+  EXPECT_TRUE(accused(make_report(joined(lines), target)));
+  last.order_said = false;
+  last.drawn_at = 4;
+  last.tokens = 4000;
+  last.sampling = {.temperature = 0.5F, .top_p = 0.7F};
+  const TraceReport wrong = make_report(trace_of(recorded, last), target);
+  EXPECT_TRUE(accused(wrong)) << report_text(make_report(wrong));
+  EXPECT_THAT(make_report(wrong).reason, HasSubstr("assuming that penalties, temperature, top-k, top-p, min-p"));
+  EXPECT_THAT(make_report(wrong).reason, HasSubstr("assuming that the order is one of the known ones, none of which"));
 }
 
 TEST(TokenTests, LogProbabilitiesAreComparedWithTheTarget) {
