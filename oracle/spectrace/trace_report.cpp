@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "kernels/math64.h"
 #include "ref/base/require.h"
 
 namespace draftproof::spectrace {
@@ -227,12 +228,12 @@ void add_suspicions(const TraceReport& r, Report& report) {
   if (report.verdict != ReportVerdict::pass_stat && report.verdict != ReportVerdict::undecided) return;
   const auto add = [&](const std::string& bet, long observed, double e_value) {
     if (e_value < suspicious) return;
-    const double rate = std::log(e_value) / static_cast<double>(observed);
+    const double rate = log64(e_value) / static_cast<double>(observed);
     report.reason += fmt::format(
         "{}suspicious: a right engine reaches the e-value {:.3g} of the bets on {} with probability {:.2g} at most; at "
         "this rate {:.0f} more decide",
         report.reason.empty() ? "" : "; ", e_value, bet, 1 / e_value,
-        std::ceil(-std::log(Games::alpha_of_one * e_value) / rate));
+        std::ceil(-log64(Games::alpha_of_one * e_value) / rate));
   };
   if (r.token_test && !r.token_test->of_lossy) add("tokens", r.token_test->tokens, r.token_test->e_value);
   for (const Game& game : r.games) add(game.name, game.observed, game.e_value);
