@@ -19,14 +19,16 @@ namespace {
 namespace py = pybind11;
 
 Report check_trace(const std::filesystem::path& path, const std::optional<std::filesystem::path>& target, double slack,
-                   double tie, const std::string& quantize, const std::string& kv, const std::string& kernels,
-                   const std::optional<int>& threads) {
+                   double tie, const std::string& reference, const std::string& quantize, const std::string& kv,
+                   const std::string& kernels, const std::optional<int>& threads) {
   require_range("slack", slack, 0, 1);
   require_range("tie", tie, 0, 100);
+  if (reference != "f32" && reference != "own") throw Error("reference is '" + reference + "'; give f32 or own");
   if (tie > 0 && !target) throw Error("tie is measured in the target's logits; give target, too");
   const ReplayJob job{.file = path.string(),
                       .target = target ? target->string() : "",
                       .load_options = {kernels, quantize, kv},
+                      .reference = reference,
                       .threads = threads_of(threads),
                       .slack = slack,
                       .tie = tie,
@@ -100,12 +102,14 @@ void bind_report(py::module_& module) {
   bind_place(module);
   bind_finding(module);
   bind_report_type(module);
-  module.def("check_trace", &check_trace, py::arg("path"), py::kw_only(), py::arg("target") = py::none(),
-             py::arg("slack") = 0.0, py::arg("tie") = 0.0, py::arg("quantize") = "none", py::arg("kv") = "bf16",
-             py::arg("kernels") = "", py::arg("threads") = py::none(),
-             "Replays every decision of a recorded run (docs/spectrace.md). target: the model it was made with. slack: "
-             "how far, in total variation, p of other numerics may be from the target's. tie: how far below the "
-             "target's best, in logits, a greedy token of other numerics may be. The others are those of Model.");
+  module.def(
+      "check_trace", &check_trace, py::arg("path"), py::kw_only(), py::arg("target") = py::none(),
+      py::arg("slack") = 0.0, py::arg("tie") = 0.0, py::arg("reference") = "f32", py::arg("quantize") = "none",
+      py::arg("kv") = "bf16", py::arg("kernels") = "", py::arg("threads") = py::none(),
+      "Replays every decision of a recorded run (docs/spectrace.md). target: the model it was made with. slack: "
+      "how far, in total variation, p of other numerics may be from the target's. tie: how far below the "
+      "target's best, in logits, a greedy token of other numerics may be. reference: what these are compared with, f32 "
+      "or own (as quantize and kv say). The others are those of Model.");
 }
 
 }  // namespace draftproof

@@ -122,6 +122,7 @@ def check_trace(
     target: str | PathLike[str] | None = None,
     slack: float = 0.0,
     tie: float = 0.0,
+    reference: str = "f32",
     quantize: str = "none",
     kv: str = "bf16",
     kernels: str = "",
