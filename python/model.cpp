@@ -19,7 +19,6 @@
 #include "ref/models/models.h"
 #include "ref/models/read_text.h"
 #include "tools/opened_model.h"
-#include "tools/statistics.h"
 
 namespace draftproof {
 namespace {
@@ -38,6 +37,7 @@ class LoadedModel {
 
   const std::string& path() const noexcept { return path_; }
   Engine& engine() noexcept { return engine_; }
+  OpenedModel& opened() noexcept { return opened_; }
   Model& target() noexcept { return engine_.target(); }
   const Checkpoint& files() noexcept { return opened_.files().target(); }
 
@@ -166,9 +166,8 @@ class Generation {
     request.max_new_tokens = options.common.max_new_tokens;
     Engine& engine = model_->engine();
     if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
-    gate_ = engine.gate(options.draft);
-    const std::string draft = gate_ == Gate::open ? options.draft : "none";
-    too_short_ = short_draft_text(engine.draft_reach(draft), request.positions());
+    draft_ = model_->opened().used_draft(options.draft, request.positions());
+    const std::string& draft = draft_.name;
     SchedulerLimits limits;
     limits.cache_bytes = engine.cache_budget(std::span(&draft, 1), limits.rows_per_pass, request.positions());
     opened_ = engine.open({.request = std::move(request),
@@ -182,10 +181,9 @@ class Generation {
 
   /// Says, to whoever has the interpreter, why the draft is not used, or only for a part of the text.
   void warn_of_draft() const {
-    if (gate_ != Gate::open && gate_ != Gate::no_draft) {
-      warn(fmt::format("speculation is off, decoding plainly: {}", name_of(gate_)));
+    for (const std::string& remark : {draft_.off, draft_.too_short}) {
+      if (!remark.empty()) warn(remark);
     }
-    if (!too_short_.empty()) warn(too_short_);
   }
 
   /// Decodes until there is another token; nullopt at the end of the text.
@@ -235,8 +233,7 @@ class Generation {
 
   std::shared_ptr<LoadedModel> model_;
   PhiloxSource random_;
-  Gate gate_ = Gate::no_draft;
-  std::string too_short_;
+  OpenedModel::UsedDraft draft_;
   Engine::Opened opened_;
   std::unique_ptr<Scheduler> scheduler_;
   std::size_t given_ = 0;  // tokens that next() returned

@@ -251,22 +251,22 @@ Exit generate(const GenerateOptions& options) {
   ResultFiles files = result_files_of(options);
   Engine& engine = model.load({options.draft}, asked.request, common.draft_max.number, files.trace.asked());
   if (const std::string why = request_error(asked.request, engine.target()); !why.empty()) throw Error(why);
-  const auto [gate, draft] =
+  const OpenedModel::UsedDraft used =
       model.draft_to_write(options.draft, asked.request.positions(), options.logprobs && options.gate == "seed");
-  if (files.prefixes) files.prefixes->load(engine, common.target, draft);
+  if (files.prefixes) files.prefixes->load(engine, common.target, used.name);
 
   const bool silent = common.quiet || is_standard_output(common.json_file) || files.trace.takes_output();
   Printer printer(asked.tokenizer, asked.stops, silent);
-  const Trace trace = decoded(options, asked, engine, draft, files, printer);
+  const Trace trace = decoded(options, asked, engine, used.name, files, printer);
   if (options.logprobs && !silent) print_logprobs(trace, asked.tokenizer);
   if (options.statistics) {
-    fmt::print(stderr, "{}", statistics_text(trace, gate, options.draft));
+    fmt::print(stderr, "{}", statistics_text(trace, used.gate, options.draft));
     if (files.prefixes) {
       fmt::print(stderr, "{} of {} prompt positions came from the prefix cache\n", trace.reused,
                  trace.request.prompt.size());
     }
   }
-  if (files.json) files.json->write(dumped(json_of(options, engine, gate, trace, asked.tokenizer, asked.stops)));
+  if (files.json) files.json->write(dumped(json_of(options, engine, used.gate, trace, asked.tokenizer, asked.stops)));
   files.trace.finish();
   if (files.prefixes) files.prefixes->save();
   return Exit::pass;

@@ -50,10 +50,13 @@ class OpenedModel {
   /// What a text is written with.
   struct UsedDraft {
     Gate gate;
-    std::string name;  // "none" unless the gate is open
+    std::string name;       // "none" unless the gate is open
+    std::string off;        // why it cannot be used; empty when it can
+    std::string too_short;  // from where on it cannot; empty when it reaches to the end
   };
-  /// Loads the draft, after load(), to write texts of at most so many positions. Standard error states why it cannot be
-  /// used, or from where on it cannot. `logprobs`: as in Engine::gate.
+  /// Loads the draft, after load(), to write texts of at most so many positions. `logprobs`: as in Engine::gate.
+  UsedDraft used_draft(const std::string& draft, int positions, bool logprobs = false);
+  /// The same. Standard error states why it cannot be used, or from where on it cannot.
   UsedDraft draft_to_write(const std::string& draft, int positions, bool logprobs = false);
   /// Loads the draft, after load(), to be compared or measured. Throws Error unless the gate is open.
   void require_draft(const std::string& draft);

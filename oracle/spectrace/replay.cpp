@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/spectrace/replay.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <span>
+#include <string_view>
 #include <system_error>
 
 #include "oracle/spectrace/nearby_distribution.h"
@@ -53,15 +56,23 @@ bool is_accusation(const TraceReport& report) {
   return verdict == ReportVerdict::bug_proven || verdict == ReportVerdict::bug_stat;
 }
 
+/// Returns whether another order of samplers than the assumed one may be all that is wrong: rows of the target and what
+/// they allow depend on it, and nothing else does.
+bool may_be_of_order(const TraceReport& report) {
+  const auto of_rows = [](const TraceFinding& finding) {
+    const std::string_view check = finding.check;
+    return check == "p_row" || check == "distribution";
+  };
+  return is_accusation(report) && !report.assumed.empty() && std::ranges::all_of(report.findings, of_rows);
+}
+
 }  // namespace
 
 TraceReport replay(const std::string& file, const TraceTarget& target) {
   TraceReport ours = replayed_once(file, target);
   std::error_code none;
-  if (!is_accusation(ours) || ours.assumed.empty() || !std::filesystem::is_regular_file(file, none)) return ours;
-  // The fault may be the order of samplers that was assumed, and no engine is accused of that.
-  for (const KnownOrder& order : known_orders()) {
-    if (order.samplers == our_order()) continue;
+  if (!may_be_of_order(ours) || !std::filesystem::is_regular_file(file, none)) return ours;
+  for (const KnownOrder& order : std::span(known_orders()).subspan(1)) {
     TraceTarget assuming = target;
     assuming.assumed = &order;
     TraceReport found = replayed_once(file, assuming);

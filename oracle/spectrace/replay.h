@@ -17,7 +17,7 @@
 namespace draftproof::spectrace {
 
 /// Replays a trace file. A file that is no trace gives a report with `invalid` set. Where it states no order of
-/// samplers and does not fit ours, it is replayed in other known orders; a pipe is not.
+/// samplers and its tokens do not fit ours, it is replayed in other known orders; a pipe is not.
 TraceReport replay(const std::string& file, const TraceTarget& target = {});
 
 }  // namespace draftproof::spectrace

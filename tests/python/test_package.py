@@ -189,6 +189,7 @@ class BadInput(unittest.TestCase):
         self.expect("no/such/model", draftproof.check_trace, tokens, target="no/such/model")
         self.expect("slack is 2", draftproof.check_trace, tokens, target=TARGET, slack=2)
         self.expect("give target", draftproof.check_trace, tokens, tie=1)
+        self.expect("f64", draftproof.check_trace, tokens, target=TARGET, reference="f64")
 
 
 class Checking(unittest.TestCase):
@@ -197,6 +198,13 @@ class Checking(unittest.TestCase):
         self.assertEqual(report.verdict, "PASS_STAT")
         self.assertTrue(report.passed)
         self.assertTrue(all(finding.outcome == "pass" and finding.place is None for finding in report.findings))
+
+    def test_other_engines_are_compared_with_the_reference_asked_for(self):
+        trace = ROOT / "tests/spectrace/files/transformers_float32.jsonl"
+        verdicts = {"f32": "PASS_STAT", "own": "BUG_PROVEN"}
+        for reference, verdict in verdicts.items():
+            report = draftproof.check_trace(trace, target=TARGET, tie=1e-4, reference=reference)
+            self.assertEqual(report.verdict, verdict)
 
     def test_a_wrong_trace_is_a_proven_bug_with_its_place(self):
         report = draftproof.check_trace(str(example("tokens_doubled.jsonl")), target=str(TARGET))

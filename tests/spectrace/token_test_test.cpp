@@ -597,6 +597,18 @@ TEST(TokenTests, AnEngineThatAppliesTemperatureLastPassesAndWhereItDoesNotStateI
   EXPECT_TRUE(accused(wrong)) << report_text(make_report(wrong));
   EXPECT_THAT(make_report(wrong).reason, HasSubstr("assuming that penalties, temperature, top-k, top-p, min-p"));
   EXPECT_THAT(make_report(wrong).reason, HasSubstr("assuming that the order is one of the known ones, none of which"));
+
+  // A fault that no order explains: more tokens than asked for.
+  last.drawn_at = 1;
+  last.tokens = 100;
+  last.order = our_order();
+  lines = lines_of(trace_of(recorded, last));
+  header = Json::parse(lines[0]);
+  header["max_new_tokens"] = 99;
+  lines[0] = header.dump();
+  const TraceReport too_long = make_report(joined(lines), target);
+  EXPECT_EQ(too_long.verdict(), ReportVerdict::bug_proven);
+  EXPECT_THAT(make_report(too_long).reason, testing::Not(HasSubstr("none of which")));
 }
 
 TEST(TokenTests, LogProbabilitiesAreComparedWithTheTarget) {
