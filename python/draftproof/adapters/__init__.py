@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+"""Engines of others behind one interface, `draftproof.engines.Engine`. Each is a module of its own that imports its
+engine when it is made: `transformers`, `vllm`, `mlx_lm`, `openvino_genai`, `llama_cpp`, `sglang`, `tensorrt_llm`.
+
+    engine = TransformersEngine("TARGET", assistant_model="DRAFT")
+    print(check(engine, [Request(tokens, temperature=1.0)], target="TARGET", slack=1e-5))
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from .._core import Report, check_trace
+from ..engines import Engine, Request
+from ._trace import write_trace
+
+__all__ = ["check", "write_trace"]
+
+
+def check(engine: Engine, requests: Sequence[Request], *, sampler_order: Sequence[str] = (), **options: Any) -> Report:
+    """Asks the engine, and checks its tokens as `check_trace` does; `options` are those of `check_trace`."""
+    answers = engine.generate(requests)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.jsonl")
+        write_trace(path, engine, requests, answers, sampler_order=sampler_order)
+        return check_trace(path, **options)
