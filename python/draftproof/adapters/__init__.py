@@ -20,10 +20,10 @@ from ._trace import write_trace
 __all__ = ["check", "write_trace"]
 
 
-def check(engine: Engine, requests: Sequence[Request], *, sampler_order: Sequence[str] = (), **options: Any) -> Report:
+def check(engine: Engine, requests: Sequence[Request], **options: Any) -> Report:
     """Asks the engine, and checks its tokens as `check_trace` does; `options` are those of `check_trace`."""
     answers = engine.generate(requests)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace.jsonl")
-        write_trace(path, engine, requests, answers, sampler_order=sampler_order)
+        write_trace(path, engine, requests, answers)
         return check_trace(path, **options)

@@ -76,15 +76,17 @@ def asked(request: Request) -> dict[str, Any]:
 
 
 def write_trace(path: str | PathLike[str], engine: Engine, requests: Sequence[Request],
-                answers: Sequence[Answer], *, sampler_order: Sequence[str] = ()) -> None:
-    """Writes a trace of tokens only, and of their log-probabilities where the answers have them."""
+                answers: Sequence[Answer]) -> None:
+    """Writes a trace of tokens only, and of their log-probabilities where the answers have them. An engine that applies
+    samplers in another order than temperature, top-k, top-p, min-p has it as `sampler_order`."""
+    order = getattr(engine, "sampler_order", ())
     if len(requests) != len(answers):
         raise Error(f"{engine.name} gave {len(answers)} answers to {len(requests)} requests")
     writer = Writer(path, engine.name, engine.vocabulary, "rejection")
     for number, (request, answer) in enumerate(zip(requests, answers)):
         fields = asked(request)
-        if sampler_order:
-            fields["sampler_order"] = list(sampler_order)
+        if order:
+            fields["sampler_order"] = list(order)
         writer.sequence(number, request.prompt, rule="rejection" if request.temperature > 0 else "greedy", **fields)
         tokens = list(answer.tokens)
         if tokens:

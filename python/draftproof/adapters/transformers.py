@@ -67,7 +67,7 @@ class TransformersEngine(Adapter):
         if request.session:
             text, cache = self._kept.get(request.session, ([], self._transformers.DynamicCache()))
             held = min(common_prefix(text, prompt), len(prompt) - 1, cache.get_seq_length())
-            cache.crop(held)
+            cache.crop(held - cache.get_seq_length())
             arguments["cache"] = cache
         if request.seed is not None:
             torch.manual_seed(request.seed)
@@ -260,7 +260,7 @@ class _Recorder:
             if accepted == len(emitted):  # the text ended with a draft token
                 draft = draft[:accepted]
         others = {"greedy": "greedy", "matching": "target", "rejection": "residual"}
-        next_from = "bonus" if accepted == len(draft) else others[str(self._rule)]
+        next_from = "bonus" if accepted == len(draft) and self._rule != "greedy" else others[str(self._rule)]
         self._writer.round(self._sequence, position, emitted, draft_tokens=draft, accepted=accepted,
                            next_from=next_from, **fields)
 
