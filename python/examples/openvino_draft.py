@@ -35,8 +35,8 @@ for name, engine in engines.items():
     answers = engine.generate(greedy)
     gaps = [abs(sum(answer.logprobs) - score) for answer, score in zip(answers, engine.scores)]
     off[name] = sum(gap > 0.01 for gap in gaps)
-    print(f"{name}: of {len(gaps)} greedy texts {off[name]} have a score that is not the sum of their log-probabilities; "
-          f"the furthest is {max(gaps):.4f} off")
+    print(f"{name}: of {len(gaps)} greedy texts {off[name]} have a score that is not the sum of their "
+          f"log-probabilities; the furthest is {max(gaps):.4f} off")
 
 good = ("PASS_STAT", "PASS_STAT")
 holds = law["plain"] == good and law["prompt lookup"] == good and law["draft model"][0] == "PASS_STAT"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Engines of others behind one interface, `draftproof.engines.Engine`. Each is a module of its own that imports its
-engine when it is made: `transformers`, `vllm`, `mlx_lm`, `openvino_genai`, `llama_cpp`, `sglang`, `tensorrt_llm`.
+engine when it is made: `transformers`, `vllm`, `mlx_lm`, `openvino_genai`, `sglang`, `tensorrt_llm`.
 
     engine = TransformersEngine("TARGET", assistant_model="DRAFT")
     print(check(engine, [Request(tokens, temperature=1.0)], target="TARGET", slack=1e-5))

@@ -277,8 +277,5 @@ class _Recorder:
 
 
 def _rows(matrix: Any) -> list[list[Any]]:
-    rows = []
-    for row in matrix:
-        tokens = row.nonzero().reshape(-1).tolist()
-        rows.append([x for token in tokens for x in (token, float(row[token]).hex())])
-    return rows
+    """Each as a line of a trace has it: tokens and their weights, in turn."""
+    return [[x for pair in enumerate(row) if pair[1] for x in (pair[0], pair[1].hex())] for row in matrix.tolist()]
