@@ -26,7 +26,9 @@ target_compile_options(draftproof_python PRIVATE -O1)  # it runs once per call
 target_link_options(draftproof_python PRIVATE -Wl,--exclude-libs,ALL)
 draftproof_link(draftproof_python PRIVATE tools nlohmann_json::nlohmann_json fmt::fmt)
 
-set(package_files __init__.py _core.pyi py.typed)
+file(GLOB package_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/python/draftproof
+     python/draftproof/*.py python/draftproof/*.pyi python/draftproof/py.typed python/draftproof/adapters/*.py)
+file(MAKE_DIRECTORY ${package_folder}/adapters)
 foreach(file ${package_files})
   add_custom_command(OUTPUT ${package_folder}/${file} DEPENDS ${CMAKE_SOURCE_DIR}/python/draftproof/${file}
                      COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_SOURCE_DIR}/python/draftproof/${file} ${package_folder})

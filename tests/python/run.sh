@@ -15,4 +15,4 @@ if ! "$python" -c 'import numpy' 2>/dev/null; then
   echo "skipped: numpy (python3-numpy) is not installed for $python"
   exit 77
 fi
-PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 DRAFTPROOF_BINARY=$build/draftproof exec "$python" test_package.py
+PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 DRAFTPROOF_BINARY=$build/draftproof exec "$python" -m unittest

@@ -27,13 +27,15 @@ class TransformersEngine(Adapter):
         self._torch = load("torch", INSTALL)
         self._transformers = load("transformers", INSTALL)
         self.model = self._loaded(model)
-        self._arguments = dict(generate_arguments)
+        known = self._transformers.GenerationConfig()
+        self._config = {name: value for name, value in generate_arguments.items() if hasattr(known, name)}
+        self._arguments = {name: value for name, value in generate_arguments.items() if name not in self._config}
         if assistant_model is not None:
             self._arguments["assistant_model"] = self._loaded(assistant_model)
         if isinstance(tokenizer, (str, PathLike)):
             tokenizer = self._transformers.AutoTokenizer.from_pretrained(fspath(tokenizer))
         self._tokenizer = tokenizer
-        how = ", ".join(sorted(self._arguments)) or "plain"
+        how = ", ".join(sorted({**self._config, **self._arguments})) or "plain"
         self.name = f"transformers {self._transformers.__version__}, {how}"
         self.vocabulary = self.model.config.get_text_config().vocab_size
         supports = {"temperature", "top_k", "top_p", "min_p", "repeat_penalty", "logit_bias", "banned_tokens",
@@ -96,6 +98,7 @@ class TransformersEngine(Adapter):
             sampled = {"do_sample": True, "temperature": request.temperature, "top_k": request.top_k,
                        "top_p": request.top_p, "min_p": request.min_p or None}
         return self._transformers.GenerationConfig(
+            **self._config,
             **sampled,
             max_new_tokens=request.max_new_tokens,
             repetition_penalty=request.repeat_penalty,
