@@ -31,7 +31,7 @@ file(GLOB package_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/python/dr
 file(MAKE_DIRECTORY ${package_folder}/adapters)
 foreach(file ${package_files})
   add_custom_command(OUTPUT ${package_folder}/${file} DEPENDS ${CMAKE_SOURCE_DIR}/python/draftproof/${file}
-                     COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_SOURCE_DIR}/python/draftproof/${file} ${package_folder})
+                     COMMAND ${CMAKE_COMMAND} -E copy ${CMAKE_SOURCE_DIR}/python/draftproof/${file} ${package_folder}/${file})
 endforeach()
 list(TRANSFORM package_files PREPEND ${package_folder}/)
 target_sources(draftproof_python PRIVATE ${package_files})
