@@ -19,6 +19,7 @@ void add_corpus(Command& app);
 void add_bench(Command& app);
 void add_fixture(Command& app);
 void add_trace(Command& app);
+void add_endpoint(Command& app);
 void add_reproduce(Command& app);
 void add_zoo(Command& app);
 /// `completion` and `man`, of everything defined in `app` at the time they are called.

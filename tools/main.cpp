@@ -78,6 +78,7 @@ Exit run(int argc, char** argv) {
   add_bench(app);
   add_fixture(app);
   add_trace(app);
+  add_endpoint(app);
   add_reproduce(app);
   add_zoo(app);
   add_completion(app);

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "tools/compare_job.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "kernels/threads.h"
+#include "oracle/compare/text_trace.h"
+#include "oracle/plain/plain.h"
+#include "oracle/spectrace/nearby_distribution.h"
+#include "ref/base/error.h"
+#include "ref/decoding/engine.h"
+#include "ref/models/models.h"
+#include "tools/replay_job.h"
+
+namespace draftproof {
+namespace {
+
+/// A folder that is removed with everything in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "draftproof-compare-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) {
+      throw Error(name + " cannot be made; set TMPDIR to a folder that can be written");
+    }
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string write_trace(const std::filesystem::path& folder, const char* name, const TextTrace& about,
+                        const std::vector<WrittenText>& texts) {
+  const std::string file = (folder / name).string();
+  OutputFile output(file, {});
+  output.write(text_trace(about, texts));
+  return file;
+}
+
+bool failed(ReportVerdict verdict) noexcept {
+  return verdict == ReportVerdict::bug_proven || verdict == ReportVerdict::bug_stat;
+}
+
+/// Tests the sampled texts against the target: first those of plain decoding, which have to pass.
+void add_law(const CompareJob& job, const std::string& plain, const std::string& speculative, Report& report) {
+  const auto check = [&](const std::string& file) {
+    ReplayJob replay;
+    replay.file = file;
+    replay.target = job.target;
+    replay.load_options.kernels = job.kernels;
+    replay.slack = job.slack;
+    replay.threads = job.threads;
+    replay.quiet = true;
+    return spectrace::make_report(replayed(replay));
+  };
+  const Report control = check(plain);
+  if (failed(control.verdict)) {
+    report.unproved.push_back(fmt::format(
+        "the law of {}: the plain engine does not follow it either ({}, {}), so it is not what is served, or is "
+        "sampled from otherwise",
+        job.target, name_of(control.verdict),
+        control.findings.empty() || !control.findings.front().failure ? "its tokens"
+                                                                      : control.findings.front().message));
+    return;
+  }
+  Report law = check(speculative);
+  for (Finding& finding : law.findings) {
+    if (finding.outcome != Outcome::fail) continue;
+    finding.check = "law_" + finding.check;
+    report.findings.insert(report.findings.begin(), std::move(finding));
+  }
+  report.token_tests = std::move(law.token_tests);
+  for (Bets& bets : law.bets) report.bets.push_back(std::move(bets));
+  report.about.emplace_back("law", fmt::format("of {} in float32, slack {}: plain {}, speculative {}", job.target,
+                                               job.slack, name_of(control.verdict), name_of(law.verdict)));
+  if (law.verdict == ReportVerdict::bug_proven) report.verdict = ReportVerdict::bug_proven;
+  if (law.verdict == ReportVerdict::bug_stat && report.verdict != ReportVerdict::bug_proven) {
+    report.verdict = ReportVerdict::bug_stat;
+  }
+}
+
+}  // namespace
+
+CompareTarget::CompareTarget(const CompareJob& job)
+    : opened_({job.target, {job.kernels, "f32", "f32"}, {.number = job.threads, .max = threads_max}, job.quiet}),
+      target_(&opened_.load({}, request_of_size(1, 1)).target()),
+      stops_(read_stop_tokens(opened_.files().target())) {}
+
+GapReader CompareTarget::gap_reader() {
+  return [this](const EngineRequest& request, std::span<const Token> text, std::optional<Token> best,
+                std::optional<Token> other) -> std::optional<double> {
+    const bool known =
+        !request.prompt.empty() && request.min_tokens == 0 && request.json_schema.empty() && request.grammar.empty();
+    const auto valid = [&](Token token) { return token >= 0 && token < vocabulary(); };
+    std::vector<Token> all = request.prompt;
+    all.insert(all.end(), text.begin(), text.end());
+    if (!known || !std::ranges::all_of(all, valid) || static_cast<int>(all.size()) > context()) return std::nullopt;
+    if ((best && !valid(*best)) || (other && !valid(*other))) return std::nullopt;
+    Sampling sampling = request.sampling;
+    for (const Token token : request.banned) sampling.logit_bias.push_back({token, -LogitBias::max});
+    std::vector<float> logits;
+    with_workers([&] { logits = logits_after(*target_, all); });
+    const spectrace::BestToken row(logits, sampling, all);
+    if (other) return row.gap(*other);
+    std::optional<double> gap;
+    for (const Token stop : stops_) gap = std::min(gap.value_or(row.gap(stop)), row.gap(stop));
+    return gap;
+  };
+}
+
+Report compared(AskedEngine& plain, AskedEngine& speculative, CompareJob job, CompareTarget* target) {
+  if (target != nullptr) {
+    job.setup.gap = target->gap_reader();
+    if (job.setup.context == 0) job.setup.context = target->context();
+  }
+  CompareResult result = compare_engines(plain, speculative, job.setup);
+  Report& report = result.report;
+  report.version = DRAFTPROOF_VERSION;
+  if (!plain.knows_tokens() || (target == nullptr && job.traces.empty())) return std::move(report);
+  std::optional<TemporaryFolder> temporary;
+  if (job.traces.empty()) temporary.emplace();
+  const std::filesystem::path folder = temporary ? temporary->path() : std::filesystem::path(job.traces);
+  TextTrace about;
+  about.vocabulary = target != nullptr ? target->vocabulary() : std::numeric_limits<Token>::max();
+  if (target != nullptr) about.stops = target->stops();
+  about.engine = plain.name();
+  const std::string plain_file = write_trace(folder, "plain.jsonl", about, result.plain);
+  about.engine = speculative.name();
+  const std::string speculative_file = write_trace(folder, "speculative.jsonl", about, result.speculative);
+  if (!temporary) report.about.emplace_back("traces", plain_file + ", " + speculative_file);
+  if (target != nullptr && !result.plain.empty() && report.reason != "interrupted") {
+    add_law(job, plain_file, speculative_file, report);
+  }
+  return std::move(report);
+}
+
+}  // namespace draftproof
