@@ -74,6 +74,8 @@ double ControlSpread::beyond_numerics() const noexcept {
   return std::min(never_numerics, std::max(ties_beyond * tie(), beyond_min));
 }
 
+bool ControlSpread::exact() const noexcept { return positions_ >= positions_min && largest_ == 0 && differing_ == 0; }
+
 std::optional<double> ControlSpread::expected_ties(long positions) const {
   if (gaps_ == 0) return std::nullopt;
   const double share = static_cast<double>(std::max(small_gaps_, 1L)) / static_cast<double>(gaps_);
@@ -118,6 +120,8 @@ std::optional<FirstDifference> first_difference(const EngineRequest& request, co
     found.explanation = *found.gap >= spread.beyond_numerics()          ? Explanation::bug
                         : *found.gap <= spread.tie() && !found.at_least ? Explanation::tie
                                                                         : Explanation::not_explained;
+  } else if (spread.exact()) {
+    found.explanation = Explanation::bug;
   }
   return found;
 }

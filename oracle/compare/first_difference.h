@@ -36,6 +36,9 @@ class ControlSpread {
   /// Returns a gap that is more than numerics: 8 logits, a factor of 3000 in probability; and where 100 positions or
   /// more were compared, ten times the tie, if that is less, but no less than a fiftieth.
   double beyond_numerics() const noexcept;
+  /// Whether 100 logarithms or more were compared and not one of them moved: what this engine reads together changes no
+  /// bit, so no difference is due to numerics, however close the tokens are.
+  bool exact() const noexcept;
   /// Returns how many of `positions` positions have the two most likely tokens within the tie: at most so many first
   /// differences are due to chance. nullopt: the engine states no logarithms.
   std::optional<double> expected_ties(long positions) const;

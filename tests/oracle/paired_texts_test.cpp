@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/sequential/paired_texts.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "kernels/math64.h"
+
+namespace draftproof::paired_texts_test {
+namespace {
+
+/// Draws texts of a Markov chain whose rows have a temperature.
+class Chain {
+ public:
+  Chain(double temperature, std::uint64_t seed) : temperature_(temperature), random_(seed) {}
+
+  struct Text {
+    std::vector<Token> units;
+    std::vector<double> logprobs;  // at temperature 1
+    SampledText sampled(bool with_logprobs) const {
+      return {units, with_logprobs ? std::span<const double>(logprobs) : std::span<const double>()};
+    }
+  };
+
+  Text draw(std::int64_t request, int length) {
+    Text text;
+    Token last = static_cast<Token>(request % vocabulary);
+    for (int i = 0; i < length; ++i) {
+      std::vector<double> weights;
+      double sum = 0;
+      for (Token next = 0; next < vocabulary; ++next) {
+        weights.push_back(exp64(logit(last, next) / temperature_));
+        sum += exp64(logit(last, next));
+      }
+      std::discrete_distribution<Token> row(weights.begin(), weights.end());
+      const Token next = row(random_);
+      text.logprobs.push_back(logit(last, next) - log64(sum));
+      text.units.push_back(next);
+      last = next;
+    }
+    return text;
+  }
+
+ private:
+  static constexpr Token vocabulary = 40;
+  static double logit(Token last, Token next) {
+    const auto hash = static_cast<std::uint32_t>(last * 7919 + next * 104729 + 12345) * 2654435761u;
+    return static_cast<double>(hash >> 16) / 65536 * 5;
+  }
+
+  double temperature_;
+  std::mt19937_64 random_;
+};
+
+/// Returns the test after so many pairs of texts of 16 units, or the alarm.
+PairedTexts compared(double temperature, int pairs, bool with_logprobs, std::uint64_t seed, double alpha = 1e-9) {
+  Chain plain(1, seed);
+  Chain other(temperature, seed + 1'000'000);
+  PairedTexts test(alpha);
+  for (int i = 0; i < pairs && !test.alarm(); ++i) {
+    const std::int64_t request = i % 12;
+    test.observe(request, plain.draw(request, 16).sampled(with_logprobs),
+                 other.draw(request, 16).sampled(with_logprobs));
+  }
+  return test;
+}
+
+TEST(PairedTexts, EqualTextsAreNoEvidence) {
+  PairedTexts test;
+  const std::vector<Token> text = {1, 2, 3};
+  for (int i = 0; i < 1000; ++i) test.observe(i, {text}, {text});
+  EXPECT_EQ(test.e_value(), 1);
+  EXPECT_EQ(test.unequal(), 0);
+  EXPECT_EQ(test.share_seen(), 1);
+}
+
+TEST(PairedTexts, TextsOfOneDistributionRaiseNoAlarm) {
+  const PairedTexts test = compared(1, 2000, true, 1);
+  EXPECT_FALSE(test.alarm()) << test.e_value();
+  EXPECT_LT(test.share_seen(), 0.6);
+}
+
+TEST(PairedTexts, AnotherTemperatureIsFoundWithAndWithoutLogprobsAndNamed) {
+  const PairedTexts with = compared(0.8, 3000, true, 2);
+  EXPECT_TRUE(with.alarm()) << with.e_value();
+  const PairedTexts without = compared(0.8, 6000, false, 2);
+  EXPECT_TRUE(without.alarm()) << without.e_value();
+  EXPECT_LT(with.pairs(), without.pairs());
+}
+
+TEST(PairedTexts, ASingleUnitThatOneEngineNeverWritesIsFound) {
+  Chain plain(1, 5);
+  Chain other(1, 6);
+  PairedTexts test;
+  for (int i = 0; i < 3000 && !test.alarm(); ++i) {
+    Chain::Text text = other.draw(i % 12, 16);
+    for (Token& unit : text.units) {
+      if (unit == 17) unit = 18;
+    }
+    test.observe(i % 12, plain.draw(i % 12, 16).sampled(false), text.sampled(false));
+  }
+  EXPECT_TRUE(test.alarm()) << test.e_value();
+  EXPECT_EQ(test.suspect(), "how often a unit is written");
+}
+
+TEST(PairedTexts, TextsThatEndEarlyAreFound) {
+  Chain plain(1, 7);
+  Chain other(1, 8);
+  PairedTexts test;
+  for (int i = 0; i < 2000 && !test.alarm(); ++i) {
+    Chain::Text text = other.draw(i % 12, 16);
+    if (i % 3 == 0) text.units.resize(9);
+    test.observe(i % 12, plain.draw(i % 12, 16).sampled(false), text.sampled(false));
+  }
+  EXPECT_TRUE(test.alarm()) << test.e_value();
+}
+
+TEST(PairedTextsSlow, AThousandNullComparisonsAlarmNoMoreOftenThanTheyMay) {
+  int at_0_05 = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const PairedTexts test = compared(1, 120, i % 2 == 0, 100 + static_cast<std::uint64_t>(i));
+    EXPECT_FALSE(test.alarm()) << i;
+    if (test.e_value() >= 20) ++at_0_05;
+  }
+  EXPECT_LE(at_0_05, 71) << "50 are expected at most, and 72 happen with probability 0.001";
+  std::printf("e-value of 20 or more in %d of 1000 null comparisons\n", at_0_05);
+}
+
+}  // namespace
+}  // namespace draftproof::paired_texts_test
