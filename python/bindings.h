@@ -15,6 +15,7 @@ namespace draftproof {
 
 void bind_model(pybind11::module_& module);
 void bind_report(pybind11::module_& module);
+void bind_trace(pybind11::module_& module);
 
 /// Held while anything is computed: the computing threads are the process's, so calls of several Python threads take
 /// turns.

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT
 // draftproof._core: the engine and the oracle for Python. __init__.py gives users the names.
 #include <fmt/format.h>
+#include <pybind11/stl.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
 
 #include "python/bindings.h"
 #include "ref/base/error.h"
+#include "tools/command.h"
 
 namespace draftproof {
 
@@ -23,6 +29,19 @@ int threads_of(const std::optional<int>& threads) {
   return *threads;
 }
 
+namespace {
+
+/// The command, in a process that does nothing else.
+int command(std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const pybind11::gil_scoped_release released;
+  std::signal(SIGINT, SIG_DFL);  // not Python's, which waits for Python to go on
+  return run_command(static_cast<int>(words.size()), arguments.data());
+}
+
+}  // namespace
 }  // namespace draftproof
 
 PYBIND11_MODULE(_core, module) {
@@ -33,4 +52,6 @@ PYBIND11_MODULE(_core, module) {
   module.attr("__version__") = DRAFTPROOF_VERSION;
   draftproof::bind_model(module);
   draftproof::bind_report(module);
+  draftproof::bind_trace(module);
+  module.def("command", &draftproof::command, py::arg("words"));
 }

@@ -20,7 +20,8 @@ namespace py = pybind11;
 
 Report check_trace(const std::filesystem::path& path, const std::optional<std::filesystem::path>& target, double slack,
                    double tie, const std::string& reference, const std::string& quantize, const std::string& kv,
-                   const std::string& kernels, const std::optional<int>& threads) {
+                   const std::string& kernels, const std::optional<int>& threads,
+                   const std::optional<py::function>& progress) {
   require_range("slack", slack, 0, 1);
   require_range("tie", tie, 0, 100);
   if (reference != "f32" && reference != "own") throw Error("reference is '" + reference + "'; give f32 or own");
@@ -32,7 +33,12 @@ Report check_trace(const std::filesystem::path& path, const std::optional<std::f
                       .threads = threads_of(threads),
                       .slack = slack,
                       .tie = tie,
-                      .quiet = true};
+                      .quiet = true,
+                      .progress = [&](long line) {
+                        const py::gil_scoped_acquire acquired;
+                        let_signals_in();
+                        if (progress) (*progress)(line);
+                      }};
   Report report = compute([&] { return spectrace::make_report(replayed(job)); });
   report.version = DRAFTPROOF_VERSION;
   if (report.verdict == ReportVerdict::invalid_trace) throw Error(report.reason);
@@ -106,10 +112,12 @@ void bind_report(py::module_& module) {
       "check_trace", &check_trace, py::arg("path"), py::kw_only(), py::arg("target") = py::none(),
       py::arg("slack") = 0.0, py::arg("tie") = 0.0, py::arg("reference") = "f32", py::arg("quantize") = "none",
       py::arg("kv") = "bf16", py::arg("kernels") = "", py::arg("threads") = py::none(),
+      py::arg("progress") = py::none(),
       "Replays every decision of a recorded run (docs/spectrace.md). target: the model it was made with. slack: "
       "how far, in total variation, p of other numerics may be from the target's. tie: how far below the "
       "target's best, in logits, a greedy token of other numerics may be. reference: what these are compared with, f32 "
-      "or own (as quantize and kv say). The others are those of Model.");
+      "or own (as quantize and kv say). progress: is called with the number of each line. The others are those of "
+      "Model.");
 }
 
 }  // namespace draftproof

@@ -2,6 +2,7 @@
 // What to replay: one trace, with or without its target.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "oracle/spectrace/replay.h"
@@ -18,6 +19,7 @@ struct ReplayJob {
   double slack = 0;  // of p that was computed in other numerics
   double tie = 0;    // how far, in logits, a greedy token of other numerics may lie below the best one
   bool quiet = false;
+  std::function<void(long line)> progress = {};  // TraceTarget::progress
 };
 
 spectrace::TraceReport replayed(const ReplayJob& job);

@@ -109,6 +109,7 @@ spectrace::TraceReport replayed(const ReplayJob& job) {
   if (targets) target.reference = targets->reference();
   target.slack = job.slack;
   target.tie = job.tie;
+  target.progress = job.progress;
   return spectrace::replay(job.file, target);
 }
 

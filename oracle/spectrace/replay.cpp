@@ -39,7 +39,10 @@ TraceReport replayed_once(const std::string& file, const TraceTarget& target) {
     }
     Replayer replayer(header, target, report);
     try {
-      while (const auto event = reader.next()) replayer.take(*event);
+      while (const auto event = reader.next()) {
+        if (target.progress) target.progress(event->line);
+        replayer.take(*event);
+      }
       replayer.finish();
     } catch (const TooManyFindings&) {
       // The report has those that there is room for.

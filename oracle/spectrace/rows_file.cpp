@@ -203,30 +203,41 @@ std::vector<RealRow> RowsReader::reals(const RowsPlace& place) {
   return rows;
 }
 
-RowsWriter::RowsWriter(const std::filesystem::path& file) : path_(file), partial_(file) {
+RowsWriter::RowsWriter(const std::filesystem::path& file, Weights weights) : path_(file), partial_(file) {
   if (!utf8::is_valid(name())) throw Error(in_quotes(name()) + ": the name must be UTF-8, since the trace states it");
   file_.emplace(Hdf5::create(partial_.path()));
   prepare_seal(*file_);
   file_->write_string_attribute("/", "schema", rows_schema);
   offsets_.emplace(*file_, "offsets");
   tokens_.emplace(*file_, "tokens");
-  weights_.emplace(*file_, "weights");
+  if (weights == Weights::integers) weights_.emplace(*file_, "weights");
+  else reals_.emplace(*file_, "weights");
   offsets_->append(std::span(&end_, 1));
+}
+
+template <class Weight>
+void RowsWriter::add(Sha256& digest, const std::vector<Token>& tokens, const std::vector<Weight>& weights,
+                     Hdf5ListWriter<Weight>& list) {
+  add_row<Weight>(digest, tokens, weights);
+  tokens_->append(tokens);
+  list.append(weights);
+  end_ += tokens.size();
+  offsets_->append(std::span(&end_, 1));
+  ++rows_;
 }
 
 RowsPlace RowsWriter::append(const std::vector<Distribution>& rows) {
   RowsPlace place{rows_, rows.size(), {}};
   Sha256 digest;
-  for (const Distribution& row : rows) {
-    const std::vector<Token> tokens = row.tokens();
-    const std::vector<std::uint64_t> weights = row.weights();
-    add_row<std::uint64_t>(digest, tokens, weights);
-    tokens_->append(tokens);
-    weights_->append(weights);
-    end_ += tokens.size();
-    offsets_->append(std::span(&end_, 1));
-    ++rows_;
-  }
+  for (const Distribution& row : rows) add(digest, row.tokens(), row.weights(), weights_.value());
+  place.digest = digest.hex();
+  return place;
+}
+
+RowsPlace RowsWriter::append(const std::vector<RealRow>& rows) {
+  RowsPlace place{rows_, rows.size(), {}};
+  Sha256 digest;
+  for (const RealRow& row : rows) add(digest, row.tokens, row.weights, reals_.value());
   place.digest = digest.hex();
   return place;
 }
@@ -234,7 +245,8 @@ RowsPlace RowsWriter::append(const std::vector<Distribution>& rows) {
 void RowsWriter::finish() {
   offsets_->finish();
   tokens_->finish();
-  weights_->finish();
+  if (weights_) weights_->finish();
+  if (reals_) reals_->finish();
   file_.reset();
   seal(partial_.path());
   partial_.take_place();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "oracle/spectrace/events.h"
+#include "ref/base/sha256.h"
 #include "ref/base/subprocess.h"
 #include "ref/formats/hdf5.h"
 #include "ref/formats/whole_file.h"
@@ -64,12 +65,17 @@ class RowsReader {
 /// partial file that grows until then cannot be read.
 class RowsWriter {
  public:
-  explicit RowsWriter(const std::filesystem::path& file);
+  /// The type of weights: integers, as distributions have them, or reals.
+  enum class Weights { integers, reals };
+
+  explicit RowsWriter(const std::filesystem::path& file, Weights weights = Weights::integers);
   RowsWriter(const RowsWriter&) = delete;
   RowsWriter& operator=(const RowsWriter&) = delete;
 
   /// Appends rows; returns the reference that a round states.
   RowsPlace append(const std::vector<Distribution>& rows);
+  /// The same of a file of reals.
+  RowsPlace append(const std::vector<RealRow>& rows);
   /// Seals the file and moves it to its place. Call once.
   void finish();
 
@@ -77,12 +83,17 @@ class RowsWriter {
   std::string name() const { return path_.filename().string(); }
 
  private:
+  template <class Weight>
+  void add(Sha256& digest, const std::vector<Token>& tokens, const std::vector<Weight>& weights,
+           Hdf5ListWriter<Weight>& list);
+
   std::filesystem::path path_;
   PartialFile partial_;
   std::optional<Hdf5> file_;
   std::optional<Hdf5ListWriter<std::uint64_t>> offsets_;
   std::optional<Hdf5ListWriter<Token>> tokens_;
-  std::optional<Hdf5ListWriter<std::uint64_t>> weights_;
+  std::optional<Hdf5ListWriter<std::uint64_t>> weights_;  // or:
+  std::optional<Hdf5ListWriter<double>> reals_;
   std::uint64_t rows_ = 0;
   std::uint64_t end_ = 0;  // of the last row
 };

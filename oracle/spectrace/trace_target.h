@@ -33,6 +33,8 @@ struct TraceTarget {
       constraint = {};
   /// Returns "sha256:..." of the target's files; called where a trace names its weights so. Empty: not known.
   std::function<std::string()> weights = {};
+  /// Is told the number of each line before it is replayed; what it throws ends the replay. May be empty.
+  std::function<void(long line)> progress = {};
   std::string reference = {};           // numerics class of computing_anyhow
   const KnownOrder* assumed = nullptr;  // of sequences of other numerics that state no order of samplers; null: ours
 };

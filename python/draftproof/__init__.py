@@ -3,8 +3,13 @@
 
     report = draftproof.check_trace("run.jsonl", target="MODEL")
     text = draftproof.Model("MODEL").generate("Once upon a time", draft="suffix").text
+
+Besides: draftproof.exact (acceptance functions, enumerated), fixtures (recorded runs), testing (assertions), strategies
+(for Hypothesis).
 """
 
-from ._core import Error, Finding, Generation, Model, Place, Report, __version__, check_trace
+from ._core import Error, Finding, Generation, Model, Place, Report, __version__
+from .checking import check_trace
+from .trace import TraceWriter
 
-__all__ = ["Error", "Finding", "Generation", "Model", "Place", "Report", "check_trace"]
+__all__ = ["Error", "Finding", "Generation", "Model", "Place", "Report", "TraceWriter", "__version__", "check_trace"]

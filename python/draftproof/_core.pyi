@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from typing import Any
 
@@ -127,4 +127,16 @@ def check_trace(
     kv: str = "bf16",
     kernels: str = "",
     threads: int | None = None,
+    progress: Callable[[int], object] | None = None,
 ) -> Report: ...
+
+class RowsFile:
+    """The rows beside a trace. TraceWriter writes it."""
+
+    def __init__(self, path: str | PathLike[str], integers: bool) -> None: ...
+    def append_integers(self, rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> dict[str, Any]: ...
+    def append_reals(self, rows: Sequence[tuple[Sequence[int], Sequence[float]]]) -> dict[str, Any]: ...
+    def finish(self) -> None: ...
+
+def command(words: Sequence[str]) -> int:
+    """Runs the command draftproof, which takes the process for itself. Returns its exit status."""

@@ -31,7 +31,7 @@ add oracle/checks/checks.cpp '  };' '      &tokens_of_rounds,'
 add ref/acceptance/rule.h 'extern const Rule matching;' 'extern const Rule accept_nothing;'
 add ref/acceptance/rules.cpp '      nullptr,' '      &accept_nothing,'
 add tools/commands.h 'void add_verify(' 'void add_hello(Command& app);'
-add tools/main.cpp '  add_verify(app);' '  add_hello(app);'
+add tools/command.cpp '  add_verify(app);' '  add_hello(app);'
 
 # The command, linked as the build links it, with these objects in place of those of the libraries.
 objects=
@@ -41,7 +41,7 @@ compile() {
   objects="$objects $object"
 }
 for file in target drafter rule check subcommand; do compile $file.cpp "$source/tests/adding"; done
-for file in ref/models/models ref/drafts/drafts oracle/checks/checks ref/acceptance/rules tools/main; do
+for file in ref/models/models ref/drafts/drafts oracle/checks/checks ref/acceptance/rules tools/command tools/main; do
   compile $file.cpp "$tree"
 done
 link=$(ninja -C "$build" -t commands draftproof | tail -1 |
