@@ -36,8 +36,7 @@ endforeach()
 list(TRANSFORM package_files PREPEND ${package_folder}/)
 target_sources(draftproof_python PRIVATE ${package_files})
 
-# The models that tests of other engines begin with: as much as a wheel should weigh.
-set(package_models tale-target tale-small)
+include(cmake/wheel.cmake)
 file(MAKE_DIRECTORY ${package_folder}/models)
 foreach(model ${package_models})
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/fixtures/models/${model} ${package_folder}/models/${model} SYMBOLIC)
@@ -45,7 +44,4 @@ endforeach()
 
 if(DRAFTPROOF_PYTHON)
   install(TARGETS draftproof_python LIBRARY DESTINATION draftproof COMPONENT python)
-  list(TRANSFORM package_models PREPEND fixtures/models/)
-  install(DIRECTORY ${package_models} DESTINATION draftproof/models COMPONENT python
-          PATTERN training.json EXCLUDE)
 endif()

@@ -18,7 +18,9 @@ _RUN = "import sys; sys.path[:] = {path!r}; from draftproof.__main__ import main
 def run(words: Sequence[str]) -> tuple[int, str]:
     """Returns the exit status of the command and what it printed. Throws Error when it refuses its input."""
     script = _RUN.format(path=sys.path)
-    done = subprocess.run([sys.executable, "-c", script, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
     if done.returncode not in (0, 1, 2, 4):
         said = done.stderr.strip().splitlines()
         reason = said[-1] if said else f"ended with status {done.returncode}"

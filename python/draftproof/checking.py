@@ -19,11 +19,6 @@ Lines = Iterable[Union[str, Mapping[str, Any]]]
 Trace = Union[str, "os.PathLike[str]", Lines]
 
 
-def is_path(trace: Trace) -> bool:
-    """Whether it names a file; else it is lines."""
-    return isinstance(trace, (str, os.PathLike))
-
-
 def write_lines(lines: Lines, path: pathlib.Path) -> None:
     """Writes lines of a trace, each a text or what JSON makes one of."""
     with open(path, "w", encoding="utf-8", newline="\n") as file:

@@ -89,7 +89,9 @@ class _Branches:
             yield
             self.paths += 1
             if self.paths == _PATHS_MAX:
-                raise Error(f"the sampler has more than {_PATHS_MAX} paths; use a smaller vocabulary or smaller weights")
+                raise Error(
+                    f"the sampler has more than {_PATHS_MAX} paths; use a smaller vocabulary or smaller weights"
+                )
             while self._taken:
                 weights, place = self._taken.pop()
                 later = _next_place(weights, place + 1)
@@ -146,7 +148,9 @@ class _Range:
         length = self.high - self.low
         weights = tuple((after - before) / length for before, after in zip(bounds, bounds[1:]))
         # Of edges between two points, the one that decides is the point above: a real number may lie between.
-        off = sum(1 for edge, there in zip(edges, on_grid) if edge / self.unit != there and self.low < there <= self.high)
+        off = sum(
+            1 for edge, there in zip(edges, on_grid) if edge / self.unit != there and self.low < there <= self.high
+        )
         if not off and sum(1 for weight in weights if weight) == 1:
             return _next_place(weights, 0)
         place = self.branches.decide(weights, off / length)
@@ -204,7 +208,7 @@ class Uniform:
         return below if below is NotImplemented else not below
 
     def __eq__(self, other: object) -> bool:
-        return self <= other and self >= other  # type: ignore[operator]
+        return self <= other and self >= other
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -227,17 +231,17 @@ class Uniform:
     __radd__ = __add__
 
     def __neg__(self) -> Uniform:
-        return self * -1
+        return self.__mul__(-1)
 
     def __sub__(self, other: Any) -> Uniform:
-        return self + -other
+        return self.__add__(-other)
 
     def __rsub__(self, other: Any) -> Uniform:
-        return -self + other
+        return (-self).__add__(other)
 
     def __truediv__(self, other: Any) -> Uniform:
         try:
-            return self * (1 / _fraction(other))
+            return self.__mul__(1 / _fraction(other))
         except TypeError:
             return NotImplemented
 
@@ -286,20 +290,24 @@ class ExactDistribution:
 
     def __post_init__(self) -> None:
         outcomes = sorted({*self.p, *self.distribution}, key=str)
-        lost = sum((max(self.p.get(o, Fraction(0)) - self.distribution.get(o, Fraction(0)), Fraction(0)) for o in outcomes))
+        lost = sum(
+            (max(self.p.get(o, Fraction(0)) - self.distribution.get(o, Fraction(0)), Fraction(0)) for o in outcomes)
+        )
         object.__setattr__(self, "distance", Fraction(lost))
         impossible = tuple(o for o in outcomes if self.distribution.get(o) and not self.p.get(o))
         object.__setattr__(self, "impossible", impossible)
 
     @property
     def right(self) -> bool:
-        """Whether the sampler draws from p: it never fails, draws nothing that p excludes, and has no distance beyond the
-        tolerance."""
+        """Whether the sampler draws from p: it never fails, draws nothing that p excludes, and misses p by no more than
+        the tolerance."""
         return not self.errors and not self.impossible and self.distance <= self.tolerance
 
     def __str__(self) -> str:
-        head = "the sampler draws from p exactly" if self.right and not self.distance else (
-            f"the sampler misses p by {self.distance} = {float(self.distance):.3g} in total variation"
+        head = (
+            "the sampler draws from p exactly"
+            if self.right and not self.distance
+            else (f"the sampler misses p by {self.distance} = {float(self.distance):.3g} in total variation")
         )
         if self.right and self.distance:
             head += f", within the tolerance of {float(self.tolerance):.3g}"
@@ -396,8 +404,8 @@ def exact_chain(
     """Returns the distribution of the draft_tokens + 1 tokens after a round that verifies a chain of draft tokens.
 
     p, q: the weights after the tokens of the text so far, none at the beginning. `sampler(p, q, draft_tokens, random)`
-    gets the rows of p before and after every draft token and those of q before it, and returns the tokens that the round
-    emits. What is missing of draft_tokens + 1 tokens is drawn from p.
+    gets the rows of p before and after every draft token and those of q before it, and returns the tokens that the
+    round emits. What is missing of draft_tokens + 1 tokens is drawn from p.
     """
     granted = _granted(bits, tolerance)
     if not 1 <= draft_tokens <= 8:
@@ -421,7 +429,9 @@ def exact_chain(
             chain.append(branches.decide(q_rows[-1]))
         p_rows = [target(tuple(chain[:length])) for length in range(draft_tokens + 1)]
         try:
-            given = sampler([rows(row) for row in p_rows], [rows(row) for row in q_rows], list(chain), Random(branches, bits))
+            given = sampler(
+                [rows(row) for row in p_rows], [rows(row) for row in q_rows], list(chain), Random(branches, bits)
+            )
             emitted = [_require_token(token, vocabulary) for token in given]
         except Error:
             raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Recorded runs that later runs are compared with (docs/adding.md), as `draftproof fixture` records and replays them."""
+"""Recorded runs that later runs are compared with (docs/adding.md): what `draftproof fixture` does."""
 
 from __future__ import annotations
 

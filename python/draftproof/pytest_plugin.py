@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The plugin that pytest finds where draftproof is installed: assertions about engines, and small models to try them.
 
-    def test_my_engine(assert_lossless, draftproof_models, tmp_path):
-        run_my_engine(draftproof_models.target, trace=tmp_path / "run.jsonl")
-        assert_lossless(tmp_path / "run.jsonl", target=draftproof_models.target)
+def test_my_engine(assert_lossless, draftproof_models, tmp_path):
+    run_my_engine(draftproof_models.target, trace=tmp_path / "run.jsonl")
+    assert_lossless(tmp_path / "run.jsonl", target=draftproof_models.target)
 """
 
 from __future__ import annotations

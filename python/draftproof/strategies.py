@@ -21,15 +21,17 @@ def _hypothesis() -> Any:
     try:
         from hypothesis import strategies
     except ImportError:
-        raise Error("draftproof.strategies needs hypothesis, which is not installed; run pip install hypothesis") from None
+        raise Error(
+            "draftproof.strategies needs hypothesis, which is not installed; run pip install hypothesis"
+        ) from None
     return strategies
 
 
 def prompts(
     vocabulary: int, *, min_size: int = 1, max_size: int = 32, exclude: Collection[int] = ()
 ) -> SearchStrategy[list[int]]:
-    """Lists of tokens, among them such that repeat themselves, which drafts that look texts up like. exclude: tokens that
-    no prompt may have."""
+    """Lists of tokens, some of which repeat themselves, as drafts that look texts up need. exclude: tokens that no
+    prompt may have."""
     st = _hypothesis()
     if not 1 <= min_size <= max_size:
         raise Error(f"min_size is {min_size} and max_size {max_size}; give 1 <= min_size <= max_size")

@@ -17,7 +17,7 @@ from typing import Any, Union
 
 from . import _command
 from ._core import Error, Model, Report, __version__
-from .checking import Trace, check_trace, is_path, write_lines
+from .checking import Trace, check_trace, write_lines
 from .trace import TraceWriter
 
 __all__ = ["ALPHA", "LosslessnessError", "Models", "assert_distribution", "assert_lossless"]
@@ -122,7 +122,7 @@ def assert_lossless(
         subject = subject.path
     notes = []
     trace: Trace = subject
-    if not is_path(trace):
+    if not isinstance(trace, (str, os.PathLike)):
         lines = list(trace)
         trace = lines
         if report_folder is not None:
@@ -192,7 +192,7 @@ def assert_distribution(
     those of assert_lossless.
     """
     common: dict[str, Any] = {"target": target, "report_folder": report_folder, "name": name, **options}
-    if isinstance(texts, TraceWriter) or is_path(texts):
+    if isinstance(texts, (str, os.PathLike, TraceWriter)):
         return assert_lossless(texts, **common)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "trace.jsonl"

@@ -390,7 +390,9 @@ class TraceWriter:
     def _opened(self, sequence: int | None) -> tuple[int, _Sequence]:
         number = self._last if sequence is None else sequence
         if number not in self._open:
-            raise Error(f"{self._path}: sequence {_shown(number)} is not open here; call sequence(...) before its rounds")
+            raise Error(
+                f"{self._path}: sequence {_shown(number)} is not open here; call sequence(...) before its rounds"
+            )
         return int(number), self._open[number]
 
     def _fail(self, about: str, name: str, value: Any, what: str) -> NoReturn:
@@ -592,7 +594,9 @@ class TraceWriter:
 
         emitted = len(line["emitted"])
         if not emitted and not state.hides_stops:
-            self._fail(about, "emitted", [], "must hold a token, unless stop_token_emitted is False and stop_tokens are given")
+            self._fail(
+                about, "emitted", [], "must hold a token, unless stop_token_emitted is False and stop_tokens are given"
+            )
         size("logprobs", emitted, emitted)
         size("top_logprobs", emitted, emitted)
         needs("draft_unread", "draft_held")
@@ -614,7 +618,9 @@ class TraceWriter:
         if accepted > drafted:
             self._fail(about, "accepted", accepted, f"must be at most {drafted}, the number of draft tokens")
         if emitted > accepted + 1:
-            self._fail(about, "emitted", line["emitted"], "must hold no more than the accepted draft tokens and one token")
+            self._fail(
+                about, "emitted", line["emitted"], "must hold no more than the accepted draft tokens and one token"
+            )
         if line.get("width", 1) > drafted + 1:
             self._fail(about, "width", line["width"], f"must be at most {drafted + 1}; do not count padding")
         if line.get("draft_forced", 0) > drafted:
@@ -704,16 +710,18 @@ class TraceWriter:
             if total != self._total:
                 _wrong(f"must add up to total_weight, {self._total}, and adds up to {total}")
         elif np.isfinite(weights).all() or self._rows is not None:
-            total = float(np.cumsum(weights)[-1]) if weights.size else 0.0
-            if not weights.size or not abs(total - 1) <= 4 * self._unit * weights.size or weights.max() > 1:
-                _wrong(f"must add up to 1 up to rounding ({_shown(total)}), with no weight above 1")
+            reached = float(np.cumsum(weights)[-1]) if weights.size else 0.0
+            if not weights.size or not abs(reached - 1) <= 4 * self._unit * weights.size or weights.max() > 1:
+                _wrong(f"must add up to 1 up to rounding, and adds up to {reached}")
         return tokens, weights
 
     def _written_rows(self, rows: list[_Row]) -> Any:
         if self._rows is None:
             return [_row_text(tokens, weights) for tokens, weights in rows]
         if sum(len(tokens) for tokens, _ in rows) > 2**24:
-            raise Error(f"{self._path}: the rows of a round have more than 2**24 tokens; write fewer draft tokens a round")
+            raise Error(
+                f"{self._path}: the rows of a round have more than 2**24 tokens; write fewer draft tokens a round"
+            )
         lists = [(tokens.tolist(), weights.tolist()) for tokens, weights in rows]
         return self._rows.append_integers(lists) if self._total else self._rows.append_reals(lists)
 

@@ -51,7 +51,9 @@ class Lossless(Folder):
             testing.assert_lossless(WRONG, target=TARGET, tie=0.5)
         self.assertEqual(caught.exception.report.verdict, "BUG_PROVEN")
         text = str(caught.exception)
-        self.assertTrue(text.startswith("BUG_PROVEN\n  best (sequence 0, line 5, round 3, position 14): expected"), text)
+        self.assertTrue(
+            text.startswith("BUG_PROVEN\n  best (sequence 0, line 5, round 3, position 14): expected"), text
+        )
         command = text.splitlines()[-1].removeprefix("  repeat it: ").split()
         self.assertEqual(command[:3], ["draftproof", "trace", "check"])
         repeated = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)

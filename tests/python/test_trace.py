@@ -139,7 +139,13 @@ class Schema(Case):
         with self.writer() as trace:
             trace.sequence(prompt=[1], temperature=1, max_new_tokens=2)
             trace.round(
-                emitted=[7, 1], draft_tokens=[7], accepted=1, next_from="bonus", p_draft=[math.nan], q_draft=[1.5], accept_u=[1]
+                emitted=[7, 1],
+                draft_tokens=[7],
+                accepted=1,
+                next_from="bonus",
+                p_draft=[math.nan],
+                q_draft=[1.5],
+                accept_u=[1],
             )
             trace.end("length")
         report = draftproof.check_trace(self.path)
@@ -279,7 +285,9 @@ class Writing(Case):
             import h5py
         except ImportError:
             self.skipTest("h5py is not installed")
-        block = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/spectrace.md").read_text(), re.DOTALL | re.MULTILINE)
+        block = re.findall(
+            r"^```python\n(.*?)^```$", (ROOT / "docs/spectrace.md").read_text(), re.DOTALL | re.MULTILINE
+        )
         names = {"h5py": h5py}
         exec(next(text for text in block if "SpecRows" in text), names)
         row = {0: 0.5, 3: 0.5}
@@ -420,7 +428,10 @@ class Fuzz(Case):
     @staticmethod
     def sequence_fields(source):
         return {
-            "prompt": ([source.randrange(-1, 5) if source.random() < 0.1 else 1 for _ in range(source.randrange(4))], 1),
+            "prompt": (
+                [source.randrange(-1, 5) if source.random() < 0.1 else 1 for _ in range(source.randrange(4))],
+                1,
+            ),
             "temperature": (source.choice([0, 1.0, 0.5, math.inf]) if source.random() < 0.3 else 1.0, 1),
             "stop_tokens": ([2, 3], 0.5),
             "stop_token_emitted": (source.choice([True, False]), 0.5),
@@ -461,7 +472,13 @@ class Fuzz(Case):
             return [make() for _ in range(size(count))]
 
         before = source.randrange(total or 2)
-        draw = {"token": token(), "bound": total or 1, "before": before, "weight": 1, "u": source.choice([None, before])}
+        draw = {
+            "token": token(),
+            "bound": total or 1,
+            "before": before,
+            "weight": 1,
+            "u": source.choice([None, before]),
+        }
         with_draft = {
             "draft_tokens": (many(token, drafted), 0.8),
             "accepted": (accepted, 0.95),
@@ -545,7 +562,9 @@ class LinesOfATrace(unittest.TestCase):
             except KeyboardInterrupt:
                 print("interrupted")
         """
-        with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True
+        ) as process:
             self.assertEqual(process.stdout.readline(), "checking\n")
             process.send_signal(signal.SIGINT)
             self.assertEqual(process.stdout.read(), "interrupted\n")
