@@ -108,7 +108,7 @@ inline const std::vector<Library>& libraries() {
       {"boost/", {"oracle/"}},
       {"gmock/", {"oracle/matchers.h"}},
       {"CLI/", {"tools/command_line.cpp"}},
-      {"Eigen/", {}},
+      {"Eigen/", {"oracle/twin/"}},
   };
   return list;
 }

@@ -157,7 +157,7 @@ TEST(ThirdParty, SeesALibraryOutsideItsHome) {
           {"kernels/openblas.cpp", "#include <cblas.h>\n#include <dlfcn.h>\n", nullptr},
           {"kernels/scalar.cpp", "#include <cblas.h>\n", "belongs in kernels/openblas.cpp"},
           {"tools/main.cpp", "#include <dlfcn.h>\n", "belongs in kernels/openblas.cpp"},
-          {"kernels/scalar.cpp", "#include <Eigen/Dense>\n", "belongs in tests/"},
+          {"kernels/scalar.cpp", "#include <Eigen/Dense>\n", "belongs in oracle/twin/"},
           {"tests/kernels/scalar_test.cpp", "#include <Eigen/Dense>\n#include <boost/rational.hpp>\n", nullptr},
           {"oracle/exact/enumerate.h", "#include <boost/multiprecision/cpp_int.hpp>\n", nullptr},
           {"ref/acceptance/rule.h", "#include <boost/rational.hpp>\n", "belongs in oracle/"},

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/twin/parts.h"
+
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "kernels/math64.h"
+
+namespace draftproof::twin {
+
+double sigmoid(double x) { return 1 / (1 + exp64(-x)); }
+
+double silu(double x) { return x * sigmoid(x); }
+
+double tanh(double x) { return 1 - 2 / (1 + exp64(2 * x)); }
+
+double gelu(double x) { return 0.5 * x * (1 + tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); }
+
+Matrix normed(const Matrix& x, const Row& weight, double epsilon) {
+  Matrix y = x;
+  for (Eigen::Index r = 0; r < y.rows(); ++r) {
+    for (Eigen::Index at = 0; at < y.cols(); at += weight.size()) {
+      auto v = y.row(r).segment(at, weight.size());
+      const double mean = v.squaredNorm() / static_cast<double>(weight.size());
+      v = v.cwiseProduct(weight) / std::sqrt(mean + epsilon);
+    }
+  }
+  return y;
+}
+
+Matrix biased(const TwinWeights& weights, const std::string& name, Matrix x) {
+  if (weights.has(name)) x.rowwise() += weights.vector(name);
+  return x;
+}
+
+Row softmax(const Row& scores) {
+  const double best = scores.maxCoeff();
+  Row p = scores.unaryExpr([best](double score) { return exp64(score - best); });
+  return p / p.sum();
+}
+
+std::vector<int> largest(const Row& row, int count) {
+  std::vector<int> places(static_cast<std::size_t>(row.size()));
+  std::iota(places.begin(), places.end(), 0);
+  std::ranges::stable_sort(places, [&](int a, int b) { return row[a] > row[b]; });
+  places.resize(std::min(places.size(), static_cast<std::size_t>(count)));
+  std::ranges::sort(places);
+  return places;
+}
+
+Matrix attend(const TwinAttention& how, const Matrix& queries, const Matrix& keys, const Matrix& values, int first) {
+  const int d = how.head_dim;
+  Matrix mixed(queries.rows(), how.heads * d);
+  for (Eigen::Index r = 0; r < queries.rows(); ++r) {
+    const Eigen::Index end = first + r + 1;  // of what it sees
+    const Eigen::Index begin = how.window == unlimited ? 0 : std::max<Eigen::Index>(0, end - how.window);
+    for (int h = 0; h < how.heads; ++h) {
+      const int kv = h / (how.heads / how.kv_heads);
+      const auto seen_keys = keys.block(begin, kv * d, end - begin, d);
+      const auto seen_values = values.block(begin, kv * d, end - begin, d);
+      Row scores = queries.row(r).segment(h * d, d) * seen_keys.transpose() * how.scale;
+      if (how.cap != 0) scores = scores.unaryExpr([&](double score) { return how.cap * tanh(score / how.cap); });
+      mixed.row(r).segment(h * d, d) = softmax(scores) * seen_values;
+    }
+  }
+  return mixed;
+}
+
+Matrix gated_mlp(const TwinWeights& weights, const std::string& prefix, const Matrix& x) {
+  const auto project = [&](const char* part, const Matrix& from) {
+    const std::string name = prefix + part + "_proj";
+    return biased(weights, name + ".bias", times(from, weights[name]));
+  };
+  return project("down", project("gate", x).unaryExpr(&silu).cwiseProduct(project("up", x)));
+}
+
+}  // namespace draftproof::twin

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/twin/weights.h"
+
+#include <vector>
+
+#include "ref/base/error.h"
+
+namespace draftproof::twin {
+
+TwinWeights::TwinWeights(const Checkpoint& checkpoint) : config_(checkpoint.config()) {
+  config_ = config_.find("text_config").value_or(config_);
+  const std::string of = family();
+  // A GGUF stores the sum for Gemma.
+  const bool gemma = of.starts_with("gemma2") || of.starts_with("gemma3");
+  norms_are_offsets_ = of.starts_with("qwen3_5") || (gemma && checkpoint.metadata() == nullptr);
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (!tensor.format || tensor.shape.empty()) continue;  // integers
+    const std::vector<float> values = checkpoint.floats(name, tensor.shape);
+    const Eigen::Index width = tensor.shape.back();
+    const auto size = static_cast<Eigen::Index>(values.size());
+    tensors_[name.starts_with("model.") ? name.substr(6) : name] =
+        Eigen::Map<const Weight>(values.data(), width == 0 ? 0 : size / width, width);
+    count_ += size;
+  }
+}
+
+const Weight& TwinWeights::operator[](const std::string& name) const {
+  for (const std::string& full : {name + ".weight", name}) {
+    if (const auto found = tensors_.find(full); found != tensors_.end()) return found->second;
+  }
+  throw Error("the float64 twin finds no tensor '" + name + "' in " + config_.where());
+}
+
+Row TwinWeights::vector(const std::string& name) const {
+  const Weight& all = (*this)[name];
+  return Eigen::Map<const Eigen::RowVectorXf>(all.data(), all.size()).cast<double>();
+}
+
+Row TwinWeights::norm(const std::string& name) const {
+  const bool gated = name.ends_with("linear_attn.norm");
+  return vector(name).array() + (norms_are_offsets_ && !gated ? 1.0 : 0.0);
+}
+
+double TwinWeights::number(const char* field, double absent) const {
+  const auto value = config_.find(field);
+  return value ? value->number() : absent;
+}
+
+bool TwinWeights::says(const char* field, bool absent) const {
+  const auto value = config_.find(field);
+  return value ? value->boolean() : absent;
+}
+
+}  // namespace draftproof::twin
