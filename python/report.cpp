@@ -24,7 +24,9 @@ Report check_trace(const std::filesystem::path& path, const std::optional<std::f
                    const std::optional<py::function>& progress) {
   require_range("slack", slack, 0, 1);
   require_range("tie", tie, 0, 100);
-  if (reference != "f32" && reference != "own") throw Error("reference is '" + reference + "'; give f32 or own");
+  if (reference != "f32" && reference != "f64" && reference != "own") {
+    throw Error("reference is '" + reference + "'; give f32, f64 or own");
+  }
   if (tie > 0 && !target) throw Error("tie is measured in the target's logits; give target, too");
   const ReplayJob job{.file = path.string(),
                       .target = target ? target->string() : "",
@@ -108,16 +110,17 @@ void bind_report(py::module_& module) {
   bind_place(module);
   bind_finding(module);
   bind_report_type(module);
-  module.def(
-      "check_trace", &check_trace, py::arg("path"), py::kw_only(), py::arg("target") = py::none(),
-      py::arg("slack") = 0.0, py::arg("tie") = 0.0, py::arg("reference") = "f32", py::arg("quantize") = "none",
-      py::arg("kv") = "bf16", py::arg("kernels") = "", py::arg("threads") = py::none(),
-      py::arg("progress") = py::none(),
-      "Replays every decision of a recorded run (docs/spectrace.md). target: the model it was made with. slack: "
-      "how far, in total variation, p of other numerics may be from the target's. tie: how far below the "
-      "target's best, in logits, a greedy token of other numerics may be. reference: what these are compared with, f32 "
-      "or own (as quantize and kv say). progress: is called with the number of each line. The others are those of "
-      "Model.");
+  module.def("check_trace", &check_trace, py::arg("path"), py::kw_only(), py::arg("target") = py::none(),
+             py::arg("slack") = 0.0, py::arg("tie") = 0.0, py::arg("reference") = "f32", py::arg("quantize") = "none",
+             py::arg("kv") = "bf16", py::arg("kernels") = "", py::arg("threads") = py::none(),
+             py::arg("progress") = py::none(),
+             "Replays every decision of a recorded run (docs/spectrace.md). target: the model it was made with. slack: "
+             "how far, in total variation, p of other numerics may be from the target's. tie: how far below the "
+             "target's best, in logits, a greedy token of other numerics may be. reference: what these are compared "
+             "with, f32, "
+             "f64 (exact) or own (as quantize and kv say). progress: is called with the number of each line. The "
+             "others are those of "
+             "Model.");
 }
 
 }  // namespace draftproof

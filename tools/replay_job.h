@@ -14,7 +14,9 @@ struct ReplayJob {
   std::string file = {};
   std::string target = {};  // empty: p is taken as the trace states it
   LayoutOptions load_options = {};
-  std::string reference = "f32";  // what sequences of other numerics are compared with: "f32" or "own" (load_options)
+  /// What sequences of other numerics are compared with: floats ("f32"), the float64 twin ("f64"), or what load_options
+  /// say ("own").
+  std::string reference = "f32";
   int threads = 0;
   double slack = 0;  // of p that was computed in other numerics
   double tie = 0;    // how far, in logits, a greedy token of other numerics may lie below the best one

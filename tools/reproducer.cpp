@@ -312,7 +312,7 @@ Reproducer read_reproducer(const std::string& folder) {
     r.load_options.kv = json.at("kv").string();
     if (const auto kernels = json.find("kernels")) r.load_options.kernels = kernels->string();
     const auto reference = json.find("reference");  // those of older versions have none, and compared with their own
-    r.reference = reference ? one_of(*reference, {"f32", "own"}) : "own";
+    r.reference = reference ? one_of(*reference, {"f32", "f64", "own"}) : "own";
   }
   if (const auto slack = json.find("slack")) r.slack = number_in(*slack, 0, 1);
   if (const auto tie = json.find("tie")) r.tie = number_in(*tie, 0, 100);

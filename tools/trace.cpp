@@ -39,8 +39,9 @@ class Targets {
   explicit Targets(const ReplayJob& options)
       : model_({options.target, options.load_options, {.number = options.threads}, options.quiet}),
         reference_(model_.load_options()),
+        exact_(options.reference == "f64"),
         vocabulary_(describe(model_.files().target(), reference_).vocabulary) {
-    if (options.reference == "f32") {
+    if (options.reference != "own") {
       if (reference_.quantize == Quantization::none) reference_.quantize = Quantization::f32;
       reference_.kv = KvFormat::f32;
     }
@@ -53,7 +54,19 @@ class Targets {
   }
 
   int vocabulary() const noexcept { return vocabulary_; }
-  std::string reference() const { return numerics_of(reference_); }
+  std::string reference() const { return exact_ ? "float64, exact" : numerics_of(reference_); }
+
+  /// The target's float64 twin. Throws Error where there is none, or where it takes too much memory to be read unasked.
+  std::shared_ptr<const Twin> twin() {
+    constexpr std::int64_t unasked_max = std::int64_t{1} << 29;
+    if (twin_) return twin_;
+    const Checkpoint& target = model_.files().target();
+    if (const std::int64_t numbers = numbers_in(target); !exact_ && numbers > unasked_max) {
+      throw Error("the target has " + std::to_string(numbers) + " weights; give --reference f64, with " +
+                  std::to_string(numbers >> 28) + " GiB of memory for them");
+    }
+    return twin_ = std::make_shared<const Twin>(target);
+  }
 
   std::shared_ptr<const Constraint> constraint_of(const std::string& gbnf, const std::vector<Token>& stops) {
     if (!trie_) {
@@ -83,9 +96,11 @@ class Targets {
 
   OpenedModel model_;
   LoadOptions reference_;
+  bool exact_;  // the reference is the twin
   int vocabulary_;
   std::vector<LoadOptions> load_options_;
   std::shared_ptr<Engine> engine_;                     // the one loaded last
+  std::shared_ptr<const Twin> twin_;                   // null before it is asked for
   std::shared_ptr<const TokenTrie> trie_;              // null before the first grammar
   std::map<std::string, std::weak_ptr<Engine>> kept_;  // by numerics, while sequences use them
 };
@@ -106,7 +121,11 @@ spectrace::TraceReport replayed(const ReplayJob& job) {
         [&](const std::string& gbnf, const std::vector<Token>& stops) { return targets->constraint_of(gbnf, stops); },
         [&] { return weights_digest(job.target); }};
   }
-  if (targets) target.reference = targets->reference();
+  if (targets) {
+    target.reference = targets->reference();
+    target.twin = [&] { return targets->twin(); };
+    target.exact = job.reference == "f64";
+  }
   target.slack = job.slack;
   target.tie = job.tie;
   target.progress = job.progress;
@@ -213,10 +232,11 @@ void add_trace_check(Command& trace) {
       .range(0.0, 100.0)
       .needs(target);
   command
-      .option("--reference", options->job.reference,
-              "what an engine of other numerics is compared with: float weights and the KV cache in float32, or as "
-              "--quantize and --kv say")
-      .choices({"f32", "own"})
+      .option(
+          "--reference", options->job.reference,
+          "what an engine of other numerics is compared with: float weights and the KV cache in float32; exact rows, "
+          "in float64; or as --quantize and --kv say")
+      .choices({"f32", "f64", "own"})
       .show_default();
   add_layout_options(command, options->job.load_options);
   add_threads_option(command, options->job.threads);

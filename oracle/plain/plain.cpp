@@ -34,10 +34,11 @@ PlainRow row_of(std::span<const float> logits, const Request& request, std::span
 }
 
 /// Returns the log-probabilities of these tokens.
-std::vector<TokenLogprob> compute_log_probabilities(std::span<const float> logits, std::span<const Token> tokens) {
+template <class Real>
+std::vector<TokenLogprob> compute_log_probabilities(std::span<const Real> logits, std::span<const Token> tokens) {
   const double best = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
-  for (const float logit : logits) sum += exp64(logit - best);
+  for (const Real logit : logits) sum += exp64(logit - best);
   const double log_sum = log64(sum);
   std::vector<TokenLogprob> list;
   for (const Token token : tokens) list.push_back({token, logits[token] - best - log_sum});
@@ -52,6 +53,10 @@ bool ends_at_last(const Request& request, std::span<const Token> text) {
 }
 
 double log_probability(std::span<const float> logits, Token token) {
+  return compute_log_probabilities(logits, {&token, 1}).front().logprob;
+}
+
+double log_probability(std::span<const double> logits, Token token) {
   return compute_log_probabilities(logits, {&token, 1}).front().logprob;
 }
 

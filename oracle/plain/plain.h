@@ -21,6 +21,7 @@ namespace draftproof {
 
 /// Returns z_token - log(sum of exp(z)), computed in double, the sum by ascending token: equal bits, not nearly equal.
 double log_probability(std::span<const float> logits, Token token);
+double log_probability(std::span<const double> logits, Token token);
 
 /// Returns the `count` tokens with the highest logits, all tokens when there are fewer, with these numbers: by
 /// descending logit, of equal ones the smaller token first.

@@ -39,9 +39,10 @@ std::optional<Distribution> without(const Distribution& p, const std::vector<Tok
 
 }  // namespace
 
-Evidence::Evidence(const Header& header, const TraceTarget& target, TraceReport& report)
+Evidence::Evidence(const Header& header, const TraceTarget& target, RowSource& rows, TraceReport& report)
     : header_(header),
       target_(target),
+      rows_(rows),
       report_(report),
       games_(header.vocabulary, target.slack, header.u_bits),
       of_lossy_(header.vocabulary, target.slack, header.u_bits) {}
@@ -71,8 +72,9 @@ void Evidence::bet_on_token(OpenSequence& sequence, const RoundEvent& round, std
   }
   const Token outcome = of_top && distribution.p->weight(token) == 0 ? header_.vocabulary : token;
   if (!of_reference && rule != AcceptanceRule::lossy && findings.none()) {
-    expect_possible(token, stated ? distribution.p->weight(outcome) > 0 : known.near->allows(outcome), stated, position,
-                    findings);
+    const bool possible = stated ? distribution.p->weight(outcome) > 0
+                                 : known.near->allows(outcome) || rows_.allows_exactly(sequence, outcome);
+    expect_possible(token, possible, stated, position, findings);
   }
   std::optional<Distribution> no_stop;
   if (sequence.declared.hides_stop_tokens() && !distribution.p->is_point()) {
@@ -160,8 +162,10 @@ void Evidence::check_greedy_token(const OpenSequence& sequence, const BestToken&
   const bool penalized = sequence.declared.sampling.penalizes() && std::isfinite(gap);
   const bool open = !tie && !granted && (gap < best.gap_beyond_numerics() || penalized);
   if (open) greedy.open = std::max(greedy.open, gap);
+  // Where the reference errs by this much on either token, the other one may be the best.
+  const bool within_error = !tie && !open && gap <= target_.tie + 2 * rows_.reference_error(sequence);
   findings.expect(
-      tie || open, "best",
+      tie || open || within_error, "best",
       [&] { return fmt::format("at position {} the target's best token is {}", position, best.token()); },
       [&] {
         return fmt::format("token {}, {:.4g} below it in logits, {:.4g} in probability: {}", token, gap, apart,

@@ -3,7 +3,7 @@
 // the trace does not state what its bet needs, and what all of it comes to in the report. What makes each bet fair is
 // that it is known before the outcome that it will be made; so every decision of a text is either bet on or forfeited.
 //
-//     Evidence evidence(header, target, report);
+//     Evidence evidence(header, target, rows, report);
 //     evidence.bet_on_acceptance(sequence, round, row, known, place);  // for each row, as they were decided
 //     evidence.bet_on_token(sequence, round, row, known, q, findings);
 //     evidence.forfeit_unstated_coins(sequence, round, row, known, place);
@@ -18,6 +18,7 @@
 #include "oracle/spectrace/games.h"
 #include "oracle/spectrace/known_row.h"
 #include "oracle/spectrace/open_sequence.h"
+#include "oracle/spectrace/row_source.h"
 #include "oracle/spectrace/stated_count.h"
 #include "oracle/spectrace/trace_target.h"
 
@@ -36,7 +37,7 @@ struct DistributionAt {
 class Evidence {
  public:
   /// All outlive it.
-  Evidence(const Header& header, const TraceTarget& target, TraceReport& report);
+  Evidence(const Header& header, const TraceTarget& target, RowSource& rows, TraceReport& report);
 
   Games& games() noexcept { return games_; }
   void open(const SequenceEvent& declared) { key_stated_ = key_stated_ || declared.rng_key_stated; }
@@ -89,6 +90,7 @@ class Evidence {
 
   const Header& header_;
   const TraceTarget& target_;
+  RowSource& rows_;
   TraceReport& report_;
   Games games_;
   Games of_lossy_;  // tokens of rules that are declared lossy: reported, never an alarm

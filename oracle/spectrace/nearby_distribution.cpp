@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 12> other_samplers = {"dry",        "top_
                                                              "adaptive_p", "logit_bias",  "grammar", "infill"};
 
 /// Applies the biases and the penalties of ref/acceptance/sampler.h, in doubles.
-std::vector<double> adjusted(std::span<const float> logits, const Sampling& s, std::span<const Token> text) {
+std::vector<double> adjusted(std::span<const double> logits, const Sampling& s, std::span<const Token> text) {
   std::vector<double> z(logits.begin(), logits.end());
   for (const LogitBias& one : s.logit_bias) {
     if (static_cast<std::size_t>(one.token) < z.size()) z[one.token] += one.bias;
@@ -218,7 +218,7 @@ bool NearbyDistribution::allows(Token token) const {
   return std::binary_search(possible.begin(), possible.end(), token);
 }
 
-std::optional<NearbyDistribution> nearby_distribution(std::span<const float> logits, const Sampling& sampling,
+std::optional<NearbyDistribution> nearby_distribution(std::span<const double> logits, const Sampling& sampling,
                                                       const std::vector<std::string>& order,
                                                       std::span<const Token> text, double slack,
                                                       const TokenSet* allowed) {
@@ -248,7 +248,7 @@ std::optional<NearbyDistribution> nearby_distribution(std::span<const float> log
   return near;
 }
 
-BestToken::BestToken(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text,
+BestToken::BestToken(std::span<const double> logits, const Sampling& sampling, std::span<const Token> text,
                      const TokenSet* allowed)
     : logits_(adjusted(logits, sampling, text)) {
   for (std::size_t token = 0; allowed != nullptr && token < logits_.size(); ++token) {

@@ -31,7 +31,7 @@ struct NearbyDistribution {
 /// its effect is not known. `order`: names of samplers, the first applied first (samplers_in_effect); penalties must be
 /// first where they are on. The temperature must be above 0. `allowed`: the tokens that a grammar allows, a cut before
 /// all others; nullptr: all.
-std::optional<NearbyDistribution> nearby_distribution(std::span<const float> logits, const Sampling& sampling,
+std::optional<NearbyDistribution> nearby_distribution(std::span<const double> logits, const Sampling& sampling,
                                                       const std::vector<std::string>& order,
                                                       std::span<const Token> text, double slack,
                                                       const TokenSet* allowed = nullptr);
@@ -61,7 +61,7 @@ std::vector<std::string> samplers_in_effect(const std::vector<std::string>& orde
 /// another token lies below it.
 class BestToken {
  public:
-  BestToken(std::span<const float> logits, const Sampling& sampling, std::span<const Token> text,
+  BestToken(std::span<const double> logits, const Sampling& sampling, std::span<const Token> text,
             const TokenSet* allowed = nullptr);
   Token token() const noexcept { return best_; }
   double gap(Token other) const;    // of logits; infinite for one that is not allowed

@@ -9,12 +9,14 @@ namespace draftproof::spectrace {
 
 void PlainReader::release() noexcept {
   growing_.reset();
+  exact_.reset();
   capacity_ = 0;
   next_drop_ = 0;
   read_.clear();
 }
 
 std::string PlainReader::shift(int tokens_read, int keep, int discard) {
+  if (twin_) return "the float64 twin does not shift its context";
   const int length = tokens_read - dropped_;
   if (length > target_.context()) return "the target has no room for " + std::to_string(length) + " positions";
   if (std::string why = target_.new_cache(length, 1)->discard_error(length, keep, discard); !why.empty()) return why;
@@ -27,7 +29,7 @@ std::string PlainReader::shift(int tokens_read, int keep, int discard) {
 void PlainReader::read(std::span<const Token> text) {
   const auto read_to = [&](std::size_t tokens) {
     if (tokens == read_.size()) return;
-    logits_ = growing_->logits_after(text.first(tokens));
+    row_logits_ = growing_->logits_after(text.first(tokens));
     read_.assign(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(tokens));
   };
   for (; next_drop_ < drops_.size() && drops_[next_drop_].tokens_read < text.size(); ++next_drop_) {
@@ -50,10 +52,24 @@ void PlainReader::mask(std::span<const Token> text) {
   if (!allowed.empty()) allowed_ = std::move(allowed);
 }
 
+void PlainReader::read_exactly(std::span<const Token> text) {
+  const auto continues = [&] {
+    const std::span<const Token> read = exact_->tokens();
+    return read.size() < text.size() && std::equal(read.begin(), read.end(), text.begin());
+  };
+  if (!exact_ || !continues()) exact_ = std::make_unique<TwinText>(*twin_);
+  logits_ = exact_->read(text.subspan(exact_->tokens().size()));
+}
+
 const PlainRow& PlainReader::after(std::span<const Token> text) {
   const auto context = static_cast<std::size_t>(target_.context());
   const auto dropped = static_cast<std::size_t>(dropped_);
   REQUIRE(!text.empty() && text.size() <= context + dropped, "a row follows some text, which fits the target");
+  if (twin_) {
+    if (!exact_ || !std::ranges::equal(exact_->tokens(), text)) read_exactly(text);
+    mask(text);
+    return row_;
+  }
   const bool continues = text.size() >= read_.size() && std::equal(read_.begin(), read_.end(), text.begin());
   if (growing_ && continues && text.size() == read_.size()) return row_;
   if (!growing_ || !continues || (text.size() > capacity_ && capacity_ < context)) {
@@ -63,7 +79,8 @@ const PlainRow& PlainReader::after(std::span<const Token> text) {
   }
   read(text);
   mask(text);
-  row_ = row_of(logits_, sampling_, text, allowed());
+  row_ = row_of(row_logits_, sampling_, text, allowed());
+  logits_.assign(row_logits_.begin(), row_logits_.end());
   return row_;
 }
 

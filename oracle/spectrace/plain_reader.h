@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Reads rows of plain autoregressive decoding (plain_row, oracle/plain/plain.h) after a growing text, and starts again
-// when the text does not continue the last one. Shifts the context where it was told to.
+// when the text does not continue the last one. Shifts the context where it was told to. With a float64 twin the logits
+// are the twin's, and exact.
 #pragma once
 
 #include <memory>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "oracle/plain/plain.h"
+#include "oracle/twin/twin.h"
 #include "ref/acceptance/constraint.h"
 
 namespace draftproof::spectrace {
@@ -18,17 +20,20 @@ namespace draftproof::spectrace {
 class PlainReader {
  public:
   /// `target` outlives the reader. `constraint`: of the tokens from `constrained_from` on; nullptr: none. Where it lets
-  /// nothing follow, the `stops` may.
+  /// nothing follow, the `stops` may. `twin`: of the target; nullptr: none.
   PlainReader(Model& target, const Sampling& sampling, std::unique_ptr<ConstraintReader> constraint = nullptr,
-              std::size_t constrained_from = 0, std::vector<Token> stops = {})
+              std::size_t constrained_from = 0, std::vector<Token> stops = {},
+              std::shared_ptr<const Twin> twin = nullptr)
       : target_(target),
         sampling_(sampling),
         constraint_(std::move(constraint)),
         constrained_from_(constrained_from),
-        stops_(std::move(stops)) {}
+        stops_(std::move(stops)),
+        twin_(std::move(twin)) {}
 
   /// Returns the row after `text`, which has at least one token and, without what was dropped, at most the target's
-  /// context; valid until the next call. A text that does not continue the last one is read from its start.
+  /// context; valid until the next call; of a twin it is empty. A text that does not continue the last one is read from
+  /// its start.
   const PlainRow& after(std::span<const Token> text);
 
   /// From now on positions [keep, keep + discard) of the cache are dropped once `tokens_read` tokens of a text are
@@ -38,7 +43,7 @@ class PlainReader {
   /// Returns how many positions were dropped in all.
   int dropped() const noexcept { return dropped_; }
   /// Returns the logits of the row read last, and what masks them; nullptr: nothing does.
-  std::span<const float> logits() const noexcept { return logits_; }
+  std::span<const double> logits() const noexcept { return logits_; }
   const TokenSet* allowed() const noexcept { return allowed_ ? &*allowed_ : nullptr; }
   /// Returns whether nothing may follow this text by the constraint.
   bool complete(std::span<const Token> text) {
@@ -58,21 +63,25 @@ class PlainReader {
   };
   void read(std::span<const Token> text);
   void mask(std::span<const Token> text);
+  void read_exactly(std::span<const Token> text);
 
   Model& target_;
   Sampling sampling_;
   std::unique_ptr<ConstraintReader> constraint_;
   std::size_t constrained_from_;
   std::vector<Token> stops_;
+  std::shared_ptr<const Twin> twin_;
+  std::unique_ptr<TwinText> exact_;  // what the twin has read
   std::vector<Drop> drops_;
   int dropped_ = 0;
   std::size_t next_drop_ = 0;  // of the text that is being read
   std::optional<GrowingText> growing_;
   std::size_t capacity_ = 0;
   std::vector<Token> read_;
-  std::vector<float> logits_;
+  std::vector<double> logits_;
   std::optional<TokenSet> allowed_;
-  PlainRow row_;  // after read_
+  std::vector<float> row_logits_;  // the target's own
+  PlainRow row_;                   // after read_
 };
 
 }  // namespace draftproof::spectrace

@@ -34,7 +34,7 @@ class Replayer {
         target_(target),
         report_(report),
         rows_(header, target, report),
-        evidence_(header, target, report),
+        evidence_(header, target, rows_, report),
         coins_(header, evidence_.games(), report) {}
 
   /// Replays one line. Throws TooManyFindings; then only report_evidence() may follow.

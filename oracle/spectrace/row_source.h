@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "oracle/spectrace/exact_rows.h"
 #include "oracle/spectrace/findings.h"
 #include "oracle/spectrace/known_row.h"
 #include "oracle/spectrace/open_sequence.h"
@@ -28,7 +29,7 @@ class RowSource {
  public:
   /// All outlive it.
   RowSource(const Header& header, const TraceTarget& target, TraceReport& report)
-      : header_(header), target_(target), report_(report) {}
+      : header_(header), target_(target), report_(report), exact_(target, report) {}
 
   /// Gives the sequence a target in the numerics it was computed in, or any target when slack is granted. Names in the
   /// report why it has none, and what changes its logits and is not known here.
@@ -53,7 +54,14 @@ class RowSource {
 
   /// Returns the target's logits of the row that was asked for last; nothing where there is no row, or where it may be
   /// any distance from the sequence's.
-  std::optional<std::span<const float>> logits(const OpenSequence& sequence) const;
+  std::optional<std::span<const double>> logits(const OpenSequence& sequence) const;
+
+  /// Of the row that was asked for last, where it is one of a sequence of other numerics: how far the reference's
+  /// logits lie from exact ones at most; the exact logits, nullptr where they are not known; whether an engine within
+  /// the slack of these may emit the token.
+  double reference_error(const OpenSequence& sequence);
+  const std::vector<double>* exact_logits(const OpenSequence& sequence);
+  bool allows_exactly(const OpenSequence& sequence, Token token);
 
  private:
   struct TargetRows {  // of one sequence
@@ -74,6 +82,7 @@ class RowSource {
                   const Findings& findings) const;
   void expect_near(const OpenSequence& sequence, std::size_t row, const PlainReader& reader, KnownRow& known,
                    const Findings& findings);
+  std::optional<NearbyDistribution> near_exact(const OpenSequence& sequence, const PlainReader& reader);
   void expect_declared(const OpenSequence& sequence, const RoundEvent& round, std::size_t row,
                        const Findings& findings) const;
   void expect_ratio(const OpenSequence& sequence, std::size_t row, const TopTwo& best, double first, double second,
@@ -82,6 +91,7 @@ class RowSource {
   const Header& header_;
   const TraceTarget& target_;
   TraceReport& report_;
+  ExactRows exact_;
   std::optional<std::string> foreign_;       // numerics
   std::map<std::int64_t, TargetRows> rows_;  // of open sequences
   std::vector<PlainReader*> readers_;        // those with a KV cache; the one read last is the last

@@ -267,6 +267,14 @@ void add_distances(const TraceReport& r, Report& report) {
     about("greedy tokens",
           fmt::format("{} of {} are not the target's best{}", r.greedy.not_best, r.greedy.tokens, furthest));
   }
+  const DistanceFromExact& exact = r.from_exact;
+  if (exact.rows > 0) {
+    about("reference's distance from exact",
+          fmt::format("at most {:.2g} in a logit, {:.2g} in total variation, in {} rows", exact.logit, exact.variation,
+                      exact.rows));
+  } else if (!exact.unknown.empty()) {
+    about("reference's distance from exact", "not measured: " + exact.unknown);
+  }
   if (r.furthest_row) {
     about("furthest row from the target's", fmt::format("{:.4g} in total variation", *r.furthest_row));
   }

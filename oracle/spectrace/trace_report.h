@@ -78,6 +78,14 @@ struct GreedyTokens {
   double open = 0;  // the largest gap that neither a flag nor a finding settles
 };
 
+/// How far rows of the reference, which computes in floats, lie from those of the float64 twin.
+struct DistanceFromExact {
+  long rows = 0;         // compared
+  double logit = 0;      // the largest difference of one logit
+  double variation = 0;  // the largest total variation, at the temperature of the sequence and before any cut
+  std::string unknown;   // why none was compared, a sentence; empty: it was, or there was nothing to compare
+};
+
 struct TraceReport {
   std::string file;
   std::string engine;
@@ -104,6 +112,7 @@ struct TraceReport {
   std::vector<long> accepted;              // [n]: rounds with draft tokens of which n were accepted
   bool target_given = false;               // else p is taken as the trace states it
   Examined examined;
+  DistanceFromExact from_exact;
 
   static constexpr std::size_t findings_max = 100;
   static constexpr std::size_t slower_max = 20;

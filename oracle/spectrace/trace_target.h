@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "oracle/spectrace/nearby_distribution.h"
+#include "oracle/twin/twin.h"
 #include "ref/acceptance/constraint.h"
 #include "ref/models/model.h"
 
@@ -35,7 +36,11 @@ struct TraceTarget {
   std::function<std::string()> weights = {};
   /// Is told the number of each line before it is replayed; what it throws ends the replay. May be empty.
   std::function<void(long line)> progress = {};
-  std::string reference = {};           // numerics class of computing_anyhow
+  std::string reference = {};  // numerics class of computing_anyhow
+  /// Returns the target's float64 twin. Throws Error, one sentence, where there is none or it would be too large.
+  /// Empty: there is none.
+  std::function<std::shared_ptr<const Twin>()> twin = {};
+  bool exact = false;  // sequences of other numerics are compared with the twin's rows; else with computing_anyhow's
   const KnownOrder* assumed = nullptr;  // of sequences of other numerics that state no order of samplers; null: ours
 };
 

@@ -27,7 +27,7 @@ Twin::Twin(const Checkpoint& checkpoint) : weights_(std::make_unique<twin::TwinW
   const auto is_one_of = [&](const auto& list) { return std::ranges::find(list, family) != list.end(); };
   if (is_one_of(decoders)) family_ = twin::decoder_family(*weights_);
   else if (is_one_of(gemmas)) family_ = twin::gemma_family(*weights_);
-  else throw Error("the float64 twin does not have the family " + in_quotes(family));
+  else throw Error("the float64 twin does not have the family " + in_quotes(family) + "; the reference is float32");
 }
 
 Twin::~Twin() = default;

@@ -70,7 +70,8 @@ struct Bets {
   TraceTarget target;
   TraceReport report;
   OpenSequence sequence{some_sequence(), Findings(report, {})};
-  Evidence evidence{header, target, report};
+  RowSource rows{header, target, report};
+  Evidence evidence{header, target, rows, report};
 };
 
 TEST(Evidence, ATokenOfAKnownRowIsBetOn) {

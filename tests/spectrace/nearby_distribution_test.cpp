@@ -68,8 +68,8 @@ OutcomeDistribution compute_distribution(const Distribution& row) {
 
 double one(Numbers& numbers) { return static_cast<double>(numbers.next() >> 11) * 0x1p-53; }
 
-std::vector<float> some_logits(Numbers& numbers, int size) {
-  std::vector<float> logits;
+std::vector<double> some_logits(Numbers& numbers, int size) {
+  std::vector<double> logits;
   for (int i = 0; i < size; ++i) {
     logits.push_back(static_cast<float>(4 * (one(numbers) + one(numbers) + one(numbers))));
     if (numbers.below(4) == 0 && i > 0) logits.back() = logits.front();  // ties
@@ -77,10 +77,10 @@ std::vector<float> some_logits(Numbers& numbers, int size) {
   return logits;
 }
 
-OutcomeDistribution softmax(const std::vector<float>& logits, double temperature) {
+OutcomeDistribution softmax(const std::vector<double>& logits, double temperature) {
   OutcomeDistribution distribution;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    distribution[static_cast<Token>(i)] = std::exp(static_cast<double>(logits[i]) / temperature);
+    distribution[static_cast<Token>(i)] = std::exp(logits[i] / temperature);
   }
   return scaled(distribution);
 }
@@ -120,7 +120,7 @@ TEST(NearbyDistribution, EqualsOursWithoutSlack) {
     const Sampling s = some_sampling(numbers);
     const auto near = nearby_distribution(logits, s, our_order(), {}, 1e-9);
     ASSERT_TRUE(near.has_value());
-    const Distribution own = compute_distribution(logits, s, {});
+    const Distribution own = compute_distribution(std::vector<float>(logits.begin(), logits.end()), s, {});
     EXPECT_LT(apart(compute_distribution(near->p), compute_distribution(own)), 1e-6) << n;
     EXPECT_GE(near->slack, 1e-9);
     for (const Token token : own.tokens()) EXPECT_TRUE(near->allows(token));
@@ -162,7 +162,7 @@ TEST(NearbyDistribution, ContainsEveryEngineWithinTheSlackForEverySamplerOrder) 
 }
 
 TEST(NearbyDistribution, TemperatureAfterTheCutsDoesNotChangeWhichTokensTheyKeep) {
-  const std::vector<float> logits = {4, 3, 2, 1, 0};
+  const std::vector<double> logits = {4, 3, 2, 1, 0};
   Sampling s{.temperature = 0.5F, .top_p = 0.9F};
   const auto last = nearby_distribution(logits, s, {"top_p", "temperature"}, {}, 1e-9);
   const auto first = nearby_distribution(logits, s, our_order(), {}, 1e-9);
@@ -172,7 +172,7 @@ TEST(NearbyDistribution, TemperatureAfterTheCutsDoesNotChangeWhichTokensTheyKeep
 }
 
 TEST(NearbyDistribution, IsUnknownForAnUnknownSampler) {
-  const std::vector<float> logits = {1, 2, 3};
+  const std::vector<double> logits = {1, 2, 3};
   const Sampling s{.temperature = 1, .top_k = 2, .repeat_penalty = 1.5F};
   EXPECT_FALSE(nearby_distribution(logits, s, {"top_k", "of my own", "temperature"}, {}, 0.1));
   EXPECT_FALSE(nearby_distribution(logits, s, {"top_k", "penalties"}, {}, 0.1)) << "penalties after a cut";
@@ -193,7 +193,7 @@ TEST(SamplersInEffect, AreThoseThatChangeAnythingInTheirOrder) {
 }
 
 TEST(NearbyDistribution, OfAGrammarIsWhatTheMaskLeaves) {
-  const std::vector<float> logits = {1, 3, 2, 0};
+  const std::vector<double> logits = {1, 3, 2, 0};
   TokenSet allowed(4);
   allowed.add(0);
   allowed.add(2);
@@ -215,7 +215,7 @@ TEST(NearbyDistribution, OfAGrammarIsWhatTheMaskLeaves) {
 }
 
 TEST(BestToken, IsOneThatIsAllowed) {
-  const std::vector<float> logits = {1, 3, 2, 0};
+  const std::vector<double> logits = {1, 3, 2, 0};
   TokenSet allowed(4);
   allowed.add(0);
   allowed.add(2);
@@ -229,7 +229,7 @@ TEST(BestToken, IsOneThatIsAllowed) {
 }
 
 TEST(BestToken, ReturnsHowFarAnotherTokenLiesBelowTheBest) {
-  const std::vector<float> logits = {1, 3, 2.5F, 3};
+  const std::vector<double> logits = {1, 3, 2.5, 3};
   const BestToken best(logits, {}, {});
   EXPECT_EQ(best.token(), 1) << "the smallest among equals";
   EXPECT_EQ(best.gap(3), 0);

@@ -72,7 +72,7 @@ struct Replayed {
   TraceReport report;
   OpenSequence sequence;
   RowSource rows{header, target, report};
-  Evidence evidence{header, target, report};
+  Evidence evidence{header, target, rows, report};
   StatedCoins coins{header, evidence.games(), report};
 };
 

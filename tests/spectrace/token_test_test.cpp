@@ -510,7 +510,8 @@ std::string trace_of(Recorded& recorded, const FloatRun& run) {
   std::vector<Token> tokens{1};
   Numbers numbers(23);
   for (int n = 0; n < run.tokens; ++n) {
-    const auto logits = logits_after(recorded.model(), tokens);
+    const std::vector<float> floats = logits_after(recorded.model(), tokens);
+    const std::vector<double> logits(floats.begin(), floats.end());
     Sampling drawn = s;
     drawn.temperature *= static_cast<float>(run.drawn_at);
     const auto distribution = nearby_distribution(logits, drawn, run.order, tokens, 1e-12);
