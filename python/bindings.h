@@ -13,13 +13,14 @@
 
 namespace draftproof {
 
+void bind_compare(pybind11::module_& module);
 void bind_model(pybind11::module_& module);
 void bind_report(pybind11::module_& module);
 void bind_trace(pybind11::module_& module);
 
 /// Held while anything is computed: the computing threads are the process's, so calls of several Python threads take
-/// turns.
-std::mutex& computing() noexcept;
+/// turns. An engine that is compared may compute here as well, within the comparison.
+std::recursive_mutex& computing() noexcept;
 
 /// Runs `work` while other Python threads run. `work` touches nothing of Python.
 template <class Work>

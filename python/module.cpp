@@ -13,8 +13,8 @@
 
 namespace draftproof {
 
-std::mutex& computing() noexcept {
-  static std::mutex one;
+std::recursive_mutex& computing() noexcept {
+  static std::recursive_mutex one;
   return one;
 }
 
@@ -50,6 +50,7 @@ PYBIND11_MODULE(_core, module) {
   draftproof::publish(error);
   error.attr("__doc__") = "Bad input: one sentence that names the file or the value, and says what to do.";
   module.attr("__version__") = DRAFTPROOF_VERSION;
+  draftproof::bind_compare(module);
   draftproof::bind_model(module);
   draftproof::bind_report(module);
   draftproof::bind_trace(module);

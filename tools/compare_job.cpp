@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <utility>
 
@@ -19,6 +20,21 @@
 
 namespace draftproof {
 namespace {
+
+constexpr std::array<const char*, 12> prompts_of_our_own = {
+    "Once upon a time there lived in a village by the sea a young potter. One morning she",
+    "The fox ran to the old oak. The owl sat on the old oak. The fox ran to the old oak. The owl",
+    "The capital of France is",
+    "def fibonacci(n):\n    ",
+    "1. Apples\n2. Bread\n3. Cheese\n4.",
+    "{\"name\": \"Anna\", \"age\": 31, \"city\": \"",
+    "Long ago, near the mill, there lived a shepherd, and his friend was named",
+    "To be or not to be, that is the",
+    "Dear Sir or Madam,\n\nI am writing to",
+    "The three colours of the flag are red, white and",
+    "One two three four five six seven eight",
+    "In the morning the old king called his daughter and said:",
+};
 
 /// A folder that is removed with everything in it.
 class TemporaryFolder {
@@ -95,6 +111,8 @@ void add_law(const CompareJob& job, const std::string& plain, const std::string&
 
 }  // namespace
 
+std::span<const char* const> built_in_prompts() { return prompts_of_our_own; }
+
 CompareTarget::CompareTarget(const CompareJob& job)
     : opened_({job.target, {job.kernels, "f32", "f32"}, {.number = job.threads, .max = threads_max}, job.quiet}),
       target_(&opened_.load({}, request_of_size(1, 1)).target()),
@@ -114,7 +132,8 @@ GapReader CompareTarget::gap_reader() {
     for (const Token token : request.banned) sampling.logit_bias.push_back({token, -LogitBias::max});
     std::vector<float> logits;
     with_workers([&] { logits = logits_after(*target_, all); });
-    const spectrace::BestToken row(logits, sampling, all);
+    const std::vector<double> exact(logits.begin(), logits.end());
+    const spectrace::BestToken row(exact, sampling, all);
     if (other) return row.gap(*other);
     std::optional<double> gap;
     for (const Token stop : stops_) gap = std::min(gap.value_or(row.gap(stop)), row.gap(stop));
@@ -137,6 +156,7 @@ Report compared(AskedEngine& plain, AskedEngine& speculative, CompareJob job, Co
   TextTrace about;
   about.vocabulary = target != nullptr ? target->vocabulary() : std::numeric_limits<Token>::max();
   if (target != nullptr) about.stops = target->stops();
+  about.sampler_order = plain.sampler_order();
   about.engine = plain.name();
   const std::string plain_file = write_trace(folder, "plain.jsonl", about, result.plain);
   about.engine = speculative.name();

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "oracle/compare/compare.h"
 #include "tools/opened_model.h"
@@ -20,6 +22,9 @@ struct CompareJob {
   std::string traces = {};  // a folder for what both engines have sampled; empty: it is not kept
   bool quiet = true;
 };
+
+/// Prompts of several kinds: stories, lists, code, what repeats itself.
+std::span<const char* const> built_in_prompts();
 
 /// The model that both engines serve, in float32.
 class CompareTarget {

@@ -2,7 +2,6 @@
 // `draftproof endpoint check`: asks two servers of one engine, with and without speculation, and compares.
 #include <fmt/format.h>
 
-#include <array>
 #include <filesystem>
 #include <memory>
 #include <sstream>
@@ -29,22 +28,6 @@ struct EndpointCheckOptions {
   int answer_seconds = 120;
   CompareJob job;
   ReportFileNames files;
-};
-
-/// Prompts of several kinds: stories, lists, code, what repeats itself, what is not ASCII.
-constexpr std::array<const char*, 12> built_in_prompts = {
-    "Once upon a time there lived in a village by the sea a young potter. One morning she",
-    "The fox ran to the old oak. The owl sat on the old oak. The fox ran to the old oak. The owl",
-    "The capital of France is",
-    "def fibonacci(n):\n    ",
-    "1. Apples\n2. Bread\n3. Cheese\n4.",
-    "{\"name\": \"Anna\", \"age\": 31, \"city\": \"",
-    "Long ago, near the mill, there lived a shepherd, and his friend was named",
-    "To be or not to be, that is the",
-    "Dear Sir or Madam,\n\nI am writing to",
-    "The three colours of the flag are red, white and",
-    "One two three four five six seven eight",
-    "In the morning the old king called his daughter and said:",
 };
 
 /// One prompt in each line: a text, or a list of token ids.
@@ -107,7 +90,7 @@ Exit check(const EndpointCheckOptions& options) {
   if (!options.prompts.empty()) {
     job.setup.prompts = read_prompts(options.prompts);
   } else {
-    for (const char* const text : built_in_prompts) job.setup.prompts.push_back({{}, text});
+    for (const char* const text : built_in_prompts()) job.setup.prompts.push_back({{}, text});
   }
   std::unique_ptr<CompareTarget> target;
   if (!job.target.empty()) target = std::make_unique<CompareTarget>(job);
@@ -148,6 +131,8 @@ void add_endpoint_check(Command& endpoint) {
   command.option("--api-key KEY", options->api_key, "key that the servers want");
   command.option("--prompts FILE", options->prompts,
                  "a prompt in each line, as text or as a list of token ids; left out: twelve of our own");
+  command.option("--case NAME", options->job.setup.cases, "ask only these cases of the matrix (docs/compare.md)")
+      .one_each_time();
   command.option("--max-new-tokens", options->job.setup.max_new_tokens, "tokens of a greedy text")
       .range(8, 100'000)
       .show_default();

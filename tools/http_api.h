@@ -40,7 +40,8 @@ struct HttpApi {
   /// Reads a whole answer, or one event of a stream, into an answer. Throws Error, which begins with "it", for what is
   /// none.
   void (*read)(const nlohmann::ordered_json& json, TokenNames& names, EngineAnswer& answer);
-  const char* tokenize;  // a path that turns a text into tokens; empty: there is none
+  const char* tokenize;                         // a path that turns a text into tokens; empty: there is none
+  std::vector<std::string> sampler_order = {};  // as in docs/spectrace.md; empty: not known
 };
 
 const std::vector<HttpApi>& http_apis();

@@ -33,6 +33,7 @@ class HttpEngine : public AskedEngine {
   std::string repeat(const EngineRequest& request) const override;
   std::string spelled(std::span<const Token> tokens) const override;
   bool knows_tokens() const override;
+  std::vector<std::string> sampler_order() const override { return api_->sampler_order; }
 
   const HttpApi& api() const noexcept { return *api_; }
   /// The length of its model's context; 0: it does not say.

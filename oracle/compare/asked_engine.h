@@ -73,6 +73,8 @@ class AskedEngine {
   virtual std::string repeat(const EngineRequest& request) const = 0;
   /// Returns tokens as text, or as their numbers.
   virtual std::string spelled(std::span<const Token> tokens) const;
+  /// Names of samplers in the order of application, as in docs/spectrace.md; empty: not known.
+  virtual std::vector<std::string> sampler_order() const { return {}; }
   /// Whether tokens of answers are the model's, so that they may go into prompts.
   virtual bool knows_tokens() const { return true; }
 };

@@ -485,7 +485,7 @@ void EngineComparison::certain_case(const std::string& name, const std::vector<s
 
 void EngineComparison::matrix() {
   const std::size_t number = std::min(setup_.prompts.size(), static_cast<std::size_t>(setup_.matrix_prompts));
-  for (const MatrixCase& each : certain_cases()) {
+  for (const MatrixCase& each : certain_cases(setup_.cases)) {
     std::vector<std::size_t> prompts;
     std::vector<EngineRequest> requests;
     for (std::size_t i = 0; i < number; ++i) {
@@ -502,7 +502,7 @@ void EngineComparison::matrix() {
     }
     certain_case(each.name, prompts, requests);
   }
-  end_of_context();
+  if (setup_.cases.empty()) end_of_context();
 }
 
 /// A prompt that leaves room for fewer tokens than are asked for.
@@ -589,7 +589,7 @@ void EngineComparison::cancelled() {
 }
 
 void EngineComparison::sampled() {
-  const std::vector<MatrixCase> cases = sampled_cases();
+  const std::vector<MatrixCase> cases = sampled_cases(setup_.cases);
   for (std::size_t c = 0; c < cases.size() && !over(); ++c) {
     std::vector<EngineRequest> of_plain;
     std::vector<EngineRequest> of_speculative;
@@ -722,6 +722,7 @@ CompareResult EngineComparison::run() {
 
 CompareResult compare_engines(AskedEngine& plain, AskedEngine& speculative, const CompareSetup& setup) {
   if (setup.prompts.empty()) throw Error("there is nothing to ask; give at least one prompt");
+  require_cases(setup.cases);
   return EngineComparison(plain, speculative, setup).run();
 }
 

@@ -21,9 +21,10 @@ struct EnginePrompt {
 
 struct CompareSetup {
   std::vector<EnginePrompt> prompts;
+  std::vector<std::string> cases = {};  // names of request_matrix.h that are asked; empty: all
   int max_new_tokens = 48;
   int matrix_prompts = 3;   // of the prompts, that every case of the matrix is asked with
-  int pairs = 120;          // of sampled texts, for every sampled case
+  int pairs = 200;          // of sampled texts, for every sampled case
   int sampled_tokens = 16;  // of a sampled text
   int together = 8;         // requests at once; twice as many for the greedy texts
   int context = 0;          // of the model, in tokens; 0: not known
@@ -46,7 +47,8 @@ struct CompareResult {
   std::vector<WrittenText> speculative;
 };
 
-/// Throws Error when the plain engine does not answer the first, greedy, requests: then nothing can be compared.
+/// Throws Error when the plain engine does not answer the first, greedy, requests: then nothing can be compared. And
+/// for a case that does not exist.
 CompareResult compare_engines(AskedEngine& plain, AskedEngine& speculative, const CompareSetup& setup);
 
 }  // namespace draftproof

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "ref/base/error.h"
+
 namespace draftproof {
 namespace {
 
@@ -69,9 +71,7 @@ Change sampled(Set set) {
 
 constexpr const char* digits_schema = R"({"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]})";
 
-}  // namespace
-
-std::vector<MatrixCase> certain_cases() {
+std::vector<MatrixCase> all_certain_cases() {
   return {
       {"one token", always([](EngineRequest& r) { r.max_new_tokens = 1; })},
       {"two tokens", always([](EngineRequest& r) { r.max_new_tokens = 2; })},
@@ -105,7 +105,7 @@ std::vector<MatrixCase> certain_cases() {
   };
 }
 
-std::vector<MatrixCase> sampled_cases() {
+std::vector<MatrixCase> all_sampled_cases() {
   return {
       {"temperature 1", sampled([](Sampling&) {})},
       {"top_k 5", sampled([](Sampling& s) { s.top_k = 5; })},
@@ -118,6 +118,40 @@ std::vector<MatrixCase> sampled_cases() {
        })},
       {"temperature 1, repeat_penalty 1.3", sampled([](Sampling& s) { s.repeat_penalty = 1.3f; })},
   };
+}
+
+bool among(const std::vector<std::string>& names, const MatrixCase& one) {
+  return std::ranges::find(names, one.name) != names.end();
+}
+
+std::vector<MatrixCase> picked(std::vector<MatrixCase> cases, const std::vector<std::string>& names) {
+  if (!names.empty()) std::erase_if(cases, [&](const MatrixCase& one) { return !among(names, one); });
+  return cases;
+}
+
+}  // namespace
+
+std::vector<MatrixCase> certain_cases(const std::vector<std::string>& names) {
+  return picked(all_certain_cases(), names);
+}
+
+std::vector<MatrixCase> sampled_cases(const std::vector<std::string>& names) {
+  return picked(all_sampled_cases(), names);
+}
+
+void require_cases(const std::vector<std::string>& names) {
+  std::string all;
+  std::vector<std::string> known;
+  for (const std::vector<MatrixCase>& cases : {all_certain_cases(), all_sampled_cases()}) {
+    for (const MatrixCase& one : cases) {
+      known.push_back(one.name);
+      all += (all.empty() ? "" : "; ") + one.name;
+    }
+  }
+  for (const std::string& name : names) {
+    if (std::ranges::find(known, name) == known.end())
+      throw Error("there is no case '" + name + "'; give one of: " + all);
+  }
 }
 
 }  // namespace draftproof

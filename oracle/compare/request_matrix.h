@@ -19,9 +19,10 @@ struct MatrixCase {
   std::function<bool(EngineRequest& request, const EngineText& plain)> change;
 };
 
-/// Requests with one right answer.
-std::vector<MatrixCase> certain_cases();
-/// Requests with a right distribution.
-std::vector<MatrixCase> sampled_cases();
+/// Requests with one right answer, and requests with a right distribution. `names`: which; empty: all.
+std::vector<MatrixCase> certain_cases(const std::vector<std::string>& names = {});
+std::vector<MatrixCase> sampled_cases(const std::vector<std::string>& names = {});
+/// Throws Error, which lists all, for a name that neither has.
+void require_cases(const std::vector<std::string>& names);
 
 }  // namespace draftproof

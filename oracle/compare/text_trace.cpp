@@ -32,6 +32,7 @@ TraceJson sequence_line(const TextTrace& about, const EngineRequest& request, bo
   });
   line["max_new_tokens"] = request.max_new_tokens;
   line["stop_tokens"] = about.stops;
+  if (!about.sampler_order.empty()) line["sampler_order"] = about.sampler_order;
   if (!stop_token_emitted) line["stop_token_emitted"] = false;
   return line;
 }

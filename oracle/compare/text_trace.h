@@ -13,7 +13,8 @@ namespace draftproof {
 struct TextTrace {
   std::string engine;
   int vocabulary = 0;
-  std::vector<Token> stops;  // of the model
+  std::vector<Token> stops;                // of the model
+  std::vector<std::string> sampler_order;  // empty: not stated
 };
 
 /// Returns the lines of the trace: a header, and a sequence of one round for each text, in this order. Texts without
