@@ -264,7 +264,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         connection = http.client.HTTPConnection(*self.upstream, timeout=120)
         connection.request(method, self.path, body, {"Content-Type": "application/json"})
         reply = connection.getresponse()
-        return reply.status, reply.read(), reply.getheader("Content-Type", "application/json")
+        answer = reply.status, reply.read(), reply.getheader("Content-Type", "application/json")
+        connection.close()
+        return answer
 
     def do_GET(self):
         self.send(*self.ask("GET"))
@@ -302,7 +304,7 @@ def main():
     Handler.upstream = (upstream.hostname, upstream.port)
     Handler.plant = staticmethod(FAULTS[name][1] if name != "none" else lambda exchange: None)
     server = Server(("127.0.0.1", port), Handler)
-    print(server.server_address[1], flush=True)
+    print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
     server.serve_forever()
 
 

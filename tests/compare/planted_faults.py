@@ -6,11 +6,11 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
 import faulty_proxy
 
@@ -24,23 +24,26 @@ LAW_CASES = {
 }
 
 
-def first_port(process):
-    """The port that a server says in its first line with one."""
-    for line in process.stdout:
-        digits = "".join(c if c.isdigit() else " " for c in line.split("127.0.0.1:")[-1]).split()
-        if digits:
-            return int(digits[0])
-    raise SystemExit("a server did not start")
+def port_in(log, process):
+    """The port that a server says in its log."""
+    for _ in range(600):
+        found = re.search(r"127\.0\.0\.1:(\d+)", log.read_text())
+        if found:
+            return int(found.group(1))
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise SystemExit(f"a server did not start: {log.read_text()}")
 
 
-def serve(draftproof, model, draft):
-    process = subprocess.Popen(
-        [draftproof, "serve", model, "--draft", draft, "--port", "0", "--threads", "1"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    return process, first_port(process)
+def start(log, *command):
+    # Into a file: a pipe that nobody reads fills, and the server waits for it.
+    process = subprocess.Popen(command, stdout=log.open("w"), stderr=subprocess.STDOUT)
+    return process, f"http://127.0.0.1:{port_in(log, process)}"
+
+
+def serve(draftproof, log, model, draft):
+    return start(log, draftproof, "serve", model, "--draft", draft, "--port", "0", "--threads", "1")
 
 
 def check(draftproof, plain, speculative, *options):
@@ -68,19 +71,25 @@ def found_by(report):
 def main():
     draftproof, models = sys.argv[1], pathlib.Path(sys.argv[2])
     names = sys.argv[3:] or ["none", *faulty_proxy.FAULTS]
-    plain_server, plain_port = serve(draftproof, models / "tale-target", "none")
-    server, port = serve(draftproof, models / "tale-target", f"dflash:{models / 'tale-dflash'}")
-    plain = f"http://127.0.0.1:{plain_port}"
+    with tempfile.TemporaryDirectory() as folder:
+        wrong = run(draftproof, models, names, pathlib.Path(folder))
+    faults = [name for name in names if name != "none"]
+    print(f"{len(faults) - len([n for n in wrong if n != 'none'])} of {len(faults)} planted faults found")
+    if wrong:
+        raise SystemExit(f"wrong: {', '.join(wrong)}")
+
+
+def run(draftproof, models, names, folder):
+    """Returns the names of faults that were not found, and "none" if no fault was called one."""
     wrong = []
+    plain_server, plain = serve(draftproof, folder / "plain.log", models / "tale-target", "none")
+    draft = f"dflash:{models / 'tale-dflash'}"
+    server, upstream = serve(draftproof, folder / "speculative.log", models / "tale-target", draft)
     try:
         for name in names:
-            proxy = subprocess.Popen(
-                [sys.executable, faulty_proxy.__file__, "0", f"http://127.0.0.1:{port}", name],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
+            log = folder / f"{name}.log"
+            proxy, url = start(log, sys.executable, faulty_proxy.__file__, "0", upstream, name)
             try:
-                url = f"http://127.0.0.1:{first_port(proxy)}"
                 options = ["--pairs", "0", "--answer-seconds", "5"]
                 if name in LAW_CASES:
                     options = ["--case", LAW_CASES[name], "--pairs", "400"]
@@ -93,7 +102,7 @@ def main():
                 right = (status == 1 and bool(found & expected)) if expected else status == 0
                 print(
                     f"{name:38} {report['verdict']:11} {', '.join(sorted(found)) or '-':40} "
-                    f"{time.monotonic() - begin:5.1f} s{'' if right else '  WRONG, expected ' + str(expected or 'a pass')}",
+                    f"{time.monotonic() - begin:5.1f} s{'' if right else f'  WRONG, expected {expected or 0}'}",
                     flush=True,
                 )
                 if not right:
@@ -103,10 +112,7 @@ def main():
     finally:
         plain_server.kill()
         server.kill()
-    faults = [name for name in names if name != "none"]
-    print(f"{len(faults) - len([n for n in wrong if n != 'none'])} of {len(faults)} planted faults found")
-    if wrong:
-        raise SystemExit(f"wrong: {', '.join(wrong)}")
+    return wrong
 
 
 if __name__ == "__main__":
