@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The Python package, as users call it. PYTHONPATH names the folder it was built in."""
 
+import importlib.util
 import os
 import pathlib
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -234,9 +236,23 @@ class Checking(unittest.TestCase):
 class Documentation(unittest.TestCase):
     def test_every_block_of_the_page_runs(self):
         blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/python.md").read_text(), re.DOTALL | re.MULTILINE)
-        self.assertEqual(len(blocks), 3)
-        for block in blocks:
-            subprocess.run([sys.executable, "-c", block], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+        self.assertEqual(len(blocks), 8)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("docs", "fixtures"):
+                os.symlink(ROOT / name, pathlib.Path(folder) / name)
+            for block in blocks:
+                with self.subTest(block=block):
+                    needs = ["hypothesis"] if "hypothesis" in block else []
+                    command = [sys.executable, "-c", block]
+                    if "assert_lossless" in block:
+                        (pathlib.Path(folder) / "test_block.py").write_text(block)
+                        needs = ["pytest"]
+                        command = [sys.executable, "-m", "pytest", "-p", "draftproof.pytest_plugin", "-q", "test_block.py"]
+                    if not all(importlib.util.find_spec(name) for name in needs):
+                        continue
+                    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+                    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":
