@@ -18,6 +18,15 @@ namespace {
 
 namespace py = pybind11;
 
+/// Lets others compute, among them a function of Python that is called meanwhile.
+class ComputingPaused {
+ public:
+  ComputingPaused() { computing().unlock(); }
+  ~ComputingPaused() { computing().lock(); }
+  ComputingPaused(const ComputingPaused&) = delete;
+  ComputingPaused& operator=(const ComputingPaused&) = delete;
+};
+
 Report check_trace(const std::filesystem::path& path, const std::optional<std::filesystem::path>& target, double slack,
                    double tie, const std::string& reference, const std::string& quantize, const std::string& kv,
                    const std::string& kernels, const std::optional<int>& threads,
@@ -37,6 +46,7 @@ Report check_trace(const std::filesystem::path& path, const std::optional<std::f
                       .tie = tie,
                       .quiet = true,
                       .progress = [&](long line) {
+                        const ComputingPaused paused;
                         const py::gil_scoped_acquire acquired;
                         let_signals_in();
                         if (progress) (*progress)(line);

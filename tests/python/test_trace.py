@@ -540,6 +540,15 @@ class LinesOfATrace(unittest.TestCase):
         draftproof.check_trace(ROOT / "docs/examples/tokens.jsonl", target=TARGET, progress=seen.append)
         self.assertEqual(seen, list(range(1, 9)))
 
+        model = draftproof.Model(TARGET)
+        texts = []
+
+        def generate(line):
+            texts.append(model.generate(PROMPT, max_new_tokens=2).tokens)
+
+        draftproof.check_trace(ROOT / "docs/examples/tokens.jsonl", target=TARGET, progress=generate)
+        self.assertEqual(texts, [[290, 1286]] * 8)
+
         def stop(line):
             raise ZeroDivisionError
 
