@@ -139,7 +139,7 @@ class Distribution(Folder):
     def test_right_texts_pass(self):
         stops = [2044, 2046]
         report = testing.assert_distribution(
-            self.texts(12, temperature=1.0, draft=DFLASH), target=TARGET, stop_tokens=stops, slack=0.01
+            self.texts(6, temperature=1.0, draft=DFLASH), target=TARGET, stop_tokens=stops, slack=0.01
         )
         self.assertEqual(report.verdict, "PASS_STAT")
         report = testing.assert_distribution(self.texts(1), target=TARGET, temperature=0, stop_tokens=stops, tie=0.01)
@@ -147,7 +147,7 @@ class Distribution(Folder):
 
     def test_texts_of_another_temperature_do_not(self):
         with self.assertRaises(AssertionError) as caught:
-            testing.assert_distribution(self.texts(12, temperature=1.6), target=TARGET, slack=0.01)
+            testing.assert_distribution(self.texts(6, temperature=3), target=TARGET, slack=0.01)
         self.assertEqual(caught.exception.report.verdict, "BUG_STAT")
         with self.assertRaisesRegex(AssertionError, "trace check"):
             folder = self.folder
