@@ -10,4 +10,4 @@ encode = draftproof.Model(target).encode
 texts = open("fixtures/models/prompts.txt", encoding="utf-8").read().splitlines()
 requests = [Request(encode(text), 100, temperature=1.0, stop_tokens=[2044, 2046]) for text in texts * 2]
 engine = TransformersEngine(target, assistant_model=assistant)
-print(engine.name, adapters.check(engine, requests, target=target, slack=1e-5), sep="\n")
+print(engine.name, adapters.check(engine, requests, target=target), sep="\n")

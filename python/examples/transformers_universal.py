@@ -8,7 +8,7 @@ distribution, and leaves the assistant changed.
 import os
 import tempfile
 
-from common import MODELS, SLACK, TARGET, requests, shown, verdict
+from common import MODELS, TARGET, requests, shown, verdict
 
 import draftproof
 from draftproof.adapters.transformers import TransformersEngine, record
@@ -24,7 +24,7 @@ with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "trace.jsonl")
     with record(path, universal, rows=True):
         universal.generate(asked[:3])
-    report = draftproof.check_trace(path, target=TARGET, slack=SLACK)
+    report = draftproof.check_trace(path, target=TARGET, slack=universal.slack)
     print("what 3 texts of it show, with q and the draft tokens:")
     for line in str(report).splitlines():
         if "e-value" in line or "verified" in line:

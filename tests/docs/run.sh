@@ -97,6 +97,11 @@ row 'draftproof grow fixtures/models/tale-dflash --shape qwen3-0.6b tale-dflash'
   dp grow $models/tale-dflash --shape qwen3-72m tale-dflash
 row 'draftproof grow fixtures/models/tale-small --shape qwen3-72m tale-small' 0 \
   dp grow $models/tale-small --shape qwen3-72m tale-small
+mkdir target draft
+row 'draftproof convert fixtures/models/tale-target target/tale-target.gguf --type f16' 0 \
+  dp convert $target target/tale-target.gguf --type f16
+row 'draftproof convert fixtures/models/tale-small draft/tale-small.gguf --type f16' 0 \
+  dp convert $models/tale-small draft/tale-small.gguf --type f16
 row 'draftproof convert tale tale-q8_0.gguf --type q8_0' 0 dp convert tale tale-q8_0.gguf --type q8_0
 row 'draftproof convert tale-small tale-small-q8_0.gguf --type q8_0' 0 \
   dp convert tale-small tale-small-q8_0.gguf --type q8_0

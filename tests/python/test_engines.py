@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -17,7 +18,7 @@ if NAME is None:
 
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "fixtures/models"
 TARGET, SMALL = str(MODELS / "tale-target"), str(MODELS / "tale-small")
-TEXTS = (MODELS / "prompts.txt").read_text(encoding="utf-8").splitlines()[:4]
+TEXTS = (MODELS / "prompts.txt").read_text(encoding="utf-8").splitlines()[:3]
 STOPS = (2044, 2046)
 
 
@@ -72,13 +73,13 @@ class Engine(unittest.TestCase):
         cls.engines = {"transformers": transformers, "mlx_lm": mlx_lm, "openvino_genai": openvino_genai,
                        "vllm": vllm}[NAME]()
 
-    def asked(self, temperature, tokens=100, **fields):
+    def asked(self, temperature, tokens=64, **fields):
         return [Request(self.encode(text), tokens, temperature, stop_tokens=STOPS, **fields) for text in TEXTS]
 
     def test_greedy_texts_are_right(self):
         for mode, engine in self.engines.items():
             with self.subTest(mode):
-                report = adapters.check(engine, self.asked(0.0), target=TARGET, tie=1e-4)
+                report = adapters.check(engine, self.asked(0.0), target=TARGET)
                 self.assertEqual(report.verdict, "PASS_STAT", report)
 
     def test_sampled_texts_have_the_distribution(self):
@@ -89,7 +90,7 @@ class Engine(unittest.TestCase):
                     continue
                 with self.subTest(mode, **fields):
                     asked = self.asked(**{"temperature": 1.0, **fields})
-                    report = adapters.check(engine, asked, target=TARGET, slack=1e-5)
+                    report = adapters.check(engine, asked, target=TARGET)
                     if wrong:
                         self.assertIn(report.verdict, ("BUG_STAT", "UNDECIDED"), report)
                     else:
@@ -147,12 +148,15 @@ class Recording(unittest.TestCase):
             for temperature in (0.0, 1.0):
                 with self.subTest(mode, temperature=temperature), tempfile.TemporaryDirectory() as folder:
                     path = os.path.join(folder, "trace.jsonl")
-                    asked = [Request(encode(text), 100, temperature, stop_tokens=STOPS) for text in TEXTS]
+                    asked = [Request(encode(text), 64, temperature, stop_tokens=STOPS) for text in TEXTS]
                     with record(path, engine):
                         answers = engine.generate(asked)
-                    report = draftproof.check_trace(path, target=TARGET, slack=1e-5)
+                    report = draftproof.check_trace(path, target=TARGET, slack=engine.slack, tie=engine.tie)
                     self.assertEqual(report.verdict, "PASS_STAT", report)
-                    self.assertIn("draft_tokens %d" % sum(answer.drafted for answer in answers), str(report))
+                    # Of a proposal the check counts those up to the first that is rejected.
+                    counted = int(re.search(r"draft_tokens (\d+)", str(report)).group(1))
+                    self.assertGreater(counted, 0)
+                    self.assertLessEqual(counted, sum(answer.drafted for answer in answers))
 
     def test_rows_are_the_distributions_that_decided(self):
         from draftproof.adapters.transformers import record

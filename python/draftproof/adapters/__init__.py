@@ -3,7 +3,7 @@
 engine when it is made: `transformers`, `vllm`, `mlx_lm`, `openvino_genai`, `sglang`, `tensorrt_llm`.
 
     engine = TransformersEngine("TARGET", assistant_model="DRAFT")
-    print(check(engine, [Request(tokens, temperature=1.0)], target="TARGET", slack=1e-5))
+    print(check(engine, [Request(tokens, temperature=1.0)], target="TARGET"))
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ __all__ = ["check", "write_trace"]
 
 
 def check(engine: Engine, requests: Sequence[Request], **options: Any) -> Report:
-    """Asks the engine, and checks its tokens as `check_trace` does; `options` are those of `check_trace`."""
+    """Asks the engine, and checks its tokens as `check_trace` does, whose options `options` are. `slack` and `tie` are
+    those of the engine where they are left out."""
     answers = engine.generate(requests)
+    if options.get("target") is not None:
+        options = {"slack": getattr(engine, "slack", 0.0), "tie": getattr(engine, "tie", 0.0), **options}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace.jsonl")
         write_trace(path, engine, requests, answers)

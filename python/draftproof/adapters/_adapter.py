@@ -28,6 +28,9 @@ class Adapter:
     name = ""
     supports: frozenset[str] = frozenset()
     vocabulary = 0
+    # How far the engine lies from the target in float32, as `slack` and `tie` of check_trace (docs/engines.md).
+    slack = 0.0
+    tie = 0.0
 
     def generate(self, requests: Sequence[Request]) -> list[Answer]:
         requests = list(requests)

@@ -20,6 +20,7 @@ class MlxEngine(Adapter):
     `stream_generate`, such as `num_draft_tokens=4`. Requests are answered one after another. A session keeps the prompt
     cache as mlx-lm's server does: it holds all tokens of prompt and answer."""
 
+    slack, tie = 1e-4, 1e-3
     supports = frozenset({"temperature", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty",
                           "frequency_penalty", "logit_bias", "stop_tokens", "logprobs", "seed", "session"})
     sampler_order = ("penalties", "top_p", "min_p", "top_k", "temperature")

@@ -23,6 +23,7 @@ class OpenVinoEngine(Adapter):
     `num_assistant_tokens` of a draft model (4 when left out), and `max_ngram_size` where `prompt_lookup` is True (then
     2). Requests are answered in one batch. `scores` has the engine's own score of each text of the last call."""
 
+    slack, tie = 1e-3, 1e-2
     supports = frozenset({"temperature", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty",
                           "frequency_penalty", "min_tokens", "stop_tokens", "stop", "logprobs", "json_schema", "seed"})
 

@@ -23,6 +23,8 @@ class TransformersEngine(Adapter):
     decoding. Universal speculative decoding needs `tokenizer` and `assistant_tokenizer`. Requests are answered one
     after another, as assisted generation takes one at a time."""
 
+    slack, tie = 1e-5, 1e-4
+
     def __init__(self, model: Any, assistant_model: Any = None, tokenizer: Any = None, **generate_arguments: Any):
         self._torch = load("torch", INSTALL)
         self._transformers = load("transformers", INSTALL)

@@ -22,6 +22,7 @@ class VllmEngine(Adapter):
     `{"model": "DRAFT", "num_speculative_tokens": 4, "draft_sample_method": "probabilistic"}`; `engine_arguments` go to
     `vllm.LLM`. Requests are answered in one batch. The engine runs in this process, so that it ends with it."""
 
+    slack, tie = 1e-5, 1e-4
     supports = frozenset({"temperature", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty",
                           "frequency_penalty", "logit_bias", "min_tokens", "stop_tokens", "stop", "logprobs",
                           "json_schema", "grammar", "seed"})
