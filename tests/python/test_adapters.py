@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import sys
 import tempfile
 import types
@@ -124,6 +125,21 @@ class Traces(unittest.TestCase):
         self.assertEqual(reason([2, 3, 4], "length"), "length")
         self.assertEqual(reason([2], "stop"), "other:stop")  # a stop string, or a stop token that it leaves out
         self.assertEqual(reason([2], None), "other:unknown")
+
+
+class Documentation(unittest.TestCase):
+    def test_the_ten_lines_of_the_page_are_the_example(self):
+        page = (ROOT / "docs/engines.md").read_text(encoding="utf-8")
+        lines = page.split("```python\n")[1].split("```")[0]
+        example = (ROOT / "python/examples/ten_lines.py").read_text(encoding="utf-8")
+        self.assertTrue(example.endswith('"""\n' + lines), example)
+        self.assertEqual(sum(bool(line) for line in lines.splitlines()), 10)
+
+    def test_findings_name_scripts_that_exist(self):
+        page = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+        named = set(re.findall(r"`(\w+\.py)`", page))
+        there = {path.name for path in (ROOT / "python/examples").glob("*.py")}
+        self.assertEqual(there - {"common.py", "ten_lines.py"}, named)
 
 
 class Missing(unittest.TestCase):
