@@ -46,7 +46,7 @@ class Answer:
 
 class Engine(Protocol):
     name: str
-    supports: Collection[str]  # names of Request fields (beside prompt, max_new_tokens) it honours
+    supports: Collection[str]  # names of Request fields (beside prompt, max_new_tokens) it honors
     vocabulary: int
 
     def generate(self, requests: Sequence[Request]) -> Sequence[Answer]:
