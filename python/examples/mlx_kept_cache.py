@@ -16,10 +16,10 @@ passed = [verdict(engine, requests(temperature=0.0)[:4]) for engine in (plain, s
 
 def two_turns(engine, text):
     first = engine.generate([Request(encode(text), 24, session=text)])[0].tokens
-    held = engine._kept[text][1][0].offset  # positions in the cache of the target's first layer
+    missing = len(encode(text)) + len(first) - engine.held(session=text)
     prompt = [*encode(text), *first, *encode(" And then")]
     second = engine.generate([Request(prompt, 24, session=text)])[0].tokens
-    return first, second, len(encode(text)) + len(first) - held
+    return first, second, missing
 
 
 short = first_differ = second_differ = with_whole_cache = 0

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Any
 
@@ -39,7 +39,7 @@ class Writer:
         self._file.close()
 
 
-def reals(values: Sequence[float]) -> list[str]:
+def reals(values: Iterable[float]) -> list[str]:
     return [float(value).hex() for value in values]
 
 

@@ -73,31 +73,41 @@ class MlxEngine(Adapter):
             mx.random.seed(request.seed)
         unread = prompt
         if request.session:
-            text, cache = self._kept.get(request.session) or ([], self._new_cache())
-            held = min(common_prefix(text, prompt), len(prompt) - 1)
-            self._caches.trim_prompt_cache(cache, len(text) - held)
+            before, cache = self._kept.pop(request.session, ([], None))
+            cache = self._new_cache() if cache is None else cache
+            held = min(common_prefix(before, prompt), len(prompt) - 1)
+            self._caches.trim_prompt_cache(cache, len(before) - held)
             arguments["prompt_cache"], unread = cache, prompt[held:]
         self.tokenizer.eos_token_ids = set(request.stop_tokens)
-        answer = Answer([], "", logprobs=None if request.logprobs is None else [])
-        if request.logprobs:
-            answer.top_logprobs = []
-        accepted = 0
+        tokens: list[int] = []
+        logprobs: list[float] = []
+        top: list[dict[int, float]] = []
+        text, reason, accepted = "", None, 0
         for response in self._lm.stream_generate(self.model, self.tokenizer, mx.array(unread), **arguments):
-            answer.tokens.append(response.token)
-            answer.text += response.text
-            answer.finish_reason = response.finish_reason
+            tokens.append(response.token)
+            text += response.text
+            reason = response.finish_reason
             accepted += response.from_draft
             if request.logprobs is not None:
                 row = response.logprobs.astype(mx.float32)
-                answer.logprobs.append(row[response.token].item())
+                logprobs.append(row[response.token].item())
                 if request.logprobs:
-                    top = mx.argpartition(-row, request.logprobs - 1)[: request.logprobs].tolist()
-                    answer.top_logprobs.append({token: row[token].item() for token in top})
-        if self.draft_model is not None:
-            answer.accepted = accepted
+                    best = mx.argpartition(-row, request.logprobs - 1)[: request.logprobs].tolist()
+                    top.append({token: row[token].item() for token in best})
         if request.session:
-            self._kept[request.session] = (prompt + answer.tokens, cache)
-        return answer
+            self._kept[request.session] = (prompt + tokens, cache)
+        return Answer(
+            tokens,
+            text,
+            reason,
+            logprobs=None if request.logprobs is None else logprobs,
+            top_logprobs=top or None,
+            accepted=None if self.draft_model is None else accepted,
+        )
+
+    def held(self, session: str) -> int:
+        """How many positions the target's cache that a session keeps holds."""
+        return int(self._kept[session][1][0].offset)
 
     def _new_cache(self) -> Any:
         cache = self._caches.make_prompt_cache(self.model)

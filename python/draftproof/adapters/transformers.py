@@ -69,7 +69,8 @@ class TransformersEngine(Adapter):
         if self._tokenizer is not None:
             arguments["tokenizer"] = self._tokenizer
         if request.session:
-            text, cache = self._kept.get(request.session, ([], self._transformers.DynamicCache()))
+            text, cache = self._kept.pop(request.session, ([], None))
+            cache = self._transformers.DynamicCache() if cache is None else cache
             held = min(common_prefix(text, prompt), len(prompt) - 1, cache.get_seq_length())
             cache.crop(held - cache.get_seq_length())
             arguments["cache"] = cache
@@ -163,7 +164,8 @@ def record(path: str | PathLike[str], model: Any, *, rows: bool = False) -> Iter
     under rejection p, q and u of each (level T2 of docs/spectrace.md). With `rows` also whole rows of p and q, which
     take 30 bytes for each token of the vocabulary. Its last line is written when the block ends."""
     transformers = load("transformers", INSTALL)
-    utils, torch = load("transformers.generation.utils", INSTALL), load("torch", INSTALL)
+    utils: Any = load("transformers.generation.utils", INSTALL)
+    torch: Any = load("torch", INSTALL)
     model = getattr(model, "model", model) if isinstance(model, TransformersEngine) else model
     recorder = _Recorder(path, f"transformers {transformers.__version__}", model.config.get_text_config().vocab_size,
                          rows)

@@ -36,6 +36,7 @@ class VllmEngine(Adapter):
         arguments.update(engine_arguments)
         if speculative_config is not None:
             arguments["speculative_config"] = dict(speculative_config)
+            arguments.setdefault("per_request_spec_decode_metrics", "summary")
         self.llm = self._vllm.LLM(fspath(model), **arguments)
         how = "plain"
         if speculative_config is not None:
@@ -53,6 +54,10 @@ class VllmEngine(Adapter):
             completion = output.outputs[0]
             tokens = list(completion.token_ids)
             answer = Answer(tokens, completion.text, completion.finish_reason)
+            counts = getattr(completion, "spec_decode_metrics", None)
+            if counts is not None:
+                answer.drafted = counts.num_draft_tokens
+                answer.accepted = sum(accepted * rounds for accepted, rounds in enumerate(counts.histogram))
             if request.logprobs is not None:
                 answer.logprobs = [row[token].logprob for token, row in zip(tokens, completion.logprobs)]
                 answer.top_logprobs = [
