@@ -229,6 +229,24 @@ Option& Command::option(const std::string& names, NumberOrAuto& value, const std
   return option;
 }
 
+Option& Command::option(const std::string& names, RealOrAuto& value, const std::string& help) {
+  const auto read_number = [max = value.max](const std::string& text, double& number) {
+    return text == "auto" || (read_real(text, number) && number >= 0 && number <= max);
+  };
+  const auto read = [&value, read_number](const Texts& texts) {
+    value.automatic = texts.at(0) == "auto";
+    return read_number(texts.at(0), value.number);
+  };
+  const auto shown = [&value] { return value.automatic ? std::string("auto") : fmt::format("{:g}", value.number); };
+  Option& option = add(names, "X|auto", read, shown, help);
+  option.parser_->check([read_number, max = value.max](const std::string& text) {
+    double ignored = 0;
+    if (read_number(text, ignored)) return std::string();
+    return fmt::format("{} is not a number from 0 to {:g}, nor the word auto", in_quotes(text), max);
+  });
+  return option;
+}
+
 Option& Command::option(const std::string& names, float& value, const std::string& help) {
   const auto read = [&value](const Texts& texts) { return read_real(texts.at(0), value); };
   return add(

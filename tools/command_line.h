@@ -30,6 +30,13 @@ struct NumberOrAuto {
   int max = 0;
 };
 
+/// A real number from 0 to `max`, or the word "auto".
+struct RealOrAuto {
+  double number = 0;
+  double max = 0;
+  bool automatic = false;
+};
+
 /// Exit codes of the command.
 enum class Exit : int { pass = 0, divergence = 1, undecided = 2, bad_input = 3, perf_regression = 4 };
 
@@ -96,6 +103,7 @@ class Command {
   Option& option(const std::string& names, std::uint64_t& value, const std::string& help);
   Option& option(const std::string& names, ByteCount& value, const std::string& help);
   Option& option(const std::string& names, NumberOrAuto& value, const std::string& help);
+  Option& option(const std::string& names, RealOrAuto& value, const std::string& help);
   Option& option(const std::string& names, float& value, const std::string& help);
   Option& option(const std::string& names, double& value, const std::string& help);
   Option& option(const std::string& names, std::optional<std::int64_t>& value, const std::string& help);

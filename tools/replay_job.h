@@ -18,12 +18,16 @@ struct ReplayJob {
   /// say ("own").
   std::string reference = "f32";
   int threads = 0;
-  double slack = 0;  // of p that was computed in other numerics
-  double tie = 0;    // how far, in logits, a greedy token of other numerics may lie below the best one
+  double slack = 0;          // of p that was computed in other numerics
+  double tie = 0;            // how far, in logits, a greedy token of other numerics may lie below the best one
+  bool slack_auto = false;   // what a control or the trace itself shows, in place of slack
+  bool tie_auto = false;     // what a control shows, in place of tie
+  std::string control = {};  // a trace of the same engine without speculation (oracle/spectrace/control.h)
   bool quiet = false;
   std::function<void(long line)> progress = {};  // TraceTarget::progress
 };
 
+/// Throws Error where what is measured shows too little.
 spectrace::TraceReport replayed(const ReplayJob& job);
 
 }  // namespace draftproof

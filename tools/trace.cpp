@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "oracle/spectrace/control.h"
 #include "oracle/spectrace/replay.h"
 #include "oracle/spectrace/rows_file.h"
 #include "oracle/spectrace/show.h"
@@ -27,6 +28,8 @@ namespace {
 
 struct TraceOptions {
   ReplayJob job;
+  RealOrAuto slack{.max = 1};
+  RealOrAuto tie{.max = 100};
   ReportFileNames files;
   std::string reproducer;
 };
@@ -105,6 +108,32 @@ class Targets {
   std::map<std::string, std::weak_ptr<Engine>> kept_;  // by numerics, while sequences use them
 };
 
+/// Measures what is to be granted.
+void grant_measured(const ReplayJob& job, spectrace::TraceTarget& target) {
+  if (!job.slack_auto && !job.tie_auto) return;
+  if (job.target.empty()) throw Error("--slack auto and --tie auto are measured with the target; give --target, too");
+  if (job.control.empty() && job.tie_auto) {
+    throw Error("--tie auto is measured on greedy texts of the same engine without speculation; give --control FILE");
+  }
+  if (job.control.empty() && is_present(job.file) && !std::filesystem::is_regular_file(job.file)) {
+    throw Error("--slack auto reads the trace twice, but " + in_quotes(job.file) +
+                " can be read only once; write the trace to a file, or give --control FILE");
+  }
+  const auto grant_slack = [&](const spectrace::Grant& slack) {
+    target.slack = slack.granted;
+    target.slack_basis = slack.basis;
+    target.slack_from_tokens = slack.from_tokens;
+  };
+  if (job.control.empty()) return grant_slack(spectrace::Control::slack_shown_by(job.file, target));
+  const spectrace::Control control(job.control, target);
+  if (job.slack_auto) grant_slack(control.slack());
+  if (!job.tie_auto) return;
+  const spectrace::Grant tie = control.tie();
+  target.tie = tie.granted;
+  target.tie_basis = tie.basis;
+  target.tie_scale = tie.scale;
+}
+
 }  // namespace
 
 spectrace::TraceReport replayed(const ReplayJob& job) {
@@ -129,6 +158,7 @@ spectrace::TraceReport replayed(const ReplayJob& job) {
   target.slack = job.slack;
   target.tie = job.tie;
   target.progress = job.progress;
+  grant_measured(job, target);
   return spectrace::replay(job.file, target);
 }
 
@@ -152,9 +182,12 @@ void write_reproducer(ReproducerFolder& folder, const ReplayJob& job, const spec
   reproducer.load_options = job.load_options;
   reproducer.reference = job.reference;
   if (!found_in.rows.empty()) reproducer.rows = spectrace::rows_beside(job.file, found_in.rows).string();
-  reproducer.slack = job.slack;
-  reproducer.tie = job.tie;
+  reproducer.slack = found_in.slack;
+  reproducer.tie = found_in.tie;
   ReplayJob again = job;
+  again.slack = found_in.slack;
+  again.tie = found_in.tie;
+  again.slack_auto = again.tie_auto = false;
   again.file = folder.trace_file();
   const CutTrace cut = cut_trace(job.file, finding.place.sequence, failure.line);
   for (const std::string& text : {cut.round, cut.sequence}) {
@@ -221,15 +254,19 @@ void add_trace_check(Command& trace) {
   command.option("FILE", options->job.file, "a trace, spectrace/2").required();
   Option& target =
       command.option("--target MODEL", options->job.target, "the model it was made with: every p is computed again");
+  command.option(
+      "--slack", options->slack,
+      "how far, in total variation, the p of an engine of other numerics may be from the target's, or, without "
+      "--target, from the rows of the trace; auto: what --control shows, or rows and log-probabilities of the "
+      "trace");
   command
-      .option("--slack", options->job.slack,
-              "how far, in total variation, the p of an engine of other numerics may be from the target's, or, without "
-              "--target, from the rows of the trace")
-      .range(0.0, 1.0);
+      .option("--tie", options->tie,
+              "how far below the target's best, in logits, a greedy token of an engine of other numerics may be; auto: "
+              "what --control shows")
+      .needs(target);
   command
-      .option("--tie", options->job.tie,
-              "how far below the target's best, in logits, a greedy token of an engine of other numerics may be")
-      .range(0.0, 100.0)
+      .option("--control FILE", options->job.control,
+              "a trace of the same engine without speculation, which --slack auto and --tie auto measure")
       .needs(target);
   command
       .option(
@@ -244,7 +281,17 @@ void add_trace_check(Command& trace) {
   command.option("--sarif FILE", options->files.sarif, "write what is wrong as SARIF 2.1.0 to this file");
   add_reproducer_option(command, options->reproducer);
   command.flag("--quiet", options->job.quiet, "print nothing");
-  command.action([options] { return check(*options); });
+  command.action([options] {
+    ReplayJob& job = options->job;
+    job.slack = options->slack.number;
+    job.slack_auto = options->slack.automatic;
+    job.tie = options->tie.number;
+    job.tie_auto = options->tie.automatic;
+    if (!job.control.empty() && !job.slack_auto && !job.tie_auto) {
+      throw Error("--control is measured for --slack auto and --tie auto; give one of them, too");
+    }
+    return check(*options);
+  });
 }
 
 void add_trace_show(Command& trace) {

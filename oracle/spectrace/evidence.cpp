@@ -14,29 +14,6 @@ namespace {
 /// A row with this much slack or more excludes too little to bet on it.
 constexpr double slack_max = 0.25;
 
-/// Returns the distribution of a token that is none of these, and how much of it these have; nothing where they have
-/// all.
-std::optional<Distribution> without(const Distribution& p, const std::vector<Token>& left_out, double& share) {
-  std::vector<Token> tokens = p.tokens();
-  std::vector<std::uint64_t> weights = p.weights();
-  std::uint64_t out = 0;
-  for (std::size_t i = tokens.size(); i-- > 0;) {
-    if (std::find(left_out.begin(), left_out.end(), tokens[i]) == left_out.end()) continue;
-    out += weights[i];
-    tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(i));
-    weights.erase(weights.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-  share = static_cast<double>(out) / static_cast<double>(Distribution::total);
-  if (tokens.empty()) return std::nullopt;
-  std::uint64_t left = Distribution::total;
-  for (std::uint64_t& weight : weights) {
-    weight = std::max(static_cast<std::uint64_t>(static_cast<double>(weight) / (1 - share)), std::uint64_t{1});
-    left -= weight;
-  }
-  *std::max_element(weights.begin(), weights.end()) += left;  // modulo 2^64 where it is negative
-  return Distribution::exact(tokens, weights);
-}
-
 }  // namespace
 
 Evidence::Evidence(const Header& header, const TraceTarget& target, RowSource& rows, TraceReport& report)
@@ -71,21 +48,22 @@ void Evidence::bet_on_token(OpenSequence& sequence, const RoundEvent& round, std
     distribution.slack += (q.p ? q.slack : known.reals->slack) + 4 * header_.unit;
   }
   const Token outcome = of_top && distribution.p->weight(token) == 0 ? header_.vocabulary : token;
-  if (!of_reference && rule != AcceptanceRule::lossy && findings.none()) {
+  // A slack that rests on tokens alone leaves the edges of cuts open: tokens beyond them are bet on only.
+  const bool open_edge = !stated && target_.slack_from_tokens > 0;
+  if (!of_reference && rule != AcceptanceRule::lossy && !open_edge && findings.none()) {
     const bool possible = stated ? distribution.p->weight(outcome) > 0
                                  : known.near->allows(outcome) || rows_.allows_exactly(sequence, outcome);
     expect_possible(token, possible, stated, position, findings);
   }
-  std::optional<Distribution> no_stop;
+  std::optional<NextToken> no_stop;
   if (sequence.declared.hides_stop_tokens() && !distribution.p->is_point()) {
     // A stop token would not be seen: this one was drawn from p, given that it is none.
-    double share = 0;
-    no_stop = without(*distribution.p, *sequence.declared.stop_tokens, share);
+    no_stop = without(*distribution.p, *sequence.declared.stop_tokens, distribution.slack);
     if (!no_stop) return;
     // Of top_logprobs, any of the tokens that are not listed may be a stop token.
-    const double hidden = of_top ? static_cast<double>(no_stop->weight(header_.vocabulary)) : 0;
-    const double apart = 2 * distribution.slack / (1 - share) + hidden / static_cast<double>(Distribution::total);
-    distribution = {&*no_stop, std::min(1.0, apart)};
+    const double hidden = of_top ? static_cast<double>(no_stop->p.weight(header_.vocabulary)) : 0;
+    const double apart = no_stop->slack + hidden / static_cast<double>(Distribution::total);
+    distribution = {&no_stop->p, std::min(1.0, apart)};
   }
   if (distribution.p->is_point() && stated && !of_reference) return;
   if (distribution.slack >= slack_max) {
@@ -156,6 +134,9 @@ void Evidence::check_greedy_token(const OpenSequence& sequence, const BestToken&
     }
   }
   if (sequence.rule() == AcceptanceRule::lossy) return;
+  if (target_.tie_scale > 0 && sequence.fresh(position)) {
+    games_.token_of_a_point(best.exchanged(target_.tie_scale), token != best.token());
+  }
   const bool granted = target_.tie > 0 || target_.slack > 0;
   const bool tie = gap <= target_.tie || apart <= 2 * target_.slack;
   // Engines count differently what penalties punish, so their effect on a token may be more than numerics.
@@ -329,6 +310,14 @@ void Evidence::finish(const Findings& findings) {
     report_.unproved.insert(
         "rounding leaves more than one decision in a hundred open; "
         "weights of a finer dtype leave fewer open");
+  }
+  constexpr long supported = 3;  // times the tokens of a control: on more, bets may come to what they did not there
+  const long on_tokens = games_.tokens().tokens() + games_.points().observed();
+  if (target_.slack_from_tokens > 0 && on_tokens > supported * target_.slack_from_tokens) {
+    report_.unproved.insert(fmt::format(
+        "the slack rests on {} sampled tokens of the control, which speak for {} tokens and not for {}; give a longer "
+        "control",
+        target_.slack_from_tokens, supported * target_.slack_from_tokens, on_tokens));
   }
   const GreedyTokens& greedy = report_.greedy;
   if (greedy.open <= 0) return;

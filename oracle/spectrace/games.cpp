@@ -81,7 +81,8 @@ std::vector<Game> Games::others() const {
   add("coins", coins_.coins(), coins_.e_value(), coins_.describe());
   add("acceptance", acceptance_.judged(), acceptance_.e_value(), acceptance_.describe());
   add("tokens of one choice", points_.observed(), points_.e_value(),
-      fmt::format("e-value {:.3g}; {} of {} tokens are not the target's one choice; the slack explains {:.3g}; {}",
+      fmt::format("e-value {:.3g}; {} of {} tokens are not the target's one choice; {:.3g} are explained by what is "
+                  "granted; {}",
                   points_.e_value(), points_.happened(), points_.observed(), points_.expected(),
                   points_seen() < 1 ? fmt::format("a share of {:.2g} of them would have been found", points_seen())
                                     : "so few show nothing"));

@@ -78,7 +78,8 @@ void hold_logprobs(const ReplayedRound& r, std::size_t row, const KnownRow& know
     // Rows of another program, which take the place of a target.
     hold_all(in_row, {r.target.vocabulary == 0 ? r.target.slack : 0, r.header.weight_min(), "in its row"}, {});
   }
-  if (const auto logits = after_sampling ? std::nullopt : r.rows.logits(r.sequence)) {
+  const bool unmeasured = r.target.slack_from_tokens > 0 && r.rows.is_foreign(round.sequence);
+  if (const auto logits = after_sampling || unmeasured ? std::nullopt : r.rows.logits(r.sequence)) {
     const double slack = r.rows.is_foreign(round.sequence) ? r.target.slack : 0;
     const auto reference = [&](Token token) { return log_probability(*logits, token); };
     hold_all(reference, {slack, nothing, "by the target"}, [&](Token token) -> std::optional<double> {

@@ -170,6 +170,27 @@ std::optional<Kept> cut(const std::vector<double>& z, const std::vector<Token>& 
 
 }  // namespace
 
+std::optional<NextToken> without(const Distribution& p, const std::vector<Token>& left_out, double slack) {
+  std::vector<Token> tokens = p.tokens();
+  std::vector<std::uint64_t> weights = p.weights();
+  std::uint64_t out = 0;
+  for (std::size_t i = tokens.size(); i-- > 0;) {
+    if (std::find(left_out.begin(), left_out.end(), tokens[i]) == left_out.end()) continue;
+    out += weights[i];
+    tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(i));
+    weights.erase(weights.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  if (tokens.empty()) return std::nullopt;
+  const double kept = 1 - static_cast<double>(out) / static_cast<double>(Distribution::total);
+  std::uint64_t left = Distribution::total;
+  for (std::uint64_t& weight : weights) {
+    weight = std::max(static_cast<std::uint64_t>(static_cast<double>(weight) / kept), std::uint64_t{1});
+    left -= weight;
+  }
+  *std::max_element(weights.begin(), weights.end()) += left;  // modulo 2^64 where it is negative
+  return NextToken{Distribution::exact(tokens, weights), std::min(1.0, 2 * slack / kept)};
+}
+
 bool cuts(const Sampling& s) noexcept { return s.top_k > 0 || (s.top_p > 0 && s.top_p < 1) || s.min_p > 0; }
 
 const std::vector<KnownOrder>& known_orders() {
@@ -260,6 +281,23 @@ BestToken::BestToken(std::span<const double> logits, const Sampling& sampling, s
 }
 
 double BestToken::gap(Token other) const { return logits_[best_] - logits_[other]; }
+
+double BestToken::gap_to_second() const {
+  double gap = std::numeric_limits<double>::infinity();
+  for (std::size_t token = 0; token < logits_.size(); ++token) {
+    if (static_cast<Token>(token) != best_) gap = std::min(gap, logits_[best_] - logits_[token]);
+  }
+  return gap;
+}
+
+double BestToken::exchanged(double scale) const {
+  double sum = -0.5;  // the best token's own term
+  for (const double logit : logits_) {
+    const double gap = logits_[best_] - logit;
+    if (gap < 100 * scale) sum += 1 / (1 + exp64(gap / scale));
+  }
+  return std::clamp(sum, 0.0, 1.0);
+}
 
 double BestToken::gap_beyond_numerics() const {
   double sum = 0;

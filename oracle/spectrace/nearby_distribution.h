@@ -36,6 +36,16 @@ std::optional<NearbyDistribution> nearby_distribution(std::span<const double> lo
                                                       std::span<const Token> text, double slack,
                                                       const TokenSet* allowed = nullptr);
 
+/// What a token is drawn from, within a slack.
+struct NextToken {
+  Distribution p;
+  double slack = 0;
+};
+
+/// Returns what a token is drawn from that is none of these, where any token is drawn from p within the slack; nothing
+/// where these have all of p.
+std::optional<NextToken> without(const Distribution& p, const std::vector<Token>& left_out, double slack);
+
 /// Returns whether sampling drops tokens that have a probability.
 bool cuts(const Sampling& s) noexcept;
 
@@ -66,6 +76,11 @@ class BestToken {
   Token token() const noexcept { return best_; }
   double gap(Token other) const;    // of logits; infinite for one that is not allowed
   double apart(Token other) const;  // of probabilities at temperature 1
+  double gap_to_second() const;     // infinite where no other token is allowed
+
+  /// Returns the probability, at most, that another token is the best of an engine whose differences of logits err by
+  /// a logistic distribution of this scale.
+  double exchanged(double scale) const;
 
   /// Returns a gap that no numerics of a right engine explains. A token with this gap is the best of another engine
   /// only where that one errs on a logit by a quarter of the distance from the best token to the average of the

@@ -21,6 +21,9 @@ TraceReport replayed_once(const std::string& file, const TraceTarget& target) {
   report.file = file;
   report.target_given = target.vocabulary > 0;
   report.slack = target.slack;
+  report.tie = target.tie;
+  report.slack_basis = target.slack_basis;
+  report.tie_basis = target.tie_basis;
   try {
     Reader reader(file);
     report.engine = reader.header().engine;

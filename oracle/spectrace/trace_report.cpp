@@ -318,6 +318,10 @@ Report make_report(const TraceReport& r) {
   }
   report.about = {{"engine", r.engine}, {"rule", r.rule}};
   if (!r.reference.empty()) report.about.emplace_back("reference", r.reference);
+  if (!r.slack_basis.empty()) {
+    report.about.emplace_back("slack granted", fmt::format("{:.2g}: {}", r.slack, r.slack_basis));
+  }
+  if (!r.tie_basis.empty()) report.about.emplace_back("tie granted", fmt::format("{:.2g}: {}", r.tie, r.tie_basis));
   add_examined(r, report);
   add_findings(r, r.findings, Outcome::fail, report.findings);
   add_findings(r, r.slower, Outcome::perf_regression, report.findings);

@@ -113,6 +113,9 @@ struct TraceReport {
   bool target_given = false;               // else p is taken as the trace states it
   Examined examined;
   DistanceFromExact from_exact;
+  double tie = 0;           // as granted
+  std::string slack_basis;  // what was measured to grant the slack and the tie; empty: they were given
+  std::string tie_basis;
 
   static constexpr std::size_t findings_max = 100;
   static constexpr std::size_t slower_max = 20;

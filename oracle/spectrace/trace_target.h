@@ -40,6 +40,10 @@ struct TraceTarget {
   /// Returns the target's float64 twin. Throws Error, one sentence, where there is none or it would be too large.
   /// Empty: there is none.
   std::function<std::shared_ptr<const Twin>()> twin = {};
+  std::string slack_basis = {};  // what the slack and the tie rest on where they were measured (control.h); else empty
+  std::string tie_basis = {};
+  long slack_from_tokens = 0;  // on this many sampled tokens of a control and no row: then rows are no findings
+  double tie_scale = 0;        // of the errors of logit differences; with it near ties are bet on
   bool exact = false;  // sequences of other numerics are compared with the twin's rows; else with computing_anyhow's
   const KnownOrder* assumed = nullptr;  // of sequences of other numerics that state no order of samplers; null: ours
 };
