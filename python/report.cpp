@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <variant>
 
 #include "python/bindings.h"
 #include "ref/base/error.h"
@@ -27,23 +28,40 @@ class ComputingPaused {
   ComputingPaused& operator=(const ComputingPaused&) = delete;
 };
 
-Report check_trace(const std::filesystem::path& path, const std::optional<std::filesystem::path>& target, double slack,
-                   double tie, const std::string& reference, const std::string& quantize, const std::string& kv,
-                   const std::string& kernels, const std::optional<int>& threads,
-                   const std::optional<py::function>& progress) {
-  require_range("slack", slack, 0, 1);
-  require_range("tie", tie, 0, 100);
+using RealOrWord = std::variant<double, std::string>;
+
+/// Returns the number, or nothing for the word auto. Throws Error for anything else.
+std::optional<double> number_unless_auto(const char* name, const RealOrWord& value, double max) {
+  if (const auto* const word = std::get_if<std::string>(&value)) {
+    if (*word != "auto") throw Error(std::string(name) + " is '" + *word + "'; give a number or auto");
+    return std::nullopt;
+  }
+  require_range(name, std::get<double>(value), 0, max);
+  return std::get<double>(value);
+}
+
+Report check_trace(const std::filesystem::path& path, const std::optional<std::filesystem::path>& target,
+                   const RealOrWord& stated_slack, const RealOrWord& stated_tie,
+                   const std::optional<std::filesystem::path>& control, const std::string& reference,
+                   const std::string& quantize, const std::string& kv, const std::string& kernels,
+                   const std::optional<int>& threads, const std::optional<py::function>& progress) {
+  const std::optional<double> slack = number_unless_auto("slack", stated_slack, 1);
+  const std::optional<double> tie = number_unless_auto("tie", stated_tie, 100);
   if (reference != "f32" && reference != "f64" && reference != "own") {
     throw Error("reference is '" + reference + "'; give f32, f64 or own");
   }
-  if (tie > 0 && !target) throw Error("tie is measured in the target's logits; give target, too");
+  if (control && slack && tie) throw Error("control is measured for slack='auto' and tie='auto'; give one of these");
+  if (tie.value_or(1) > 0 && !target) throw Error("tie is measured in the target's logits; give target, too");
   const ReplayJob job{.file = path.string(),
                       .target = target ? target->string() : "",
                       .load_options = {kernels, quantize, kv},
                       .reference = reference,
                       .threads = threads_of(threads),
-                      .slack = slack,
-                      .tie = tie,
+                      .slack = slack.value_or(0),
+                      .tie = tie.value_or(0),
+                      .slack_auto = !slack,
+                      .tie_auto = !tie,
+                      .control = control ? control->string() : "",
                       .quiet = true,
                       .progress = [&](long line) {
                         const ComputingPaused paused;
@@ -120,17 +138,17 @@ void bind_report(py::module_& module) {
   bind_place(module);
   bind_finding(module);
   bind_report_type(module);
-  module.def("check_trace", &check_trace, py::arg("path"), py::kw_only(), py::arg("target") = py::none(),
-             py::arg("slack") = 0.0, py::arg("tie") = 0.0, py::arg("reference") = "f32", py::arg("quantize") = "none",
-             py::arg("kv") = "bf16", py::arg("kernels") = "", py::arg("threads") = py::none(),
-             py::arg("progress") = py::none(),
-             "Replays every decision of a recorded run (docs/spectrace.md). target: the model it was made with. slack: "
-             "how far, in total variation, p of other numerics may be from the target's. tie: how far below the "
-             "target's best, in logits, a greedy token of other numerics may be. reference: what these are compared "
-             "with, f32, "
-             "f64 (exact) or own (as quantize and kv say). progress: is called with the number of each line. The "
-             "others are those of "
-             "Model.");
+  module.def(
+      "check_trace", &check_trace, py::arg("path"), py::kw_only(), py::arg("target") = py::none(),
+      py::arg("slack") = 0.0, py::arg("tie") = 0.0, py::arg("control") = py::none(), py::arg("reference") = "f32",
+      py::arg("quantize") = "none", py::arg("kv") = "bf16", py::arg("kernels") = "", py::arg("threads") = py::none(),
+      py::arg("progress") = py::none(),
+      "Replays every decision of a recorded run (docs/spectrace.md). target: the model it was made with. slack: "
+      "how far, in total variation, p of other numerics may be from the target's. tie: how far below the "
+      "target's best, in logits, a greedy token of other numerics may be. Either may be 'auto': what control shows, a "
+      "trace of the same engine without speculation. reference: what these are compared with, "
+      "f32, f64 (exact) or own (as quantize and kv say). progress: is called with the number of each line. The others "
+      "are those of Model.");
 }
 
 }  // namespace draftproof

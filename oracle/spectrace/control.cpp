@@ -255,10 +255,10 @@ Grant Control::slack() const {
                     left_out_.empty() ? "" : " (of some sequences " + left_out_ + ")", tokens_min));
   }
   if (quiet_size == e_values_.end()) {
-    throw Error(
-        fmt::format("{} is further from the target than numerics explain: at a slack of {:g} its tokens have an "
-                    "e-value of {:.3g}; give one that was made with the sampling that it states",
-                    of, sizes.back(), e_values_.back()));
+    throw Error(fmt::format(
+        "{} is further from the target than numerics explain: at a slack of {:g} its tokens have an "
+        "e-value of {:.3g}; give one that was made with the sampling that it states, and states its sampler_order",
+        of, sizes.back(), e_values_.back()));
   }
   const double shown = enough ? sizes[static_cast<std::size_t>(quiet_size - e_values_.begin())] : 0;
   const double furthest = std::max(largest(rows_), largest(logprobs_));

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,8 +120,9 @@ def check_trace(
     path: str | PathLike[str],
     *,
     target: str | PathLike[str] | None = None,
-    slack: float = 0.0,
-    tie: float = 0.0,
+    slack: float | Literal["auto"] = 0.0,
+    tie: float | Literal["auto"] = 0.0,
+    control: str | PathLike[str] | None = None,
     reference: str = "f32",
     quantize: str = "none",
     kv: str = "bf16",

@@ -8,7 +8,7 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Union
+from typing import Any, Literal, Union
 
 from . import _core
 from ._core import Error, Report
@@ -33,8 +33,9 @@ def check_trace(
     trace: Trace,
     *,
     target: str | os.PathLike[str] | None = None,
-    slack: float = 0.0,
-    tie: float = 0.0,
+    slack: float | Literal["auto"] = 0.0,
+    tie: float | Literal["auto"] = 0.0,
+    control: str | os.PathLike[str] | None = None,
     reference: str = "f32",
     quantize: str = "none",
     kv: str = "bf16",
@@ -46,13 +47,15 @@ def check_trace(
 
     trace: a file, or its lines, each a text or a dict. target: the model it was made with. slack: how far, in total
     variation, p of other numerics may be from the target's. tie: how far below the target's best, in logits, a greedy
-    token of other numerics may be. reference: what these are compared with, f32 or own (as quantize and kv say).
+    token of other numerics may be; either may be "auto": what control shows, a trace of the same engine without
+    speculation. reference: what these are compared with, f32, f64 (exact) or own (as quantize and kv say).
     progress: is called with the number of each line before it is replayed. The others are those of Model.
     """
     options: dict[str, Any] = {
         "target": target,
         "slack": slack,
         "tie": tie,
+        "control": control,
         "reference": reference,
         "quantize": quantize,
         "kv": kv,

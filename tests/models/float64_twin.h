@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // An independent implementation of Qwen3 (dense and with experts), Qwen3.5, Qwen2, Llama, Mistral, Ministral 3, DFlash
 // and EAGLE-3: textbook loops in float64, written from the papers and the published model code. It shares only the
-// reader of weights with the engine. It answers three questions:
+// reader of weights with the engine. The command has the same mathematics on Eigen, with nothing that errs
+// (oracle/twin/twin.h); both are held to the stored float64 outputs. This one answers three questions:
 //
 // 1. What are the exact outputs? (Rounding none; compared with the stored float64 outputs.)
 // 2. How far from them may a float32 program be? (Rounding random; the bound below.)

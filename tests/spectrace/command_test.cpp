@@ -239,19 +239,33 @@ TEST(TraceCommand, AnEngineIsComparedWithAFloat32ReferenceAndAReproducerKeepsAno
   EXPECT_THAT(held.out, HasSubstr("reference canonical, quantize f32, greedy tokens 0 of 219 are not the target's"));
   EXPECT_THAT(held.out, HasSubstr("\n  PASS_STAT\n"));
 
-  // Our bf16 values are not as close to float32.
+  EXPECT_THAT(held.out, HasSubstr("reference's distance from exact at most "));
+  std::vector<std::string> exactly = check;
+  exactly.insert(exactly.end(), {"--reference", "f64"});
+  EXPECT_THAT(run_command(exactly).out,
+              HasSubstr("reference float64, exact, greedy tokens 0 of 219 are not the target's"));
+
+  // Our bf16 values are not as close to float32. What lies within their own error is no finding.
   std::vector<std::string> own = check;
   own.insert(own.end(), {"--reference", "own", "--reproducer", folder.path() / "case"});
-  const auto accused = run_command(own);
-  EXPECT_EQ(accused.status, 1) << accused.out << accused.err;
-  EXPECT_THAT(accused.out, HasSubstr("reference canonical, kv bf16, greedy tokens 2 of 219"));
-  EXPECT_EQ(run_command({"reproduce", folder.path() / "case"}).status, 1);
+  const auto passed = run_command(own);
+  EXPECT_EQ(passed.status, 0) << passed.out << passed.err;
+  EXPECT_THAT(passed.out, HasSubstr("reference canonical, kv bf16, greedy tokens 2 of 219"));
 
-  std::vector<std::string> lines = lines_of(test::text_of(engine));
-  Json round = Json::parse(lines[2]);
-  round["emitted"][27] = 382;  // 1.7e-4 below the best
-  lines[2] = round.dump();
-  const File second_best(joined(lines));
+  const auto with_token = [&](Token token) {
+    std::vector<std::string> lines = lines_of(test::text_of(engine));
+    Json round = Json::parse(lines[2]);
+    round["emitted"][27] = token;
+    lines[2] = round.dump();
+    return joined(lines);
+  };
+  const File far_below(with_token(5));
+  own[2] = far_below.path();
+  EXPECT_EQ(run_command(own).status, 1);
+  EXPECT_EQ(run_command({"reproduce", folder.path() / "case"}).status, 1);
+  EXPECT_THAT(test::text_of(folder.path() / "case" / "case.json"), HasSubstr("\"own\""));
+
+  const File second_best(with_token(382));  // 1.7e-4 below the best
   std::vector<std::string> wrong = check;
   wrong[2] = second_best.path();
   EXPECT_THAT(run_command(wrong).out, HasSubstr("at position 38 the target's best token is 637; observed: token 382"));
@@ -266,12 +280,44 @@ TEST(TraceCommandSlow, TextsUnderCutsReachAVerdictByTheTokensOfOneChoice) {
   };
   const auto llama_cpp = check(files + "llama_cpp_bf16_cuts.jsonl", "0.01");
   EXPECT_EQ(llama_cpp.status, 0) << llama_cpp.out << llama_cpp.err;
-  EXPECT_THAT(llama_cpp.out, HasSubstr("0 of 1920 tokens are not the target's one choice; the slack explains 38.4; a "
-                                       "share of 0.067 of them would have been found\n"));
+  EXPECT_THAT(llama_cpp.out, HasSubstr("0 of 1920 tokens are not the target's one choice; 38.4 are explained by "
+                                       "what is granted; a share of 0.067 of them would have been found\n"));
   EXPECT_THAT(llama_cpp.out, HasSubstr("\n  PASS_STAT\n"));
   const auto openvino = check(files + "openvino_plain_cuts.jsonl", "1e-4");
   EXPECT_EQ(openvino.status, 0) << openvino.out << openvino.err;
   EXPECT_THAT(openvino.out, HasSubstr("not proved: 1083 tokens are too few to show any deviation"));
+}
+
+/// The same texts with what a control shows: OpenVINO's own, and one that is too far away.
+TEST(TraceCommandSlow, TextsUnderCutsReachAVerdictWithTheSlackOfAControl) {
+  const std::string files = DRAFTPROOF_SOURCE_DIR "/tests/spectrace/files/";
+  const std::string engine = files + "openvino_plain_cuts.jsonl";
+  const std::vector<std::string> check = {"trace",   "check", engine, "--target", fixture("models/tale-target"),
+                                          "--slack", "auto"};
+  EXPECT_THAT(run_command(check).err, HasSubstr("give --control, a trace of the same engine without speculation"));
+  std::vector<std::string> controlled = check;
+  controlled.insert(controlled.end(), {"--control", engine});
+  const auto passed = run_command(controlled);
+  EXPECT_EQ(passed.status, 0) << passed.out << passed.err;
+  EXPECT_THAT(passed.out, HasSubstr("slack granted "));
+  EXPECT_THAT(passed.out, HasSubstr("\n  PASS_STAT\n"));
+  controlled.insert(controlled.end(), {"--tie", "auto"});
+  EXPECT_THAT(run_command(controlled).err, HasSubstr("has 0 greedy tokens that can be compared"));
+}
+
+TEST(TraceCommand, WhatIsMeasuredNeedsSomethingToMeasure) {
+  const std::string engine = DRAFTPROOF_SOURCE_DIR "/tests/spectrace/files/transformers_float32.jsonl";
+  const auto error_of = [&](std::vector<std::string> more) {
+    std::vector<std::string> check = {"trace", "check", engine, "--target", fixture("models/tale-target")};
+    check.insert(check.end(), more.begin(), more.end());
+    const auto refused = run_command(check);
+    EXPECT_EQ(refused.status, 3) << refused.out;
+    return refused.err;
+  };
+  EXPECT_THAT(error_of({"--tie", "auto"}), HasSubstr("give --control FILE"));
+  EXPECT_THAT(error_of({"--control", engine}), HasSubstr("give one of them, too"));
+  EXPECT_THAT(error_of({"--slack", "some"}), HasSubstr("'some' is not a number from 0 to 1, nor the word auto"));
+  EXPECT_EQ(run_command({"trace", "check", engine, "--slack", "auto"}).status, 3);
 }
 
 /// The rows have another temperature than the trace states, which is more than the slack allows.

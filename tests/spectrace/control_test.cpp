@@ -158,7 +158,7 @@ TEST_F(ControlSlack, MoreTokensThanTheControlSpeaksForAreNotProved) {
 
 TEST_F(ControlSlack, RowsAndLogprobsOfTheControlShowTheSlackDirectly) {
   for (const bool rows : {true, false}) {
-    Texts texts{.sampling = {.temperature = 1}, .count = 2, .rows = rows, .logprobs = !rows};
+    Texts texts{.sampling = {.temperature = 1}, .count = 2, .tokens = 60, .rows = rows, .logprobs = !rows};
     const Grant slack = control_of(texts).slack();
     EXPECT_EQ(slack.from_tokens, 0);
     EXPECT_LE(slack.granted, 0.1);
@@ -181,7 +181,7 @@ TEST_F(ControlSlack, WithoutAControlTheTracesOwnRowsShowItAndWrongOnesAreNotGran
     return std::pair(Control::slack_shown_by(file.path(), target()).granted,
                      replay(file.path(), [&] { return with_slack(Control::slack_shown_by(file.path(), target())); }()));
   };
-  Texts texts{.sampling = {.temperature = 1}, .count = 2, .rows = true};
+  Texts texts{.sampling = {.temperature = 1}, .count = 2, .tokens = 60, .rows = true};
   const auto [right, of_right] = own(texts);
   EXPECT_TRUE(of_right.findings.empty()) << report_shown(of_right);
   texts.computed = [](std::vector<float>& logits, std::size_t place) {

@@ -52,7 +52,7 @@ TEST_F(CoarseReference, WhatLiesWithinItsErrorIsNoFindingAndWhatLiesBeyondIs) {
 
 TEST_F(CoarseReference, RowsAndLogprobsAreHeldToExactOnesBeforeTheyAreFindings) {
   for (const bool rows : {true, false}) {
-    Texts texts{.sampling = {.temperature = 1}, .count = 1, .rows = rows, .logprobs = !rows};
+    Texts texts{.sampling = {.temperature = 1}, .count = 1, .tokens = 60, .rows = rows, .logprobs = !rows};
     EXPECT_FALSE(checked(trace(texts), false, 1e-5, 0).findings.empty()) << "the reference errs on no row";
     EXPECT_TRUE(checked(trace(texts), true, 1e-5, 0).findings.empty());
     texts.computed = [](std::vector<float>& logits, std::size_t place) {
