@@ -10,7 +10,8 @@ list(TRANSFORM libraries PREPEND draftproof_)
 install(TARGETS ${libraries} EXPORT draftproof-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/draftproof)
 install(EXPORT draftproof-targets NAMESPACE draftproof:: DESTINATION ${package_folder})
 install(DIRECTORY kernels ref oracle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/draftproof
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h" REGEX "oracle/twin/[^/]*\\.h$" EXCLUDE)
+install(FILES oracle/twin/twin.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/draftproof/oracle/twin)  # the others need Eigen
 install(CODE "set(include_folder ${CMAKE_INSTALL_INCLUDEDIR}/draftproof)")
 install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/installed_includes.cmake)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/draftproof-config-version.cmake COMPATIBILITY SameMinorVersion)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -62,25 +63,34 @@ struct Control::Reading {
 
 Control::Control(const std::string& file, const TraceTarget& target) : Control(file, target, false) {}
 
-Control::Control(const std::string& file, const TraceTarget& target, bool of_itself) : file_(file) {
-  Reader lines(file);
+Control::Control(const std::string& file, const TraceTarget& target, bool of_itself)
+    : file_(file), e_values_(sizes.size(), std::numeric_limits<double>::infinity()) {
+  // Most engines are quiet at the smallest slack; the others cost as much again, each.
+  read(target, of_itself, 0, 1);
+  if (!of_itself && e_values_.front() >= quiet) read(target, of_itself, 1, sizes.size());
+}
+
+/// Reads the trace, and bets on its tokens with the sizes [first, last); from the second time on does nothing else.
+void Control::read(const TraceTarget& target, bool of_itself, std::size_t first, std::size_t last) {
+  const bool again = first > 0;
+  Reader lines(file_);
   const Header header = lines.header();
   if (header.vocabulary != target.vocabulary) {
-    throw Error(in_quotes(file) + " has a vocabulary of " + std::to_string(header.vocabulary) + ", the target one of " +
-                std::to_string(target.vocabulary) + "; give a trace of the same model");
+    throw Error(in_quotes(file_) + " has a vocabulary of " + std::to_string(header.vocabulary) +
+                ", the target one of " + std::to_string(target.vocabulary) + "; give a trace of the same model");
   }
   const std::shared_ptr<Model> model = target.computing_anyhow();
   const std::shared_ptr<const Twin> twin = target.exact ? target.twin() : nullptr;
   std::vector<Sampled> bets;
-  for (const double size : sizes) bets.emplace_back(header.vocabulary, size);
+  for (std::size_t k = first; k < last; ++k) bets.emplace_back(header.vocabulary, sizes[k]);
   std::map<std::int64_t, Reading> open;
 
   const auto bet = [&](const Reading& sequence, const std::vector<std::string>& order, Token token) {
     const SequenceEvent& declared = sequence.declared;
-    for (std::size_t k = 0; k < sizes.size(); ++k) {
+    for (std::size_t k = 0; k < bets.size(); ++k) {
+      const double slack = sizes[first + k];
       if (bets[k].e_value() >= quiet) continue;  // it is too small
-      const auto near =
-          nearby_distribution(sequence.reader->logits(), declared.sampling, order, sequence.text, sizes[k]);
+      const auto near = nearby_distribution(sequence.reader->logits(), declared.sampling, order, sequence.text, slack);
       if (!near) return;
       NextToken next{near->p, near->slack};
       if (declared.hides_stop_tokens()) {
@@ -93,7 +103,7 @@ Control::Control(const std::string& file, const TraceTarget& target, bool of_its
       if (next.p.is_point()) bets[k].points.observe(next.slack, other);
       else bets[k].tokens.observe(next.p, nullptr, token, {sequence.text, {}, next.slack});
     }
-    ++sampled_;
+    if (!again) ++sampled_;
   };
   const auto compare_row = [&](const Reading& sequence, const std::vector<std::string>& order,
                                const Distribution& stated, double rounding) {
@@ -124,7 +134,7 @@ Control::Control(const std::string& file, const TraceTarget& target, bool of_its
     }
     if (apart >= 0) logprobs_.push_back(apart);
   };
-  const auto read = [&](Reading& sequence, const RoundEvent& round, long line) {
+  const auto read_round = [&](Reading& sequence, const RoundEvent& round, long line) {
     const std::vector<std::string>& order = sequence.declared.sampler_order.value_or(our_order());
     for (std::size_t row = 0; row < round.emitted.size(); ++row) {
       const Token token = round.emitted[row];
@@ -133,15 +143,15 @@ Control::Control(const std::string& file, const TraceTarget& target, bool of_its
       const bool fits = static_cast<int>(sequence.text.size()) <= model->context();
       if (wanted && fits) {
         sequence.reader->after(sequence.text);
-        compare_logprobs(sequence, round, row);
-        if (!sequence.greedy && row < round.p_rows.size()) compare_row(sequence, order, round.p_rows[row], 0);
-        if (!sequence.greedy && row < round.p_reals.size()) {
+        if (!again) compare_logprobs(sequence, round, row);
+        if (!again && !sequence.greedy && row < round.p_rows.size()) compare_row(sequence, order, round.p_rows[row], 0);
+        if (!again && !sequence.greedy && row < round.p_reals.size()) {
           const RealRow& reals = round.p_reals[row];
           const RoundedDistribution of = rounded_distribution(reals.tokens, reals.weights, header.unit);
           compare_row(sequence, order, of.distribution, of.slack);
         }
         if (!of_itself && !sequence.greedy) bet(sequence, order, token);
-        if (!of_itself && sequence.greedy) {
+        if (!of_itself && !again && sequence.greedy) {
           const BestToken best(sequence.reader->logits(), sequence.declared.sampling, sequence.text);
           const bool is_best = token == best.token();
           greedy_.push_back({is_best ? best.gap_to_second() : best.gap(token), is_best, line,
@@ -166,7 +176,7 @@ Control::Control(const std::string& file, const TraceTarget& target, bool of_its
         lines.fail("draft_tokens", "is not empty: this run speculates; a control is made without a draft");
       }
       Reading& sequence = open.at(round->sequence);
-      if (sequence.reader && round->faults.empty()) read(sequence, *round, event->line);
+      if (sequence.reader && round->faults.empty()) read_round(sequence, *round, event->line);
       else sequence.reader.reset();
       if (open.size() > kept_readers && sequence.reader) sequence.reader->release();
     } else if (const auto* shift = std::get_if<ShiftEvent>(&event->what)) {
@@ -176,7 +186,7 @@ Control::Control(const std::string& file, const TraceTarget& target, bool of_its
       open.erase(end->sequence);
     }
   }
-  for (const Sampled& of_size : bets) e_values_.push_back(of_size.e_value());
+  for (std::size_t k = first; k < last; ++k) e_values_[k] = bets[k - first].e_value();
 }
 
 Grant Control::tie() const {

@@ -6,8 +6,8 @@
 // its error exceeds their gap. Let the error be logistic with the scale s: the second token, a gap g below, is then
 // emitted with probability 1 / (1 + exp(g / s)). Tokens that are not the best, with their gap, and those that are, with
 // the gap to the second, give the likelihood of every s. The largest s whose likelihood is at least 1/1000 of the
-// largest one is the upper bound. The tie is the gap at which another token is emitted with probability 1e-6, seven standard
-// deviations away.
+// largest one is the upper bound. The tie is the gap at which another token is emitted with probability 1e-6, seven
+// standard deviations away.
 //
 // Sampled tokens. The slack is bet against, as in a check, at each of a few sizes (sizes()). The smallest at which the
 // bets stay quiet (an e-value below 100) is what the control shows; three times as much is granted. Where rows or
@@ -20,6 +20,7 @@
 //     target.slack = control.slack().granted;
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -61,10 +62,11 @@ class Control {
   struct Sampled;  // of one size of slack
   struct Reading;
   Control(const std::string& file, const TraceTarget& target, bool of_itself);
+  void read(const TraceTarget& target, bool of_itself, std::size_t first, std::size_t last);
 
   std::string file_;
   std::vector<GreedyToken> greedy_;
-  std::vector<double> e_values_;  // by size of slack
+  std::vector<double> e_values_;  // by size of slack; infinite where it was not needed
   long sampled_ = 0;              // tokens
   std::vector<double> rows_;      // the smallest slack that allows each stated row
   std::vector<double> logprobs_;  // how far each stated log-probability is apart, in probability

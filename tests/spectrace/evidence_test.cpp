@@ -129,7 +129,7 @@ TEST(Evidence, TokensOfALossyRuleAreTestedApart) {
 }
 
 TEST(Evidence, AGreedyTokenBelowTheBestIsOpenUntilAFlagAdmitsIt) {
-  const std::vector<float> logits = {0.0F, 2.0F, 1.9F, 0.0F, 0.0F, 0.0F};
+  const std::vector<double> logits = {0, 2, 1.9, 0, 0, 0};
   for (const double tie : {0.0, 0.2}) {
     Bets bets(AcceptanceRule::greedy);
     bets.target.tie = tie;
