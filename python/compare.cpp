@@ -197,19 +197,17 @@ std::vector<EnginePrompt> prompts_of(const std::optional<std::vector<CompareProm
 Report compare(const py::object& plain, const py::object& speculative,
                const std::optional<std::vector<ComparePrompt>>& prompts,
                const std::optional<std::filesystem::path>& target, const std::vector<std::string>& matrix,
-               int max_new_tokens, int pairs, int together, int context, std::uint64_t seed, double slack,
+               int max_new_tokens, int pairs, int together, int context, std::uint64_t seed,
                const std::optional<std::filesystem::path>& traces, const std::string& kernels,
                const std::optional<int>& threads, const std::optional<py::function>& progress) {
   require_range("max_new_tokens", max_new_tokens, 8, 100'000);
   require_range("pairs", pairs, 0, 1'000'000);
   require_range("together", together, 1, 256);
   require_range("context", context, 0, 1e9);
-  require_range("slack", slack, 0, 1);
   CompareJob job;
   job.target = target ? target->string() : "";
   job.kernels = kernels;
   job.threads = threads_of(threads);
-  job.slack = slack;
   if (traces) {
     std::filesystem::create_directories(*traces);
     job.traces = traces->string();
@@ -244,14 +242,14 @@ void bind_compare(py::module_& module) {
       "compare", &compare, py::arg("plain"), py::arg("speculative"), py::arg("prompts") = py::none(), py::kw_only(),
       py::arg("target") = py::none(), py::arg("matrix") = std::vector<std::string>(), py::arg("max_new_tokens") = 48,
       py::arg("pairs") = 200, py::arg("together") = 8, py::arg("context") = 0, py::arg("seed") = 0,
-      py::arg("slack") = 1e-4, py::arg("traces") = py::none(), py::arg("kernels") = "", py::arg("threads") = py::none(),
+      py::arg("traces") = py::none(), py::arg("kernels") = "", py::arg("threads") = py::none(),
       py::arg("progress") = py::none(),
       "Asks two configurations of one engine the same requests and compares their answers (docs/compare.md). "
       "plain, speculative: engines (draftproof.engines, draftproof.adapters). prompts: lists of tokens, or texts "
       "with target; None: twelve texts of our own. target: the model that both run, from which gaps and the law "
       "of sampled tokens are computed. matrix: names of cases; all when empty. pairs: sampled texts of each "
       "engine for every sampled case. together: requests at once. context: positions of the model, 0: not known. "
-      "slack: as in check_trace. traces: a folder in which what was sampled is kept. progress: is called with "
+      "traces: a folder in which what was sampled is kept. progress: is called with "
       "what is done next.");
 }
 

@@ -18,7 +18,6 @@ struct CompareJob {
   std::string target = {};  // empty: none
   std::string kernels = {};
   int threads = 0;
-  double slack = 1e-4;      // of the engine's p from the target's in float32
   std::string traces = {};  // a folder for what both engines have sampled; empty: it is not kept
   bool quiet = true;
 };

@@ -123,8 +123,8 @@ void add_endpoint_check(Command& endpoint) {
   Command& command = endpoint.subcommand("check", "compare a server that speculates with the same one that does not");
   command.option("--plain URL", options->plain, "the server without speculation").required();
   command.option("--speculative URL", options->speculative, "the server with it").required();
-  Option& target = command.option("--target MODEL", options->job.target,
-                                  "the model that both serve: gaps and the law of sampled tokens are computed with it");
+  command.option("--target MODEL", options->job.target,
+                 "the model that both serve: gaps and the law of sampled tokens are computed with it");
   std::vector<std::string> apis = names_of_http_apis();
   apis.insert(apis.begin(), "auto");
   command.option("--api", options->api, "what both servers speak; auto asks them").choices(apis).show_default();
@@ -142,12 +142,6 @@ void add_endpoint_check(Command& endpoint) {
   command.option("--together", options->job.setup.together, "requests at once; twice as many for greedy texts")
       .range(1, 256)
       .show_default();
-  command
-      .option("--slack", options->job.slack,
-              "how far, in total variation, the engine's p may be from the target's in float32")
-      .range(0.0, 1.0)
-      .show_default()
-      .needs(target);
   command.option("--answer-seconds", options->answer_seconds, "time that one answer may take")
       .range(1, 1'000'000)
       .show_default();

@@ -8,8 +8,19 @@ Besides: draftproof.exact (acceptance functions, enumerated), fixtures (recorded
 (for Hypothesis).
 """
 
-from ._core import Error, Finding, Generation, Model, Place, Report, __version__
+from ._core import Error, Finding, Generation, Model, Place, Report, __version__, compare
 from .checking import check_trace
 from .trace import TraceWriter
 
-__all__ = ["Error", "Finding", "Generation", "Model", "Place", "Report", "TraceWriter", "__version__", "check_trace"]
+__all__ = [
+    "Error",
+    "Finding",
+    "Generation",
+    "Model",
+    "Place",
+    "Report",
+    "TraceWriter",
+    "__version__",
+    "check_trace",
+    "compare",
+]

@@ -6,6 +6,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .engines import Engine
+
 __version__: str
 
 class Error(ValueError):
@@ -130,6 +132,31 @@ def check_trace(
     threads: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Report: ...
+
+def compare(
+    plain: Engine,
+    speculative: Engine,
+    prompts: Sequence[str | Sequence[int]] | None = None,
+    *,
+    target: str | PathLike[str] | None = None,
+    matrix: Sequence[str] = (),
+    max_new_tokens: int = 48,
+    pairs: int = 200,
+    together: int = 8,
+    context: int = 0,
+    seed: int = 0,
+    traces: str | PathLike[str] | None = None,
+    kernels: str = "",
+    threads: int | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> Report:
+    """Asks two configurations of one engine the same requests and compares their answers (docs/compare.md).
+
+    prompts: lists of tokens, or texts with target; None: twelve texts of our own. target: the model that both run, from
+    which gaps and the law of sampled tokens are computed. matrix: names of cases; all when empty. pairs: sampled texts
+    of each engine for every sampled case. together: requests at once. context: positions of the model, 0: not known.
+    traces: a folder in which what was sampled is kept. progress: is called with what is done next.
+    """
 
 class RowsFile:
     """The rows beside a trace. TraceWriter writes it."""

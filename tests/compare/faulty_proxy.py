@@ -258,7 +258,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if not kind.startswith("text/event-stream"):
+            self.wfile.write(body)
+            return
+        for event in body.split(b"\n\n")[:-1]:  # one by one, so that a client that goes away is noticed
+            self.wfile.write(event + b"\n\n")
+            time.sleep(0.01)
 
     def ask(self, method, body=None):
         connection = http.client.HTTPConnection(*self.upstream, timeout=120)

@@ -15,7 +15,8 @@ import time
 import faulty_proxy
 
 # What is asked of a fault, to be quick: only the cases that it concerns.
-LAW_CASES = {
+SAMPLED_CASES = {
+    "crash_at_top_k_alone": "top_k 5",
     "silent_greedy": "temperature 1",
     "temperature_too_high": "temperature 1",
     "top_p_ignored": "top_p 0.7",
@@ -91,8 +92,8 @@ def run(draftproof, models, names, folder):
             proxy, url = start(log, sys.executable, faulty_proxy.__file__, "0", upstream, name)
             try:
                 options = ["--pairs", "0", "--answer-seconds", "5"]
-                if name in LAW_CASES:
-                    options = ["--case", LAW_CASES[name], "--pairs", "400"]
+                if name in SAMPLED_CASES:
+                    options = ["--case", SAMPLED_CASES[name], "--pairs", "400"]
                 if name == "none":
                     options = ["--pairs", "60"]
                 begin = time.monotonic()

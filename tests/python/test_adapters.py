@@ -128,12 +128,13 @@ class Traces(unittest.TestCase):
 
 
 class Documentation(unittest.TestCase):
-    def test_the_ten_lines_of_the_page_are_the_example(self):
-        page = (ROOT / "docs/engines.md").read_text(encoding="utf-8")
-        lines = page.split("```python\n")[1].split("```")[0]
+    def test_the_ten_lines_of_the_pages_are_the_example(self):
         example = (ROOT / "python/examples/ten_lines.py").read_text(encoding="utf-8")
-        self.assertTrue(example.endswith('"""\n' + lines), example)
-        self.assertEqual(sum(bool(line) for line in lines.splitlines()), 10)
+        for name in ("README.md", "docs/engines.md"):
+            page = (ROOT / name).read_text(encoding="utf-8")
+            lines = page.split("```python\n")[1].split("```")[0]
+            self.assertTrue(example.endswith('"""\n' + lines), name)
+            self.assertEqual(sum(bool(line) for line in lines.splitlines()), 10)
 
     def test_findings_name_scripts_that_exist(self):
         page = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
