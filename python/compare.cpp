@@ -10,6 +10,7 @@
 #include <set>
 #include <variant>
 
+#include "oracle/sequential/paired_texts.h"
 #include "python/bindings.h"
 #include "ref/base/error.h"
 #include "tools/compare_job.h"
@@ -235,9 +236,53 @@ Report compare(const py::object& plain, const py::object& speculative,
   return report;
 }
 
+using Texts = std::vector<std::vector<Token>>;
+using Logprobs = std::optional<std::vector<std::vector<double>>>;
+
+PairedTexts compare_texts(const std::vector<std::int64_t>& requests, const Texts& first, const Texts& second,
+                          const Logprobs& first_logprobs, const Logprobs& second_logprobs, double alpha) {
+  require_range("alpha", alpha, 1e-300, 0.5);
+  const auto fits = [&](const auto& list) { return list.size() == requests.size(); };
+  if (!fits(first) || !fits(second) || (first_logprobs && !fits(*first_logprobs)) ||
+      (second_logprobs && !fits(*second_logprobs))) {
+    throw Error("there is not one text and one list of logprobs for each request; give lists of equal lengths");
+  }
+  return compute([&] {
+    PairedTexts test(alpha);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const auto text = [&](const Texts& texts, const Logprobs& logprobs) {
+        return SampledText{texts[i], logprobs ? std::span<const double>((*logprobs)[i]) : std::span<const double>()};
+      };
+      test.observe(requests[i], text(first, first_logprobs), text(second, second_logprobs));
+    }
+    return test;
+  });
+}
+
+void bind_text_comparison(py::module_& module) {
+  py::class_<PairedTexts> type(module, "TextComparison", "What pairs of sampled texts show (docs/compare.md).");
+  publish(type);
+  type.def_property_readonly("e_value", &PairedTexts::e_value, "The largest wealth of the bets.");
+  type.def_property_readonly("alarm", &PairedTexts::alarm, "Whether it reached 1 / alpha.");
+  type.def_property_readonly("pairs", &PairedTexts::pairs, "How many there were.");
+  type.def_property_readonly("unequal", &PairedTexts::unequal, "How many of them were bet on.");
+  type.def_property_readonly("suspect", &PairedTexts::suspect, "What differs most.");
+  type.def_property_readonly("share_seen", &PairedTexts::share_seen,
+                             "The share of pairs that would have had to be told apart for an alarm.");
+  type.def("__repr__", [](const PairedTexts& self) {
+    return fmt::format("TextComparison(e-value {:.3g} after {} pairs)", self.e_value(), self.pairs());
+  });
+  module.def("compare_texts", &compare_texts, py::arg("requests"), py::arg("first"), py::arg("second"),
+             py::arg("first_logprobs") = py::none(), py::arg("second_logprobs") = py::none(), py::kw_only(),
+             py::arg("alpha") = 1e-9,
+             "Tests whether two engines write texts of one distribution (docs/compare.md). requests: the number of the "
+             "request of each pair; first, second: tokens of each text; logprobs: of each token, where known.");
+}
+
 }  // namespace
 
 void bind_compare(py::module_& module) {
+  bind_text_comparison(module);
   module.def(
       "compare", &compare, py::arg("plain"), py::arg("speculative"), py::arg("prompts") = py::none(), py::kw_only(),
       py::arg("target") = py::none(), py::arg("matrix") = std::vector<std::string>(), py::arg("max_new_tokens") = 48,

@@ -112,18 +112,21 @@ py::object logits(LoadedModel& model, const std::vector<Token>& tokens) {
   return rows.object;
 }
 
+/// Throws Error for what users may not ask for.
+template <class Value>
+void set_parameter(Sampling& sampling, const char* name, Value Sampling::*member, double value) {
+  for_each_sampling_field([&](const auto& field) {
+    if (std::string_view(field.name) == name) require_range(name, value, field.min, field.max);
+  });
+  sampling.*member = static_cast<Value>(value);
+}
+
 Sampling sampling_of(double temperature, int top_k, double top_p, double min_p) {
   Sampling sampling;
-  const auto set = [&](const char* name, auto Sampling::*member, double value) {
-    for_each_sampling_field([&](const auto& field) {
-      if (std::string_view(field.name) == name) require_range(name, value, field.min, field.max);
-    });
-    sampling.*member = static_cast<std::remove_reference_t<decltype(sampling.*member)>>(value);
-  };
-  set("temperature", &Sampling::temperature, temperature);
-  set("top_k", &Sampling::top_k, top_k);
-  set("top_p", &Sampling::top_p, top_p);
-  set("min_p", &Sampling::min_p, min_p);
+  set_parameter(sampling, "temperature", &Sampling::temperature, temperature);
+  set_parameter(sampling, "top_k", &Sampling::top_k, top_k);
+  set_parameter(sampling, "top_p", &Sampling::top_p, top_p);
+  set_parameter(sampling, "min_p", &Sampling::min_p, min_p);
   return sampling;
 }
 
@@ -250,12 +253,17 @@ std::shared_ptr<LoadedModel> loaded_model(const std::filesystem::path& path, con
 
 std::unique_ptr<Generation> generate(const std::shared_ptr<LoadedModel>& model, const Prompt& prompt,
                                      int max_new_tokens, const std::string& draft, const std::string& rule,
-                                     double temperature, int top_k, double top_p, double min_p, std::uint64_t seed,
-                                     std::optional<int> draft_max) {
+                                     double temperature, int top_k, double top_p, double min_p, double repeat_penalty,
+                                     double presence_penalty, double frequency_penalty, int repeat_last_n,
+                                     std::uint64_t seed, std::optional<int> draft_max) {
   GenerationOptions options;
   options.draft = draft;
   options.common.max_new_tokens = max_new_tokens;
   options.common.sampling = sampling_of(temperature, top_k, top_p, min_p);
+  set_parameter(options.common.sampling, "repeat_penalty", &Sampling::repeat_penalty, repeat_penalty);
+  set_parameter(options.common.sampling, "presence_penalty", &Sampling::presence_penalty, presence_penalty);
+  set_parameter(options.common.sampling, "frequency_penalty", &Sampling::frequency_penalty, frequency_penalty);
+  set_parameter(options.common.sampling, "repeat_last_n", &Sampling::repeat_last_n, repeat_last_n);
   options.common.rule = rule;
   options.common.seed = seed;
   if (draft_max) {
@@ -331,12 +339,15 @@ void bind_model(py::module_& module) {
       "decode",
       [](LoadedModel& self, const std::vector<Token>& tokens) { return compute([&] { return self.decode(tokens); }); },
       py::arg("tokens"), "Returns the text of tokens, without special ones.");
-  type.def(
-      "generate", &generate, py::arg("prompt"), py::kw_only(), py::arg("max_new_tokens") = 64,
-      py::arg("draft") = "none", py::arg("rule") = "matching", py::arg("temperature") = 0.0, py::arg("top_k") = 0,
-      py::arg("top_p") = 1.0, py::arg("min_p") = 0.0, py::arg("seed") = 0, py::arg("draft_max") = py::none(),
-      "Continues a text or tokens. draft: as --draft of the command (docs/drafts.md). rule: the acceptance rule. "
-      "temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 are off. draft_max: draft tokens per round, at most.");
+  type.def("generate", &generate, py::arg("prompt"), py::kw_only(), py::arg("max_new_tokens") = 64,
+           py::arg("draft") = "none", py::arg("rule") = "matching", py::arg("temperature") = 0.0, py::arg("top_k") = 0,
+           py::arg("top_p") = 1.0, py::arg("min_p") = 0.0, py::arg("repeat_penalty") = 1.0,
+           py::arg("presence_penalty") = 0.0, py::arg("frequency_penalty") = 0.0, py::arg("repeat_last_n") = 64,
+           py::arg("seed") = 0, py::arg("draft_max") = py::none(),
+           "Continues a text or tokens. draft: as --draft of the command (docs/drafts.md). rule: the acceptance rule. "
+           "temperature 0 is greedy; top_k 0, top_p 1, min_p 0, repeat_penalty 1 and other penalties 0 are off; "
+           "penalties see "
+           "repeat_last_n tokens, -1: all. draft_max: draft tokens per round, at most.");
   type.def("logits", &logits, py::arg("tokens"),
            "Returns float32 [len(tokens), vocabulary]: the logits after every token.");
   type.def("next_distribution", &next_distribution, py::arg("tokens"), py::kw_only(), py::arg("temperature") = 1.0,

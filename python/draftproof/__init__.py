@@ -8,7 +8,7 @@ Besides: draftproof.exact (acceptance functions, enumerated), fixtures (recorded
 (for Hypothesis).
 """
 
-from ._core import Error, Finding, Generation, Model, Place, Report, __version__, compare
+from ._core import Error, Finding, Generation, Model, Place, Report, TextComparison, __version__, compare, compare_texts
 from .checking import check_trace
 from .trace import TraceWriter
 
@@ -19,8 +19,10 @@ __all__ = [
     "Model",
     "Place",
     "Report",
+    "TextComparison",
     "TraceWriter",
     "__version__",
     "check_trace",
     "compare",
+    "compare_texts",
 ]

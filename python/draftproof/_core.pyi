@@ -59,6 +59,10 @@ class Model:
         top_k: int = 0,
         top_p: float = 1.0,
         min_p: float = 0.0,
+        repeat_penalty: float = 1.0,
+        presence_penalty: float = 0.0,
+        frequency_penalty: float = 0.0,
+        repeat_last_n: int = 64,
         seed: int = 0,
         draft_max: int | None = None,
     ) -> Generation: ...
@@ -157,6 +161,27 @@ def compare(
     of each engine for every sampled case. together: requests at once. context: positions of the model, 0: not known.
     traces: a folder in which what was sampled is kept. progress: is called with what is done next.
     """
+
+class TextComparison:
+    """What pairs of sampled texts show (docs/compare.md#sampled-texts)."""
+
+    e_value: float
+    alarm: bool
+    pairs: int
+    unequal: int
+    suspect: str
+    share_seen: float
+
+def compare_texts(
+    requests: Sequence[int],
+    first: Sequence[Sequence[int]],
+    second: Sequence[Sequence[int]],
+    first_logprobs: Sequence[Sequence[float]] | None = None,
+    second_logprobs: Sequence[Sequence[float]] | None = None,
+    *,
+    alpha: float = 1e-9,
+) -> TextComparison:
+    """Tests whether two engines write texts of one distribution: texts of each, in pairs for the same request."""
 
 class RowsFile:
     """The rows beside a trace. TraceWriter writes it."""
