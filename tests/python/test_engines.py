@@ -104,7 +104,10 @@ class Engine(unittest.TestCase):
         plain = self.engines["plain"].generate(asked)
         for mode, engine in self.engines.items():
             with self.subTest(mode):
-                for expected, answer in zip(plain, engine.generate(asked)):
+                answers = engine.generate(asked)
+                if mode in ("assisted", "draft model") and NAME != "openvino_genai":  # it does not say
+                    self.assertGreater(sum(answer.accepted for answer in answers), 0)
+                for expected, answer in zip(plain, answers):
                     self.assertEqual(answer.tokens, expected.tokens)
                     self.assertEqual(answer.finish_reason, expected.finish_reason)
                     self.assertEqual(len(answer.logprobs), len(answer.tokens))
