@@ -59,7 +59,8 @@ def vllm():
     from draftproof.adapters.vllm import VllmEngine
 
     draft = {"model": SMALL, "num_speculative_tokens": 4, "draft_sample_method": "probabilistic"}
-    return {"plain": VllmEngine(TARGET, enforce_eager=True), "draft model": VllmEngine(TARGET, draft, enforce_eager=True)}
+    return {"plain": VllmEngine(TARGET, enforce_eager=True),
+            "draft model": VllmEngine(TARGET, draft, enforce_eager=True)}
 
 
 # What docs/findings.md says of these versions.
@@ -174,6 +175,15 @@ class Recording(unittest.TestCase):
                 engine.generate([Request(draftproof.Model(TARGET).encode(TEXTS[0]), 40, 1.0)])
             report = draftproof.check_trace(path)
         self.assertNotIn(report.verdict, ("BUG_PROVEN", "BUG_STAT"), report)
+
+    def test_a_plain_generation_is_refused(self):
+        from draftproof.adapters.transformers import record
+
+        engine = transformers()["plain"]
+        with tempfile.TemporaryDirectory() as folder, self.assertRaises(draftproof.Error) as caught:
+            with record(os.path.join(folder, "t.jsonl"), engine):
+                engine.generate([Request([1, 2], 2)])
+        self.assertIn("a plain generation has no draft tokens", str(caught.exception))
 
     def test_what_was_patched_is_put_back(self):
         import torch

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from os import PathLike, fspath
 from typing import Any
 
+from .._core import Error
 from ..engines import Answer, Request
 from ._adapter import Adapter, common_prefix, finish_reason, load
 from ._trace import Writer, asked, reals
@@ -273,7 +274,8 @@ class _Recorder:
 
     def end(self) -> None:
         if self._rule is None:
-            return
+            raise Error("a plain generation has no draft tokens to record; give it an assistant_model or another "
+                        "draft, or check its tokens with draftproof.adapters.check")
         tokens = self._text[len(self._prompt):]
         reason = finish_reason(self._request, tokens) or "other:stopping_criteria"
         self._writer.end(self._sequence, reason, len(tokens))
