@@ -26,6 +26,7 @@ class VllmEngine(Adapter):
     supports = frozenset({"temperature", "top_k", "top_p", "min_p", "repeat_penalty", "presence_penalty",
                           "frequency_penalty", "logit_bias", "min_tokens", "stop_tokens", "stop", "logprobs",
                           "json_schema", "grammar", "seed"})
+    sampler_order = ("penalties", "temperature", "min_p", "top_k", "top_p")
 
     def __init__(self, model: str | PathLike[str], speculative_config: dict[str, Any] | None = None,
                  **engine_arguments: Any):
