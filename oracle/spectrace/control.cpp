@@ -212,14 +212,14 @@ Grant Control::tie() const {
   const auto upper_scale = [&](const GreedyToken* but) {
     constexpr double step = 1.05;
     std::vector<std::pair<double, double>> scales;
-    double most = -1e300;
+    double likeliest = -1e300;
     for (double scale = 1e-7; scale < 10; scale *= step) {
       scales.emplace_back(scale, log_likelihood(scale, but));
-      most = std::max(most, scales.back().second);
+      likeliest = std::max(likeliest, scales.back().second);
     }
     double upper = scales.front().first;
     for (const auto& [scale, log] : scales) {
-      if (log >= most - log64(1000)) upper = scale;
+      if (log >= likeliest - log64(1000)) upper = scale;
     }
     return upper;
   };
@@ -307,15 +307,15 @@ Grant Control::slack_shown_by(const std::string& file, const TraceTarget& target
   }
   const auto place = static_cast<std::ptrdiff_t>(apart.size() * 9 / 10);
   std::ranges::nth_element(apart, apart.begin() + place);
-  const double most = apart[static_cast<std::size_t>(place)];
-  if (4 * most > granted_slack_max) {
+  const double within = apart[static_cast<std::size_t>(place)];
+  if (4 * within > granted_slack_max) {
     throw Error(
         fmt::format("--slack auto: more than one in ten of the {} rows or log-probabilities of {} lie {:.3g} "
                     "from the target's, further than numerics explain; give --control, a trace of the same "
                     "engine without speculation",
-                    apart.size(), in_quotes(file), most));
+                    apart.size(), in_quotes(file), within));
   }
-  return {.granted = std::max(4 * most, sizes.front()),
+  return {.granted = std::max(4 * within, sizes.front()),
           .basis = fmt::format("four times what nine in ten of the {} {} of the trace itself lie within", apart.size(),
                                itself.rows_.size() >= tokens_min ? "rows" : "log-probabilities")};
 }

@@ -45,7 +45,7 @@ class GemmaFamily final : public TwinFamily {
     past.positions += static_cast<int>(tokens.size());
     Row logits = times(normed(x.bottomRows(1), w_.norm("norm"), epsilon_), w_.head());
     const double cap = w_.number("final_logit_softcapping", generation_ == 2 ? 30 : 0);
-    if (cap != 0) logits = logits.unaryExpr([cap](double logit) { return cap * tanh(logit / cap); });
+    if (cap != 0) logits = logits.unaryExpr([cap](double logit) { return cap * tangent(logit / cap); });
     return logits;
   }
 

@@ -13,9 +13,9 @@ double sigmoid(double x) { return 1 / (1 + exp64(-x)); }
 
 double silu(double x) { return x * sigmoid(x); }
 
-double tanh(double x) { return 1 - 2 / (1 + exp64(2 * x)); }
+double tangent(double x) { return 1 - 2 / (1 + exp64(2 * x)); }
 
-double gelu(double x) { return 0.5 * x * (1 + tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); }
+double gelu(double x) { return 0.5 * x * (1 + tangent(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x))); }
 
 Matrix normed(const Matrix& x, const Row& weight, double epsilon) {
   Matrix y = x;
@@ -60,7 +60,7 @@ Matrix attend(const TwinAttention& how, const Matrix& queries, const Matrix& key
       const auto seen_keys = keys.block(begin, kv * d, end - begin, d);
       const auto seen_values = values.block(begin, kv * d, end - begin, d);
       Row scores = queries.row(r).segment(h * d, d) * seen_keys.transpose() * how.scale;
-      if (how.cap != 0) scores = scores.unaryExpr([&](double score) { return how.cap * tanh(score / how.cap); });
+      if (how.cap != 0) scores = scores.unaryExpr([&](double score) { return how.cap * tangent(score / how.cap); });
       mixed.row(r).segment(h * d, d) = softmax(scores) * seen_values;
     }
   }

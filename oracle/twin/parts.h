@@ -12,9 +12,9 @@
 namespace draftproof::twin {
 
 double sigmoid(double x);
-double silu(double x);  // x sigmoid(x)
-double tanh(double x);
-double gelu(double x);  // its tanh form
+double silu(double x);     // x sigmoid(x)
+double tangent(double x);  // hyperbolic
+double gelu(double x);     // its tanh form
 
 /// RMSNorm of the vectors in each row, as wide as the weight.
 Matrix normed(const Matrix& x, const Row& weight, double epsilon);
