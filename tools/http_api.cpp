@@ -202,7 +202,11 @@ ApiJson llama_body(const EngineRequest& request, const std::string&) {
   json["top_k"] = 0;
   json["top_p"] = 1.0;
   json["min_p"] = 0.0;
-  json["repeat_last_n"] = -1;
+  if (request.sampling.penalizes()) {  // the whole text; it takes no -1
+    constexpr std::size_t of_a_text = 4096;
+    json["repeat_last_n"] =
+        static_cast<std::size_t>(request.max_new_tokens) + (request.prompt.empty() ? of_a_text : request.prompt.size());
+  }
   json["cache_prompt"] = !request.session.empty();
   json.update(sampling_fields_of(request, false));
   for (const LogitBias& bias : request.sampling.logit_bias) json["logit_bias"].push_back({bias.token, bias.bias});

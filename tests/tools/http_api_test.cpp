@@ -47,9 +47,12 @@ TEST(HttpApi, ALlamaServerIsAskedWithItsOwnDefaultsSwitchedOff) {
   EXPECT_EQ(body["top_k"], 7);
   EXPECT_EQ(body["top_p"], 1.0);
   EXPECT_EQ(body["min_p"], 0.0);
-  EXPECT_EQ(body["repeat_last_n"], -1);
+  EXPECT_FALSE(body.contains("repeat_last_n"));
   EXPECT_EQ(body["logit_bias"], Json::parse("[[3,false]]"));
   EXPECT_EQ(body["cache_prompt"], false);
+  EngineRequest penalized = sampled_request();
+  penalized.sampling.presence_penalty = 0.5f;
+  EXPECT_EQ(api("llama-server").body(penalized, "m")["repeat_last_n"], 11) << "prompt and new tokens";
   EXPECT_EQ(body["seed"], 11);
 }
 
