@@ -47,7 +47,7 @@ void bind_trace(py::module_& module) {
       [](RowsWriter& self, const std::vector<std::pair<std::vector<Token>, std::vector<double>>>& rows) {
         std::vector<RealRow> reals;
         for (const auto& [tokens, weights] : rows) reals.push_back({tokens, weights});
-        return reference_to(self.append(reals));
+        return reference_to(self.append_reals(reals));
       },
       py::arg("rows"));
   type.def("finish", &RowsWriter::finish);

@@ -234,7 +234,7 @@ RowsPlace RowsWriter::append(const std::vector<Distribution>& rows) {
   return place;
 }
 
-RowsPlace RowsWriter::append(const std::vector<RealRow>& rows) {
+RowsPlace RowsWriter::append_reals(const std::vector<RealRow>& rows) {
   RowsPlace place{rows_, rows.size(), {}};
   Sha256 digest;
   for (const RealRow& row : rows) add(digest, row.tokens, row.weights, reals_.value());

@@ -75,7 +75,7 @@ class RowsWriter {
   /// Appends rows; returns the reference that a round states.
   RowsPlace append(const std::vector<Distribution>& rows);
   /// The same of a file of reals.
-  RowsPlace append(const std::vector<RealRow>& rows);
+  RowsPlace append_reals(const std::vector<RealRow>& rows);
   /// Seals the file and moves it to its place. Call once.
   void finish();
 
