@@ -291,7 +291,8 @@ void bind_compare(py::module_& module) {
       py::arg("progress") = py::none(),
       "Asks two configurations of one engine the same requests and compares their answers (docs/compare.md). "
       "plain, speculative: engines (draftproof.engines, draftproof.adapters). prompts: lists of tokens, or texts "
-      "with target; None: twelve texts of our own. target: the model that both run, from which gaps and the law "
+      "with target; None: twelve texts of our own. target: the model that both run, from which gaps and the "
+      "distribution "
       "of sampled tokens are computed. matrix: names of cases; all when empty. pairs: sampled texts of each "
       "engine for every sampled case. together: requests at once. context: positions of the model, 0: not known. "
       "traces: a folder in which what was sampled is kept. progress: is called with "

@@ -68,7 +68,7 @@ std::string write_trace(const std::filesystem::path& folder, const char* name, c
 }
 
 /// Tests the sampled texts against the target, and grants what those of plain decoding show of the engine's numerics.
-void add_law(const CompareJob& job, const std::string& plain, const std::string& speculative, Report& report) {
+void add_distribution(const CompareJob& job, const std::string& plain, const std::string& speculative, Report& report) {
   ReplayJob replay;
   replay.file = speculative;
   replay.target = job.target;
@@ -77,26 +77,26 @@ void add_law(const CompareJob& job, const std::string& plain, const std::string&
   replay.control = plain;
   replay.threads = job.threads;
   replay.quiet = true;
-  Report law;
+  Report tested;
   try {
-    law = spectrace::make_report(replayed(replay));
+    tested = spectrace::make_report(replayed(replay));
   } catch (const Error& wrong) {  // the plain engine does not follow the target either, or wrote too little
-    report.unproved.push_back(fmt::format("the law of {}: {}", job.target, wrong.what()));
+    report.unproved.push_back(fmt::format("the distribution of {}: {}", job.target, wrong.what()));
     return;
   }
-  for (Finding& finding : law.findings) {
+  for (Finding& finding : tested.findings) {
     if (finding.outcome != Outcome::fail) continue;
-    finding.check = "law_" + finding.check;
+    finding.check = "target_" + finding.check;
     report.findings.insert(report.findings.begin(), std::move(finding));
   }
-  report.token_tests = std::move(law.token_tests);
-  for (Bets& bets : law.bets) report.bets.push_back(std::move(bets));
-  for (const auto& [name, value] : law.about) {
+  report.token_tests = std::move(tested.token_tests);
+  for (Bets& bets : tested.bets) report.bets.push_back(std::move(bets));
+  for (const auto& [name, value] : tested.about) {
     if (name == "slack granted") report.about.emplace_back(name, value);
   }
-  report.about.emplace_back("law of the target", name_of(law.verdict));
-  if (law.verdict == ReportVerdict::bug_proven) report.verdict = ReportVerdict::bug_proven;
-  if (law.verdict == ReportVerdict::bug_stat && report.verdict != ReportVerdict::bug_proven) {
+  report.about.emplace_back("distribution of the target", name_of(tested.verdict));
+  if (tested.verdict == ReportVerdict::bug_proven) report.verdict = ReportVerdict::bug_proven;
+  if (tested.verdict == ReportVerdict::bug_stat && report.verdict != ReportVerdict::bug_proven) {
     report.verdict = ReportVerdict::bug_stat;
   }
 }
@@ -155,7 +155,7 @@ Report compared(AskedEngine& plain, AskedEngine& speculative, CompareJob job, Co
   const std::string speculative_file = write_trace(folder, "speculative.jsonl", about, result.speculative);
   if (!temporary) report.about.emplace_back("traces", plain_file + ", " + speculative_file);
   if (target != nullptr && !result.plain.empty() && report.reason != "interrupted") {
-    add_law(job, plain_file, speculative_file, report);
+    add_distribution(job, plain_file, speculative_file, report);
   }
   return std::move(report);
 }

@@ -124,7 +124,7 @@ void add_endpoint_check(Command& endpoint) {
   command.option("--plain URL", options->plain, "the server without speculation").required();
   command.option("--speculative URL", options->speculative, "the server with it").required();
   command.option("--target MODEL", options->job.target,
-                 "the model that both serve: gaps and the law of sampled tokens are computed with it");
+                 "the model that both serve: gaps and the distribution of sampled tokens are computed with it");
   std::vector<std::string> apis = names_of_http_apis();
   apis.insert(apis.begin(), "auto");
   command.option("--api", options->api, "what both servers speak; auto asks them").choices(apis).show_default();

@@ -157,7 +157,7 @@ def compare(
     """Asks two configurations of one engine the same requests and compares their answers (docs/compare.md).
 
     prompts: lists of tokens, or texts with target; None: twelve texts of our own. target: the model that both run, from
-    which gaps and the law of sampled tokens are computed. matrix: names of cases; all when empty. pairs: sampled texts
+    which gaps and the distribution of sampled tokens are computed. matrix: names of cases; all when empty. pairs: sampled texts
     of each engine for every sampled case. together: requests at once. context: positions of the model, 0: not known.
     traces: a folder in which what was sampled is kept. progress: is called with what is done next.
     """

@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.parse
 
-LAW = "a bet"  # on sampled texts
+BETS = "a bet"  # on sampled texts
 
 # name: (the checks that may find it, what is done to the request, what is done to the answer)
 FAULTS = {}
@@ -207,30 +207,30 @@ def cancelled_request_leaves_state(exchange):
         exchange.body["prompt"] = exchange.body["prompt"][1:]
 
 
-@fault(LAW)
+@fault(BETS)
 def silent_greedy(exchange):
     if exchange.sampled:
         exchange.body["temperature"] = 0.01
 
 
-@fault(LAW)
+@fault(BETS)
 def temperature_too_high(exchange):
     if exchange.sampled:
         exchange.body["temperature"] = 1.3 * exchange.body["temperature"]
 
 
-@fault(LAW)
+@fault(BETS)
 def top_p_ignored(exchange):
     exchange.body.pop("top_p", None)
 
 
-@fault(LAW)
+@fault(BETS)
 def top_k_ignored(exchange):
     if exchange.body.get("top_k", 0) > 1:
         exchange.body.pop("top_k")
 
 
-@fault(LAW)
+@fault(BETS)
 def min_p_ignored(exchange):
     exchange.body.pop("min_p", None)
 

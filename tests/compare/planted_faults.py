@@ -65,7 +65,7 @@ def check(draftproof, plain, speculative, *options):
 def found_by(report):
     failed = {one["name"] for one in report["checks"] if one["outcome"] == "fail"}
     if any(bet["alarm"] for bet in report.get("bets", [])):
-        failed.add(faulty_proxy.LAW)
+        failed.add(faulty_proxy.BETS)
     return failed
 
 
