@@ -4,7 +4,6 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
-#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -13,6 +12,7 @@
 #include "oracle/sequential/paired_texts.h"
 #include "python/bindings.h"
 #include "ref/base/error.h"
+#include "ref/base/stopwatch.h"
 #include "tools/compare_job.h"
 
 namespace draftproof {
@@ -109,8 +109,9 @@ class PythonEngine : public AskedEngine {
   std::vector<EngineAnswer> ask(std::span<const EngineRequest> requests) override {
     const py::gil_scoped_acquire held;
     std::vector<EngineAnswer> answers(requests.size());
-    const auto begin = std::chrono::steady_clock::now();
+    double seconds = 0;
     try {
+      const Stopwatch stopwatch(seconds);
       const py::object type = py::module_::import("draftproof.engines").attr("Request");
       py::list asked;
       for (const EngineRequest& request : requests) asked.append(type(**arguments_of(request)));
@@ -136,7 +137,6 @@ class PythonEngine : public AskedEngine {
         answer.error = wrong.what();
       }
     }
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     for (EngineAnswer& answer : answers) answer.seconds = seconds / static_cast<double>(answers.size());
     return answers;
   }

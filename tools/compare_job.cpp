@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "kernels/threads.h"
-#include "oracle/compare/text_trace.h"
+#include "tools/text_trace.h"
 #include "oracle/plain/plain.h"
 #include "oracle/spectrace/nearby_distribution.h"
 #include "ref/base/error.h"
@@ -31,7 +31,7 @@ constexpr std::array<const char*, 12> prompts_of_our_own = {
     "Long ago, near the mill, there lived a shepherd, and his friend was named",
     "To be or not to be, that is the",
     "Dear Sir or Madam,\n\nI am writing to",
-    "The three colours of the flag are red, white and",
+    "The three colors of the flag are red, white and",
     "One two three four five six seven eight",
     "In the morning the old king called his daughter and said:",
 };

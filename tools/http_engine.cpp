@@ -35,8 +35,8 @@ HttpJson first_model(const HttpJson& models) {
   return there ? models["data"][0] : HttpJson::object();
 }
 
-std::string text_or(const HttpJson& json, const char* name, const std::string& otherwise) {
-  return json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : otherwise;
+std::string text_or(const HttpJson& json, const char* name, const std::string& default_value) {
+  return json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : default_value;
 }
 
 int count_or_0(const HttpJson& json, const char* name) {

@@ -201,9 +201,9 @@ EngineComparison::Answers EngineComparison::ask_alone(AskedEngine& engine, std::
 
 EngineComparison::Answers EngineComparison::ask_together(AskedEngine& engine, std::span<const EngineRequest> requests) {
   Answers answers;
-  const auto most = static_cast<std::size_t>(setup_.together);
-  for (std::size_t at = 0; at < requests.size(); at += most) {
-    const auto part = requests.subspan(at, std::min(most, requests.size() - at));
+  const auto at_once = static_cast<std::size_t>(setup_.together);
+  for (std::size_t at = 0; at < requests.size(); at += at_once) {
+    const auto part = requests.subspan(at, std::min(at_once, requests.size() - at));
     if (over()) {
       answers.resize(answers.size() + part.size(), {.error = "not asked any more"});
       continue;
@@ -689,11 +689,11 @@ Report EngineComparison::report() {
     report.verdict = ReportVerdict::undecided;
     report.reason = "interrupted";
   } else if (unexplained > 0) {
-    const std::optional<double> chance = spread_.expected_ties(compared_tokens_);
+    const std::optional<double> ties = spread_.expected_ties(compared_tokens_);
     report.verdict = ReportVerdict::undecided;
     report.reason = fmt::format("{} difference{} neither a tie nor a certain fault{}; the first: {}", unexplained,
                                 unexplained == 1 ? " is" : "s are",
-                                chance ? fmt::format(" (ties that chance explains: {:.2g})", *chance) : "", first);
+                                ties ? fmt::format(" (ties that numerics explain: {:.2g})", *ties) : "", first);
   } else if (drafted_ == 0) {
     report.verdict = ReportVerdict::vacuous;
     report.reason = "the speculative engine says that it has drafted nothing; start it with a draft";

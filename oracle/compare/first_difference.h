@@ -39,8 +39,8 @@ class ControlSpread {
   /// Whether 100 logarithms or more were compared and not one of them moved: what this engine reads together changes no
   /// bit, so no difference is due to numerics, however close the tokens are.
   bool exact() const noexcept;
-  /// Returns how many of `positions` positions have the two most likely tokens within the tie: at most so many first
-  /// differences are due to chance. nullopt: the engine states no logarithms.
+  /// Returns how many of `positions` positions have the two most likely tokens within the tie: numerics explain at most
+  /// so many first differences. nullopt: the engine states no logarithms.
   std::optional<double> expected_ties(long positions) const;
   /// "largest difference 1.2e-6 at 3120 positions, ..."
   std::string describe() const;

@@ -25,8 +25,8 @@ Change always(Set set) {
 std::optional<Token> commonest(const EngineText& text) {
   std::map<Token, int> counts;
   for (const Token token : text.tokens) ++counts[token];
-  const auto most = std::ranges::max_element(text.tokens, {}, [&](Token token) { return counts[token]; });
-  return most == text.tokens.end() ? std::nullopt : std::optional(*most);
+  const auto found = std::ranges::max_element(text.tokens, {}, [&](Token token) { return counts[token]; });
+  return found == text.tokens.end() ? std::nullopt : std::optional(*found);
 }
 
 /// `length` bytes of the text from a third of it on; empty when it is too short, or would cut a character.

@@ -44,7 +44,7 @@ std::uint64_t doubling(std::size_t count) noexcept {
 }
 
 /// 1 / (1 + exp(-s))
-double chance(double score) noexcept { return 1 / (1 + exp64(-score)); }
+double probability_of(double score) noexcept { return 1 / (1 + exp64(-score)); }
 
 std::size_t first_difference(std::span<const Token> a, std::span<const Token> b) {
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
@@ -109,11 +109,11 @@ void PairedTexts::bet(const std::array<double, views>& scores) {
   double combined = 0;
   for (std::size_t view = 0; view < views; ++view) {
     for (const double multiple : multiples) {
-      wealth_[place++] *= 2 * chance(std::clamp(multiple * scores[view], -score_max, score_max)) * rounding;
+      wealth_[place++] *= 2 * probability_of(std::clamp(multiple * scores[view], -score_max, score_max)) * rounding;
     }
     combined += slopes_[view] * scores[view];
   }
-  const double right = chance(std::clamp(combined, -score_max, score_max));
+  const double right = probability_of(std::clamp(combined, -score_max, score_max));
   wealth_[place] *= 2 * right * rounding;
   for (std::size_t view = 0; view < views; ++view) {  // after the bet: AdaGrad on the logarithm of what it paid
     const double gradient = (1 - right) * std::clamp(scores[view], -score_max, score_max);

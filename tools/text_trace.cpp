@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "oracle/compare/text_trace.h"
+#include "tools/text_trace.h"
 
 #include <fmt/format.h>
 
