@@ -55,6 +55,26 @@ served() {
   server=
 }
 
+# Two servers of one engine, with and without a draft, of which little is asked.
+compared() {
+  servers=
+  for draft in none suffix; do
+    build/draftproof serve $target --draft $draft --port 0 --log-format none >served_$draft &
+    servers="$servers $!"
+  done
+  tries=0
+  until plain=$(sed -n 's/^listening on //p' served_none) && speculative=$(sed -n 's/^listening on //p' served_suffix) &&
+    [ -n "$plain" ] && [ -n "$speculative" ]; do
+    tries=$((tries + 1))
+    [ $tries -le 300 ] || break
+    sleep 0.1
+  done
+  status=0
+  build/draftproof endpoint check --plain "$plain" --speculative "$speculative" --case "one token" --pairs 0 || status=$?
+  kill $servers
+  return $status
+}
+
 row 'draftproof verify TARGET --draft dflash:DRAFT --prompt "..."' 0 \
   dp verify $target --draft dflash:$models/tale-dflash --prompt "$prompt" -n 16 --effort quick
 row 'draftproof generate TARGET --draft dflash:DRAFT --prompt "..."' 0 \
@@ -71,6 +91,8 @@ row "draftproof generate \$M --draft suffix --stats --prompt \"$months\"" 0 \
 row 'draftproof chat $M --draft suffix' 0 dp chat $target --draft suffix
 row 'draftproof verify $M --draft self suffix --effort quick --prompt "January has 31 days. February has 28 days."' 0 \
   dp verify $target --draft self suffix --effort quick --prompt "$prompt, $prompt, $prompt"
+row 'draftproof endpoint check --plain URL --speculative URL' 0 compared
+row 'draftproof endpoint check --plain http://127.0.0.1:8000 --speculative http://127.0.0.1:8001' 0 compared
 row 'draftproof serve TARGET --draft DRAFT --port 8080' 0 served $target --draft $models/tale-dflash
 row 'draftproof verify TARGET --endpoint http://127.0.0.1:8080' 0 served $target
 row 'draftproof verify --endpoint http://127.0.0.1:8080 TARGET' 0 served $target
@@ -144,10 +166,11 @@ sed -E '0,/"emitted":\[[0-9]+/s//"emitted":[7/' run.jsonl | grep -v '"end"' >wro
 dp trace check wrong.jsonl --target $target --reproducer case >said 2>&1 || true
 row 'draftproof reproduce DIR' 1 dp reproduce case
 
-# The tables of docs/cli.md, and of docs/serve.md for `verify --endpoint`, name every option of these commands.
-for command in generate chat verify inspect; do dp $command --help; done |
+# The tables of docs/cli.md, of docs/serve.md for `verify --endpoint` and of docs/compare.md name every option of these
+# commands.
+for command in generate chat verify inspect "endpoint check"; do dp $command --help; done |
   grep -oE '^ +(-[a-z], )?--[a-z-]+(, --[a-z-]+)*' | grep -oE -- '--[a-z-]+' | grep -vx -- --help | sort -u >options
-grep -hE '^\| `-' "$source/docs/cli.md" "$source/docs/serve.md" | sed 's/\\|/ /g' | grep -oE '^\|[^|]*' |
+grep -hE '^\| `-' "$source/docs/cli.md" "$source/docs/serve.md" "$source/docs/compare.md" | sed 's/\\|/ /g' | grep -oE '^\|[^|]*' |
   grep -oE -- '--[a-z-]+' | sort -u >named
 if ! diff options named >different; then
   sed -n 's/^< /docs\/cli.md does not name /p; s/^> /docs\/cli.md names what no command has: /p' different

@@ -237,9 +237,10 @@ class Checking(unittest.TestCase):
 
 
 class Documentation(unittest.TestCase):
-    def test_every_block_of_the_page_runs(self):
-        blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs/python.md").read_text(), re.DOTALL | re.MULTILINE)
-        self.assertEqual(len(blocks), 8)
+    def test_every_block_of_the_pages_runs(self):
+        pages = "".join((ROOT / "docs" / name).read_text() for name in ("python.md", "compare.md"))
+        blocks = re.findall(r"^```python\n(.*?)^```$", pages, re.DOTALL | re.MULTILINE)
+        self.assertEqual(len(blocks), 9)
         with tempfile.TemporaryDirectory() as folder:
             for name in ("docs", "fixtures"):
                 os.symlink(ROOT / name, pathlib.Path(folder) / name)
