@@ -165,4 +165,11 @@ Reply Client::post(const std::string& path, const std::string& body, const Event
   return http_->send(std::move(request), take);
 }
 
+std::string curl_line(const std::string& url, const std::string& body, bool with_key) {
+  std::string quoted;
+  for (const char c : body) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  const char* const key = with_key ? " -H \"Authorization: Bearer $KEY\"" : "";
+  return "curl -sN " + url + " -H 'Content-Type: application/json'" + key + " -d '" + quoted + "'";
+}
+
 }  // namespace draftproof::serve

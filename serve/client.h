@@ -63,4 +63,7 @@ class Client {
   std::unique_ptr<Http> http_;
 };
 
+/// Returns a POST of JSON as a line for a shell. `with_key`: the key is in $KEY.
+std::string curl_line(const std::string& url, const std::string& body, bool with_key);
+
 }  // namespace draftproof::serve

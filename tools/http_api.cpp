@@ -232,7 +232,7 @@ void read_llama(const ApiJson& json, TokenNames&, EngineAnswer& answer) {
       text.logprobs.push_back(logprob == nullptr ? logprob_in(nullptr) : logprob_in(*logprob));
       std::vector<TokenLogprob>& listed = text.top_logprobs.emplace_back();
       const ApiJson* const top = field_in(each, "top_logprobs");
-      for (std::size_t i = 0; top != nullptr && i < top->size(); ++i) {
+      for (std::size_t i = 0; top != nullptr && top->is_array() && i < top->size(); ++i) {
         const ApiJson* const id = field_in((*top)[i], "id");
         const ApiJson* const value = field_in((*top)[i], "logprob");
         if (id != nullptr && value != nullptr) listed.push_back({token_in(*id), logprob_in(*value)});

@@ -35,7 +35,7 @@ struct HttpApi {
   const char* name;                          // as --api takes it
   const char* path;                          // of a request
   bool token_ids;                            // takes and returns ids of the model's tokens
-  std::set<std::string, std::less<>> takes;  // fields (engine_fields of asked_engine.h)
+  std::set<std::string, std::less<>> takes;  // names of fields, as fields_of returns them
   nlohmann::ordered_json (*body)(const EngineRequest& request, const std::string& model);
   /// Reads a whole answer, or one event of a stream, into an answer. Throws Error, which begins with "it", for what is
   /// none.

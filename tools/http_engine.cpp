@@ -54,21 +54,12 @@ bool refuses(int status) { return status == 400 || status == 404 || status == 42
 
 }  // namespace
 
-std::string curl_line(const std::string& url, const std::string& body, bool with_key) {
-  std::string quoted;
-  for (const char c : body) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return fmt::format("curl -sN {} -H 'Content-Type: application/json'{} -d '{}'", url,
-                     with_key ? " -H \"Authorization: Bearer $KEY\"" : "", quoted);
-}
-
 HttpEngine::HttpEngine(const HttpEngineOptions& options, std::shared_ptr<TokenNames> names)
     : options_(options), names_(std::move(names)) {
   address_ = serve::Client(options_.url, options_.api_key, options_.limit).address();
   find_api();
   find_context();
 }
-
-HttpEngine::~HttpEngine() = default;
 
 void HttpEngine::find_api() {
   serve::Client client(options_.url, options_.api_key, options_.limit);
@@ -127,7 +118,7 @@ std::string HttpEngine::spelled(std::span<const Token> tokens) const {
 }
 
 std::string HttpEngine::repeat(const EngineRequest& request) const {
-  return curl_line(address_ + api_->path, text_of_body(api_->body(request, model_)), !options_.api_key.empty());
+  return serve::curl_line(address_ + api_->path, text_of_body(api_->body(request, model_)), !options_.api_key.empty());
 }
 
 std::optional<std::vector<Token>> HttpEngine::tokenize(const std::string& text) const {
@@ -176,9 +167,9 @@ EngineAnswer HttpEngine::ask_one(const EngineRequest& request) const {
     };
     const std::string body = text_of_body(api_->body(request, model_));
     serve::Reply reply;
-    for (int attempts = 0; attempts < 60; ++attempts) {  // a server that is full says when to come back
+    while (true) {  // a server that is full says when to come back
       reply = client.post(api_->path, body, request.stream ? serve::EventReader::Take(take) : nullptr);
-      if (reply.status != too_many_requests) break;
+      if (reply.status != too_many_requests || std::chrono::steady_clock::now() - begin > options_.limit) break;
       std::this_thread::sleep_for(std::chrono::seconds(std::clamp(std::atoi(reply.retry_after.c_str()), 1, 10)));
     }
     if (reply.status != 200) {

@@ -25,7 +25,6 @@ class HttpEngine : public AskedEngine {
  public:
   /// Throws Error when the server cannot be reached or is none of these.
   HttpEngine(const HttpEngineOptions& options, std::shared_ptr<TokenNames> names);
-  ~HttpEngine() override;
 
   std::string name() const override;
   bool supports(std::string_view field) const override;
@@ -53,8 +52,5 @@ class HttpEngine : public AskedEngine {
   const HttpApi* api_ = nullptr;
   int context_ = 0;
 };
-
-/// A request as a line for a shell. `with_key`: the key is in $KEY.
-std::string curl_line(const std::string& url, const std::string& body, bool with_key);
 
 }  // namespace draftproof

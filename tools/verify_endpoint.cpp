@@ -183,14 +183,6 @@ std::uint64_t gained(double before, double after) {
   return static_cast<std::uint64_t>(std::clamp(after - before, 0.0, max));
 }
 
-/// As a line for a shell.
-std::string curl_line(const serve::Client& client, const EndpointRequest& request, bool with_key) {
-  std::string body;
-  for (const char c : request.body) body += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return fmt::format("curl -sN {}{} -H 'Content-Type: application/json'{} -d '{}'", client.address(), request.path(),
-                     with_key ? " -H \"Authorization: Bearer $KEY\"" : "", body);
-}
-
 /// One execution of the command.
 class EndpointProof {
  public:
@@ -456,8 +448,8 @@ void EndpointProof::report() const {
                one.choice < 0 ? "" : fmt::format(", choice {}", one.choice),
                one.place < 0 ? "" : fmt::format(", token {}", one.place), one.what, one.expected, one.received);
     if (i == 0) fmt::print("  {}\n", alone_);
-    fmt::print("  {}\n",
-               curl_line(client_, plan_[static_cast<std::size_t>(one.request) - 1], !options_.api_key.empty()));
+    const EndpointRequest& asked = plan_[static_cast<std::size_t>(one.request) - 1];
+    fmt::print("  {}\n", serve::curl_line(client_.address() + asked.path(), asked.body, !options_.api_key.empty()));
   }
 }
 

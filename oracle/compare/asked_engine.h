@@ -65,7 +65,7 @@ class AskedEngine {
   virtual ~AskedEngine() = default;
   /// For people.
   virtual std::string name() const = 0;
-  /// Whether requests may set a field: one of engine_fields.
+  /// Whether requests may set a field: a name that fields_of returns.
   virtual bool supports(std::string_view field) const = 0;
   /// Returns an answer for each request. They are asked together: batched, or by so many clients.
   virtual std::vector<EngineAnswer> ask(std::span<const EngineRequest> requests) = 0;

@@ -35,7 +35,7 @@ class Tally {
  public:
   Tally(std::string name, std::string blames) : name_(std::move(name)), blames_(std::move(blames)) {}
 
-  void count(long compared = 1) noexcept { examined_ += compared; }
+  void count() noexcept { ++examined_; }
   void tie(double gap) {
     ++ties_;
     largest_tie_ = std::max(largest_tie_, gap);
@@ -56,7 +56,6 @@ class Tally {
   bool failed() const noexcept { return failures_ > 0; }
   long unexplained() const noexcept { return unexplained_; }
   const std::string& first_unexplained() const noexcept { return first_unexplained_; }
-  const std::string& name() const noexcept { return name_; }
 
   Finding finding() const {
     Finding found;
@@ -121,7 +120,11 @@ class EngineComparison {
   }
   EngineRequest greedy_request(std::size_t prompt) const;
   Answers ask_alone(AskedEngine& engine, std::span<const EngineRequest> requests);
-  Answers ask_together(AskedEngine& engine, std::span<const EngineRequest> requests);
+  /// `at_once`: how many are asked together.
+  Answers ask_together(AskedEngine& engine, std::span<const EngineRequest> requests, int at_once);
+  Answers ask_together(AskedEngine& engine, std::span<const EngineRequest> requests) {
+    return ask_together(engine, requests, setup_.together);
+  }
   void count_drafts(const Answers& answers);
 
   void control();
@@ -132,6 +135,11 @@ class EngineComparison {
                     const std::vector<EngineRequest>& requests);
   void end_of_context();
   void second_turns();
+  struct Turns {
+    EngineRequest second;
+    std::optional<EngineAnswer> answer;  // to it; none where the first was not answered
+  };
+  Turns ask_turns(AskedEngine& engine, const EngineRequest& first, const EngineRequest& more);
   void cancelled();
   void sampled();
   void compare(const Asked& asked, const EngineAnswer& plain, const EngineAnswer& speculative, Tally& tokens);
@@ -199,11 +207,12 @@ EngineComparison::Answers EngineComparison::ask_alone(AskedEngine& engine, std::
   return answers;
 }
 
-EngineComparison::Answers EngineComparison::ask_together(AskedEngine& engine, std::span<const EngineRequest> requests) {
+EngineComparison::Answers EngineComparison::ask_together(AskedEngine& engine, std::span<const EngineRequest> requests,
+                                                         int at_once) {
   Answers answers;
-  const auto at_once = static_cast<std::size_t>(setup_.together);
-  for (std::size_t at = 0; at < requests.size(); at += at_once) {
-    const auto part = requests.subspan(at, std::min(at_once, requests.size() - at));
+  const auto step = static_cast<std::size_t>(at_once);
+  for (std::size_t at = 0; at < requests.size(); at += step) {
+    const auto part = requests.subspan(at, std::min(step, requests.size() - at));
     if (over()) {
       answers.resize(answers.size() + part.size(), {.error = "not asked any more"});
       continue;
@@ -271,7 +280,7 @@ void EngineComparison::read_again(const std::vector<EngineRequest>& requests) {
   }
   const Answers answers = ask_alone(plain_, again);
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i].answered()) spread_.compare(expected[i], answers[i].texts[0]);
+    if (answers[i].answered()) spread_.compare_read_again(expected[i], answers[i].texts[0]);
   }
 }
 
@@ -462,7 +471,7 @@ void EngineComparison::greedy() {
   say("the speculative engine, together");
   std::vector<EngineRequest> many = base_;
   while (many.size() < 2 * static_cast<std::size_t>(setup_.together)) many.push_back(base_[many.size() % base_.size()]);
-  const Answers together = ask_together(speculative_, many);
+  const Answers together = ask_together(speculative_, many, 2 * setup_.together);
   for (std::size_t i = 0; i < many.size(); ++i) {
     const std::size_t prompt = i % base_.size();
     compare({"greedy", "together", prompt, many[i]}, base_plain_[prompt], together[i], greedy_tokens_);
@@ -530,43 +539,37 @@ void EngineComparison::second_turns() {
     return;
   }
   say("second turns");
-  std::vector<EngineRequest> first;
-  std::vector<EngineRequest> second;
-  std::vector<std::size_t> prompts;
-  Answers plain_first;
-  Answers speculative_first;
-  Answers plain_second;
-  Answers speculative_second;
   for (std::size_t i = 0; i < base_.size() && !over(); ++i) {
-    EngineRequest request = greedy_request(i);
-    // Odd lengths: some end in the middle of a round, whose last token is not an accepted draft token.
-    request.max_new_tokens = std::max(3, setup_.max_new_tokens / 2 - static_cast<int>(i % 4));
-    request.session = "turns " + std::to_string(i);
-    const auto ask_both_turns = [&](AskedEngine& engine, Answers& answers, Answers& next,
-                                    std::optional<EngineRequest>& asked) {
-      answers.push_back(std::move(ask_alone(engine, std::span(&request, 1)).front()));
-      if (!answers.back().answered()) return;
-      const EngineText& text = answers.back().texts[0];
-      asked = request;
-      const EngineRequest& more = base_[(i + 1) % base_.size()];
-      if (request.prompt.empty()) {
-        asked->text += text.text.value_or("") + more.text;
-      } else {
-        asked->prompt.insert(asked->prompt.end(), text.tokens.begin(), text.tokens.end());
-        asked->prompt.insert(asked->prompt.end(), more.prompt.begin(), more.prompt.end());
-      }
-      next.push_back(std::move(ask_alone(engine, std::span(&*asked, 1)).front()));
-    };
-    std::optional<EngineRequest> plain_asked;
-    std::optional<EngineRequest> asked;
-    ask_both_turns(plain_, plain_first, plain_second, plain_asked);
-    if (!plain_asked) continue;
-    ask_both_turns(speculative_, speculative_first, speculative_second, asked);
-    if (!asked) continue;
-    if (plain_asked->prompt == asked->prompt && plain_asked->text == asked->text) {
-      compare({"second turn", "alone", i, *asked}, plain_second.back(), speculative_second.back(), second_turn_);
+    EngineRequest first = greedy_request(i);
+    // Several lengths: some end in the middle of a round, whose last token is not an accepted draft token.
+    first.max_new_tokens = std::max(3, setup_.max_new_tokens / 2 - static_cast<int>(i % 4));
+    first.session = "turns " + std::to_string(i);
+    const EngineRequest& more = base_[(i + 1) % base_.size()];
+    const Turns plain = ask_turns(plain_, first, more);
+    const Turns speculative = ask_turns(speculative_, first, more);
+    const bool both = plain.answer && speculative.answer;
+    if (both && plain.second.prompt == speculative.second.prompt && plain.second.text == speculative.second.text) {
+      compare({"second turn", "alone", i, speculative.second}, *plain.answer, *speculative.answer, second_turn_);
     }
   }
+}
+
+/// Asks `first`, and then the same with the answer and the prompt of `more` behind it.
+EngineComparison::Turns EngineComparison::ask_turns(AskedEngine& engine, const EngineRequest& first,
+                                                    const EngineRequest& more) {
+  Turns turns;
+  const EngineAnswer answer = std::move(ask_alone(engine, std::span(&first, 1)).front());
+  if (!answer.answered()) return turns;
+  const EngineText& text = answer.texts[0];
+  turns.second = first;
+  if (first.prompt.empty()) {
+    turns.second.text += text.text.value_or("") + more.text;
+  } else {
+    turns.second.prompt.insert(turns.second.prompt.end(), text.tokens.begin(), text.tokens.end());
+    turns.second.prompt.insert(turns.second.prompt.end(), more.prompt.begin(), more.prompt.end());
+  }
+  turns.answer = std::move(ask_alone(engine, std::span(&turns.second, 1)).front());
+  return turns;
 }
 
 void EngineComparison::cancelled() {

@@ -56,6 +56,12 @@ void ControlSpread::compare(const EngineText& one, const EngineText& other) {
   if (found.gap && !found.at_least) gap_of_differing_ = std::max(gap_of_differing_, *found.gap);
 }
 
+void ControlSpread::compare_read_again(const EngineText& one, const EngineText& other) {
+  const long before = positions_;
+  compare(one, other);
+  read_again_ += positions_ - before;
+}
+
 void ControlSpread::count_gaps(const EngineText& text) {
   for (const std::vector<TokenLogprob>& listed : text.top_logprobs) {
     if (listed.size() < 2) continue;
@@ -70,11 +76,11 @@ void ControlSpread::count_gaps(const EngineText& text) {
 double ControlSpread::tie() const noexcept { return std::max({2 * largest_, gap_of_differing_, written_digits}); }
 
 double ControlSpread::beyond_numerics() const noexcept {
-  if (positions_ < positions_min) return never_numerics;
+  if (read_again_ < positions_min) return never_numerics;
   return std::min(never_numerics, std::max(ties_beyond * tie(), beyond_min));
 }
 
-bool ControlSpread::exact() const noexcept { return positions_ >= positions_min && largest_ == 0 && differing_ == 0; }
+bool ControlSpread::exact() const noexcept { return read_again_ >= positions_min && largest_ == 0 && differing_ == 0; }
 
 std::optional<double> ControlSpread::expected_ties(long positions) const {
   if (gaps_ == 0) return std::nullopt;

@@ -23,6 +23,8 @@ class ControlSpread {
  public:
   /// Compares two readings of one request by the plain engine, as far as their texts agree.
   void compare(const EngineText& one, const EngineText& other);
+  /// The same, where the other has read a part of the text in one pass, as a verification reads draft tokens.
+  void compare_read_again(const EngineText& one, const EngineText& other);
   /// Counts how close the two most likely tokens are, in one reading.
   void count_gaps(const EngineText& text);
 
@@ -34,10 +36,11 @@ class ControlSpread {
   /// pair move, and at least what is lost where logarithms are written with six digits.
   double tie() const noexcept;
   /// Returns a gap that is more than numerics: 8 logits, a factor of 3000 in probability; and where 100 positions or
-  /// more were compared, ten times the tie, if that is less, but no less than a fiftieth.
+  /// more were compared behind a text that was read in one pass, ten times the tie, if that is less, but no less than a
+  /// fiftieth.
   double beyond_numerics() const noexcept;
-  /// Whether 100 logarithms or more were compared and not one of them moved: what this engine reads together changes no
-  /// bit, so no difference is due to numerics, however close the tokens are.
+  /// Whether so many were compared and not one logarithm moved in any way of asking: what this engine reads together
+  /// changes no bit, so no difference is due to numerics, however close the tokens are.
   bool exact() const noexcept;
   /// Returns how many of `positions` positions have the two most likely tokens within the tie: numerics explain at most
   /// so many first differences. nullopt: the engine states no logarithms.
@@ -47,6 +50,7 @@ class ControlSpread {
 
  private:
   long positions_ = 0;
+  long read_again_ = 0;  // of these positions
   double largest_ = 0;
   double gap_of_differing_ = 0;  // largest, of the texts that differ
   long texts_ = 0;

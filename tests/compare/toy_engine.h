@@ -16,7 +16,7 @@
 namespace draftproof::toy_engine {
 
 inline constexpr int vocabulary = 24;
-inline constexpr Token stop = 0;
+inline constexpr Token stop = vocabulary - 1;  // loses every tie, so that texts are long
 
 /// Before a request is answered, and after. `number`: of the request, over the life of the engine. `together`: how many
 /// are asked at once.

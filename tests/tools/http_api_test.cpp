@@ -118,6 +118,7 @@ TEST(HttpApi, WhatIsNoAnswerIsOneSentence) {
   }
   EXPECT_THROW(read("llama-server", R"({"content":"a","tokens":[-1]})"), Error);
   EXPECT_THROW(read("openai", R"({"choices":[{"index":4000000,"text":"a"}]})"), Error);
+  EXPECT_NO_THROW(read("llama-server", R"({"content":"a","completion_probabilities":[{"top_logprobs":{"a":1}},3]})"));
 }
 
 TEST(HttpApi, EveryInterfaceTakesEachCaseOfTheMatrixThatItSaysItTakes) {

@@ -10,8 +10,9 @@ from typing import Any
 
 from .._core import Error
 from ..engines import Answer, Request
+from ..trace import TraceWriter
 from ._adapter import Adapter, common_prefix, finish_reason, load
-from ._trace import Writer, asked, reals
+from ._trace import asked
 
 __all__ = ["TransformersEngine", "record"]
 
@@ -208,16 +209,14 @@ class _Recorder:
     """A trace of rounds, one sequence after another."""
 
     def __init__(self, path: str | PathLike[str], engine: str, vocabulary: int, rows: bool) -> None:
-        self._writer = Writer(path, engine, vocabulary, "rejection", dtype="f32")
+        self._writer = TraceWriter(path, vocabulary=vocabulary, rule="rejection", engine=engine, dtype="f32")
         self._rows = rows
-        self._sequence = -1
         self._rule: str | None = None  # of the open sequence, known in its first round
         self.generating = False
         self.coins: Any = None
         self.matches: Any = None
 
     def begin(self, prompt: Any, config: Any) -> _Recorder:
-        self._sequence += 1
         self._rule = None
         self._greedy = not config.do_sample
         self._prompt = prompt[0].tolist()
@@ -244,7 +243,7 @@ class _Recorder:
         self._q = logits
         if self._rule is None:
             self._rule = "greedy" if self._greedy else "matching" if logits is None else "rejection"
-            self._writer.sequence(self._sequence, self._prompt, rule=self._rule, **asked(self._request))
+            self._writer.sequence(prompt=self._prompt, rule=self._rule, **asked(self._request))
 
     def verified(self, text: Any, scores: Any, matches: int) -> None:
         position, draft = len(self._text), self._draft
@@ -256,12 +255,12 @@ class _Recorder:
             p, q = scores[0].softmax(dim=-1), self._q[0].softmax(dim=-1)
             verified = min(accepted + 1, len(draft))
             fields = {
-                "p_draft": reals(p[i, draft[i]] for i in range(verified)),
-                "q_draft": reals(q[i, draft[i]] for i in range(verified)),
-                "accept_u": reals(self.coins.reshape(-1)[:verified]),
+                "p_draft": [p[i, draft[i]].item() for i in range(verified)],
+                "q_draft": [q[i, draft[i]].item() for i in range(verified)],
+                "accept_u": self.coins.reshape(-1)[:verified],
             }
             if self._rows:
-                fields.update(p_rows=_rows(p[: accepted + 1]), q_rows=_rows(q[:verified]))
+                fields.update(p_rows=list(p[: accepted + 1]), q_rows=list(q[:verified]))
         else:
             accepted = next((i for i, pair in enumerate(zip(draft, emitted)) if pair[0] != pair[1]),
                             min(len(draft), len(emitted)))
@@ -269,22 +268,15 @@ class _Recorder:
                 draft = draft[:accepted]
         others = {"greedy": "greedy", "matching": "target", "rejection": "residual"}
         next_from = "bonus" if accepted == len(draft) and self._rule != "greedy" else others[str(self._rule)]
-        self._writer.round(self._sequence, position, emitted, draft_tokens=draft, accepted=accepted,
-                           next_from=next_from, **fields)
+        self._writer.round(emitted=emitted, draft_tokens=draft, accepted=accepted, next_from=next_from, **fields)
 
     def end(self) -> None:
         if self._rule is None:
             raise Error("a plain generation has no draft tokens to record; give it an assistant_model or another "
                         "draft, or check its tokens with draftproof.adapters.check")
         tokens = self._text[len(self._prompt):]
-        reason = finish_reason(self._request, tokens) or "other:stopping_criteria"
-        self._writer.end(self._sequence, reason, len(tokens))
+        self._writer.end(finish_reason(self._request, tokens) or "other:stopping_criteria")
         self._rule = None
 
     def close(self) -> None:
         self._writer.close()
-
-
-def _rows(matrix: Any) -> list[list[Any]]:
-    """Each as a line of a trace has it: tokens and their weights, in turn."""
-    return [[x for pair in enumerate(row) if pair[1] for x in (pair[0], pair[1].hex())] for row in matrix.tolist()]
