@@ -108,14 +108,13 @@ class Traces(unittest.TestCase):
         _, sequence, line, end = self.written(request, Answer([3, 9], finish_reason="stop", logprobs=[-0.5, -1.0]))
         self.assertEqual(sequence, {
             "type": "sequence", "sequence": 0, "prompt": [1, 2], "rule": "rejection",
-            "temperature": "0x1.0000000000000p-1", "max_new_tokens": 5, "stop_tokens": [9], "top_k": 3,
-            "top_p": "0x1.0000000000000p-1",
-            "min_p": "0x1.0000000000000p-2", "repeat_penalty": "0x1.0000000000000p+1", "repeat_last_n": -1,
-            "logit_bias": {"7": "-0x1.0000000000000p+0"}, "stop_strings": ["end"], "sampler_order": ["top_k"],
+            "temperature": "0x1p-1", "max_new_tokens": 5, "stop_tokens": [9], "top_k": 3, "top_p": "0x1p-1",
+            "min_p": "0x1p-2", "repeat_penalty": "0x1p+1", "repeat_last_n": -1,
+            "logit_bias": {"7": "-0x1p+0"}, "stop_strings": ["end"], "sampler_order": ["top_k"],
             "adjustments": ["bans", "min_tokens", "presence_penalty", "frequency_penalty"],
         })
         self.assertEqual(line["emitted"], [3, 9])
-        self.assertEqual(line["logprobs"], ["-0x1.0000000000000p-1", "-0x1.0000000000000p+0"])
+        self.assertEqual(line["logprobs"], ["-0x1p-1", "-0x1p+0"])
         self.assertEqual((end["reason"], end["emitted_count"]), ("stop", 2))
 
     def test_the_end_of_a_text(self):

@@ -59,7 +59,8 @@ def write_trace(path: str | PathLike[str], engine: Engine, requests: Sequence[Re
             trace.sequence(prompt=request.prompt, rule="rejection" if request.temperature > 0 else "greedy", **fields)
             tokens = list(answer.tokens)
             if tokens:
-                trace.round(emitted=tokens, **({} if answer.logprobs is None else {"logprobs": answer.logprobs}))
+                numbers: dict[str, Any] = {} if answer.logprobs is None else {"logprobs": answer.logprobs}
+                trace.round(emitted=tokens, **numbers)
             ends = {"stop": tokens and tokens[-1] in request.stop_tokens, "length": len(tokens) == request.max_new_tokens}
             reason = answer.finish_reason or "unknown"
             trace.end(reason if ends.get(reason) else f"other:{reason}")
