@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -175,6 +176,7 @@ class EngineComparison {
   std::vector<std::string> unproved_;
   std::vector<Bets> bets_;
   std::vector<Divergence> divergences_;
+  std::vector<TextDifference> differences_;
   std::vector<WrittenText> sampled_plain_;
   std::vector<WrittenText> sampled_speculative_;
   long compared_tokens_ = 0;
@@ -356,14 +358,25 @@ void EngineComparison::compare_texts(const Asked& asked, const EngineText& plain
   if (found) {
     const auto named = [&](const EngineText& text) {
       if (found->place >= text.tokens.size()) return "the end (" + (text.finish.empty() ? "?" : text.finish) + ")";
-      return fmt::format("token {} {}", text.tokens[found->place],
-                         in_quotes(plain_.spelled(std::span(text.tokens).subspan(found->place, 1))));
+      const std::string number = std::to_string(text.tokens[found->place]);
+      const std::string spelled = plain_.spelled(std::span(text.tokens).subspan(found->place, 1));
+      return "token " + number + (spelled == number ? "" : " " + in_quotes(spelled));
     };
     const std::string gap =
         found->gap
             ? fmt::format("its logit is {}{:.3g} below the best, says {}; numerics of this engine explain {:.2g}",
                           found->at_least ? "more than " : "", *found->gap, found->gap_from, spread_.tie())
             : "how far its logit is below the best is not known";
+    TextDifference difference;
+    difference.run = asked.run();
+    difference.position = static_cast<std::int64_t>(asked.request.prompt.size() + found->place);
+    difference.plain = named(plain);
+    difference.observed = named(speculative);
+    difference.explanation = name_of(found->explanation);
+    difference.gap = found->gap;
+    difference.gap_at_least = found->at_least;
+    difference.gap_from = found->gap_from;
+    differences_.push_back(std::move(difference));
     if (found->explanation == Explanation::tie) {
       tokens.tie(*found->gap);
       return;
@@ -514,22 +527,28 @@ void EngineComparison::matrix() {
   if (setup_.cases.empty()) end_of_context();
 }
 
-/// A prompt that leaves room for fewer tokens than are asked for.
+/// Prompts that leave room for just the tokens that are asked for: few enough that a proposal does not fit, in several
+/// numbers, as only some rounds end in the last positions.
 void EngineComparison::end_of_context() {
-  constexpr std::size_t room = 5;
+  constexpr std::array<std::size_t, 3> rooms = {5, 8, 13};
   const auto context = static_cast<std::size_t>(setup_.context);
-  if (context <= 2 * room || !plain_.knows_tokens() || base_.front().prompt.empty()) {
+  if (context <= 2 * rooms.back() || !plain_.knows_tokens() || base_.front().prompt.empty()) {
     unproved_.push_back("end of the context: its length is not known");
     return;
   }
-  EngineRequest request = greedy_request(0);
-  while (request.prompt.size() < context - room) {
-    const std::vector<Token>& more = base_[request.prompt.size() % base_.size()].prompt;
-    request.prompt.insert(request.prompt.end(), more.begin(), more.end());
+  std::vector<std::size_t> prompts;
+  std::vector<EngineRequest> requests;
+  for (std::size_t i = 0; i < rooms.size(); ++i) {
+    prompts.push_back(i % base_.size());
+    EngineRequest& request = requests.emplace_back(greedy_request(prompts.back()));
+    while (request.prompt.size() < context - rooms[i]) {
+      const std::vector<Token>& more = base_[request.prompt.size() % base_.size()].prompt;
+      request.prompt.insert(request.prompt.end(), more.begin(), more.end());
+    }
+    request.prompt.resize(context - rooms[i]);
+    request.max_new_tokens = static_cast<int>(rooms[i]);
   }
-  request.prompt.resize(context - room);
-  request.max_new_tokens = static_cast<int>(room);
-  certain_case("end of the context", {0}, {request});
+  certain_case("end of the context", prompts, requests);
 }
 
 /// The answer and a further prompt are appended to the first prompt: what follows reads a cache that speculation left.
@@ -544,6 +563,7 @@ void EngineComparison::second_turns() {
     // Several lengths: some end in the middle of a round, whose last token is not an accepted draft token.
     first.max_new_tokens = std::max(3, setup_.max_new_tokens / 2 - static_cast<int>(i % 4));
     first.session = "turns " + std::to_string(i);
+    first.logprobs = base_[i].logprobs;  // which say how close two tokens were
     const EngineRequest& more = base_[(i + 1) % base_.size()];
     const Turns plain = ask_turns(plain_, first, more);
     const Turns speculative = ask_turns(speculative_, first, more);
@@ -678,6 +698,7 @@ Report EngineComparison::report() {
   report.unproved = unproved_;
   report.bets = bets_;
   report.divergences = divergences_;
+  report.differences = differences_;
   const bool proven = std::ranges::any_of(report.findings, [](const Finding& f) { return f.outcome == Outcome::fail; });
   const bool alarm = std::ranges::any_of(bets_, &Bets::alarm);
   if (drafted_ < 0) {

@@ -99,6 +99,15 @@ std::string ControlSpread::describe() const {
       differing_, texts_, largest_, positions_, positions_ + 1, tie());
 }
 
+const char* name_of(Explanation explanation) noexcept {
+  switch (explanation) {
+    case Explanation::tie: return "TIE";
+    case Explanation::not_explained: return "NOT_EXPLAINED";
+    case Explanation::bug: break;
+  }
+  return "BUG";
+}
+
 bool changes_logits(const EngineRequest& request) {
   return request.sampling.penalizes() || !request.sampling.logit_bias.empty() || !request.banned.empty() ||
          request.min_tokens > 0 || !request.json_schema.empty() || !request.grammar.empty();

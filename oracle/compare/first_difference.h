@@ -61,6 +61,7 @@ class ControlSpread {
 
 /// How a difference is explained.
 enum class Explanation { tie, not_explained, bug };
+const char* name_of(Explanation explanation) noexcept;  // "TIE", "NOT_EXPLAINED", "BUG"
 
 /// Returns how far below `best` a token lies after prompt and text, in logits; nullopt: not known. `other`: nullopt is
 /// the end of the text.

@@ -232,6 +232,19 @@ std::string divergence(const Divergence& d) {
                      "\\x1b an invisible byte or character.</p>\n");
 }
 
+std::string differences(const std::vector<TextDifference>& all) {
+  if (all.empty()) return "";
+  std::string rows;
+  for (const TextDifference& d : all) {
+    rows += fmt::format("<tr><th scope=\"row\">{}</th>", escaped(d.run)) + number(grouped(d.position)) +
+            fmt::format("<td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", escaped(d.explanation),
+                        escaped(describe_gap(d)), escaped(d.plain), escaped(d.observed));
+  }
+  return section("Texts that part from plain decoding",
+                 table("Each text that parts from plain decoding, and how that is explained",
+                       {"text", "position", "explanation", "gap", "plain", "observed"}, rows));
+}
+
 /// Returns half the width of the interval around an acceptance rate of `judged` draft tokens that misses a right
 /// decoder's expectation once in a thousand (Azuma and Hoeffding: draft tokens need be neither alike nor independent).
 /// It treats the number of verified draft tokens as independent of their acceptance, so it illustrates and asserts
@@ -563,6 +576,7 @@ std::string report_html(const Report& r) {
       name_of(r.verdict), escaped(r.subject), escaped(r.command), report_style);
   text += head(r) + about(r) + failures(r) + unproved(r);
   for (const Divergence& d : r.divergences) text += divergence(d);
+  text += differences(r.differences);
   text += plots_of_drafts(r);
   for (const TokenTest& token_test : r.token_tests) text += token_test_section(token_test);
   text += bets_section(r.bets);

@@ -106,6 +106,20 @@ Json json_of(const Divergence& divergence) {
           {"draft_tokens", divergence.draft_tokens}};
 }
 
+Json json_of(const TextDifference& difference) {
+  Json json = {{"run", difference.run},
+               {"position", difference.position},
+               {"plain", difference.plain},
+               {"observed", difference.observed},
+               {"explanation", difference.explanation}};
+  if (difference.gap) {
+    json["gap"] = number(*difference.gap);
+    json["gap_at_least"] = difference.gap_at_least;
+    json["gap_from"] = difference.gap_from;
+  }
+  return json;
+}
+
 Json json_of(const Matrix& matrix) {
   return {{"checks", matrix.checks},
           {"decoders", list_of(matrix.rows, [](const Matrix::Row& row) {
@@ -153,6 +167,7 @@ std::string report_json(const Report& r) {
   if (!r.token_tests.empty()) json["token_tests"] = list_of(r.token_tests, each);
   if (!r.bets.empty()) json["bets"] = list_of(r.bets, each);
   if (!r.divergences.empty()) json["divergences"] = list_of(r.divergences, each);
+  if (!r.differences.empty()) json["differences"] = list_of(r.differences, each);
   if (!r.matrix.rows.empty()) json["matrix"] = json_of(r.matrix);
   json["runs"] = r.runs;
   // A path may contain bytes that are not UTF-8; they are replaced.

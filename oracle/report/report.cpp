@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/report/report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace draftproof {
@@ -40,6 +42,12 @@ int exit_status(ReportVerdict verdict) noexcept {
     case ReportVerdict::perf_regression: return 4;
   }
   return 3;
+}
+
+std::string describe_gap(const TextDifference& difference) {
+  if (!difference.gap) return "gap not known";
+  return fmt::format("gap {}{:.2g} of {}", difference.gap_at_least ? "more than " : "", *difference.gap,
+                     difference.gap_from);
 }
 
 Spread spread_of(std::vector<double> seconds) {

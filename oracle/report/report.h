@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,6 +86,19 @@ struct Divergence {
   std::string draft_tokens;  // of that round
 };
 
+/// Where two texts of one greedy request part, and how that is explained (docs/compare.md).
+struct TextDifference {
+  std::string run;
+  std::int64_t position = -1;  // in the text, the prompt included
+  std::string plain;           // what the plain engine writes there: a token, or the end
+  std::string observed;
+  std::string explanation;    // "TIE", "NOT_EXPLAINED", "BUG"
+  std::optional<double> gap;  // of the observed token below the best, in logits; nullopt: not known
+  bool gap_at_least = false;
+  std::string gap_from;  // who says so
+};
+std::string describe_gap(const TextDifference& difference);
+
 /// Wrong and right decoders, and the outcome of each check on them.
 struct Matrix {
   struct Row {
@@ -121,10 +135,11 @@ struct Report {
   Spread plain;                       // seconds of decoding without a draft, without the prefill
   std::size_t output_tokens = 0;
   std::vector<DraftReport> drafts;
-  std::vector<TokenTest> token_tests;   // none or one
-  std::vector<Bets> bets;               // of a trace
-  std::vector<Divergence> divergences;  // none or the first
-  Matrix matrix;                        // of the zoo; empty otherwise
+  std::vector<TokenTest> token_tests;       // none or one
+  std::vector<Bets> bets;                   // of a trace
+  std::vector<Divergence> divergences;      // none or the first
+  std::vector<TextDifference> differences;  // all, ties included; of a comparison of engines
+  Matrix matrix;                            // of the zoo; empty otherwise
 };
 
 std::string report_text(const Report& report);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "oracle/report/report.h"
 #include "ref/formats/printable.h"
@@ -92,6 +93,23 @@ std::string divergence_text(const Divergence& d) {
   return text;
 }
 
+/// Says how every difference is explained, and shows the first ones.
+std::string differences_text(const std::vector<TextDifference>& all) {
+  if (all.empty()) return "";
+  constexpr std::size_t lines_max = 50;
+  const auto count = [&](const char* explanation) {
+    return std::ranges::count(all, explanation, &TextDifference::explanation);
+  };
+  std::string text = fmt::format("\n  texts that part from plain decoding: {} ({} TIE, {} NOT_EXPLAINED, {} BUG)\n",
+                                 all.size(), count("TIE"), count("NOT_EXPLAINED"), count("BUG"));
+  for (const TextDifference& d : std::span(all).first(std::min(all.size(), lines_max))) {
+    text += fmt::format("    {}, position {}: {}, {}; {} for {}\n", shown(d.run), d.position, d.explanation,
+                        shown(describe_gap(d)), shown(d.observed), shown(d.plain));
+  }
+  if (all.size() > lines_max) text += fmt::format("    and {} more, which --json has\n", all.size() - lines_max);
+  return text;
+}
+
 std::string messages_text(const Matrix& matrix) {
   std::string text;
   for (const Matrix::Row& row : matrix.rows) {
@@ -169,6 +187,7 @@ std::string report_text(const Report& r) {
   if (!r.unproved.empty()) text += "\n";
   for (const std::string& what : r.unproved) text += fmt::format("  not proved: {}\n", shown(what));
   for (const Divergence& divergence : r.divergences) text += divergence_text(divergence);
+  text += differences_text(r.differences);
   for (const TokenTest& token_test : r.token_tests) text += token_test_text(token_test);
   text += bets_text(r.bets);
   text += drafts_text(r);

@@ -91,6 +91,12 @@ std::vector<Fault> faults() {
        {.before = [](Asked& asked, int, int) { asked.sampling.logit_bias.clear(); }},
        "option_tokens"},
       {"bans are ignored", {.before = [](Asked& asked, int, int) { asked.banned.clear(); }}, "option_tokens"},
+      {"a proposal that does not fit into the context ends the text",
+       {.after =
+            [](const Asked& asked, Answer& a, int, int) {
+              if (asked.prompt.size() + 8 == 256 && a.texts[0].tokens.size() == 8) a.texts[0].tokens.pop_back();
+            }},
+       "option_tokens"},
       {"stop tokens inside accepted draft tokens are overlooked",
        {.before = [](Asked& asked, int, int) { asked.stop_tokens.clear(); }},
        "option_tokens"},
@@ -238,7 +244,7 @@ TEST(Compare, TheSpreadOfThePlainEngineIsGrantedAndNoMore) {
 TEST(Compare, WhereTextsDifferWithinTheSpreadIsATieAndBeyondItIsNot) {
   // The gap that is said of every token: 0.004 is within what the plain engine differs by from itself, 0.03 is neither
   // that nor certain, and 3 is a fault.
-  const auto verdict = [](double gap) {
+  const auto compared_at = [](double gap) {
     CompareSetup setup = small_setup();
     setup.gap = [gap](const EngineRequest&, std::span<const Token>, std::optional<Token>, std::optional<Token>) {
       return std::optional(gap);
@@ -248,11 +254,24 @@ TEST(Compare, WhereTextsDifferWithinTheSpreadIsATieAndBeyondItIsNot) {
       inner(asked, answer, number, together);
       change_token(answer, 11);
     };
-    return compared_with(ways, setup, noisy(0.01)).verdict;
+    return compared_with(ways, setup, noisy(0.01));
   };
-  EXPECT_EQ(verdict(0.004), ReportVerdict::pass_stat);
-  EXPECT_EQ(verdict(0.03), ReportVerdict::undecided);
-  EXPECT_EQ(verdict(3), ReportVerdict::bug_proven);
+  for (const auto& [gap, verdict, explanation] :
+       {std::tuple(0.004, ReportVerdict::pass_stat, "TIE"), std::tuple(0.03, ReportVerdict::undecided, "NOT_EXPLAINED"),
+        std::tuple(3.0, ReportVerdict::bug_proven, "BUG")}) {
+    const Report report = compared_at(gap);
+    EXPECT_EQ(report.verdict, verdict);
+    long greedy = 0;
+    for (const TextDifference& difference : report.differences) {
+      EXPECT_EQ(difference.explanation, explanation);
+      EXPECT_EQ(difference.gap, gap);
+      EXPECT_EQ(difference.gap_from, "the target");
+      EXPECT_NE(difference.plain, difference.observed);
+      if (difference.run.starts_with("greedy, ")) ++greedy;
+    }
+    EXPECT_EQ(greedy, 12) << "of six texts alone and eight together those that have a token 11";
+  }
+  EXPECT_THAT(compared_with({}).differences, testing::IsEmpty());
 }
 
 TEST(Compare, AWrongDistributionIsFoundWithoutAModel) {

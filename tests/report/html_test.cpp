@@ -90,6 +90,7 @@ void put_everywhere(Report& r, const std::string& text) {
   for (DraftReport& draft : r.drafts) draft.name = text;
   for (TokenTest& token_test : r.token_tests) token_test.suspect = text;
   for (Divergence& d : r.divergences) d.run = d.before = d.plain = d.observed = d.draft_tokens = text;
+  for (TextDifference& d : r.differences) d.run = d.plain = d.observed = d.explanation = d.gap_from = text;
   for (std::string& check : r.matrix.checks) check = text;
   for (Matrix::Row& row : r.matrix.rows) {
     row.id = row.name = row.cause = row.stage = row.issue = text;
@@ -177,6 +178,7 @@ TEST(ReportHtml, ShowsEveryText) {
   };
   Failure& f = *report.findings[1].failure;
   Divergence& d = report.divergences[0];
+  TextDifference& parted = report.differences[0];
   put_everywhere(report, "word");
   for (std::string* place : {&report.command,
                              &report.version,
@@ -203,6 +205,11 @@ TEST(ReportHtml, ShowsEveryText) {
                              &d.plain,
                              &d.observed,
                              &d.draft_tokens,
+                             &parted.run,
+                             &parted.plain,
+                             &parted.observed,
+                             &parted.explanation,
+                             &parted.gap_from,
                              &report.matrix.checks[0],
                              &report.matrix.rows[0].id,
                              &report.matrix.rows[0].name,
@@ -212,7 +219,7 @@ TEST(ReportHtml, ShowsEveryText) {
                              &report.matrix.rows[0].issue}) {
     expect_shown(*place);
   }
-  EXPECT_EQ(places, 32);
+  EXPECT_EQ(places, 37);
 }
 
 TEST(ReportHtml, BeginsWithTheVerdictAndExplainsEach) {

@@ -95,6 +95,14 @@ TEST(ReportJson, WritesNonFiniteNumbersAsStrings) {
   EXPECT_EQ(json::parse(report_json(report))["token_tests"][0]["smallest_deviation"], "-inf");
 }
 
+TEST(ReportJson, LeavesOutAGapThatIsNotKnown) {
+  Report report = full_report();
+  EXPECT_EQ(json::parse(report_json(report))["differences"][0]["gap"], 0.125);
+  report.differences[0].gap.reset();
+  const json written = json::parse(report_json(report))["differences"][0];
+  for (const char* field : {"gap", "gap_at_least", "gap_from"}) EXPECT_FALSE(written.contains(field)) << field;
+}
+
 TEST(ReportJson, LeavesOutMissingPlaces) {
   Report report = report_with({Outcome::fail});
   Failure& failure = *report.findings[0].failure;

@@ -95,6 +95,24 @@ TEST(ReportText, EscapesControlCharactersOfNames) {
   EXPECT_THAT(text, testing::HasSubstr("rule a\\xc2\\x9b31mb\u00e9"));
 }
 
+TEST(ReportText, ExplainsEveryTextThatPartsAndShowsTheFirstOnes) {
+  Report report = report_with({Outcome::pass});
+  TextDifference tie{"greedy, prompt 3, alone", 40, "token 5", "token 7", "TIE", 0.00125, false, "the target"};
+  report.differences.assign(60, tie);
+  report.differences[1].explanation = "BUG";
+  report.differences[1].gap_at_least = true;
+  report.differences[2].explanation = "NOT_EXPLAINED";
+  report.differences[2].gap.reset();
+  const std::string text = report_text(report);
+  EXPECT_THAT(text, HasSubstr("texts that part from plain decoding: 60 (58 TIE, 1 NOT_EXPLAINED, 1 BUG)\n"));
+  EXPECT_THAT(text, HasSubstr("greedy, prompt 3, alone, position 40: TIE, gap 0.0013 of the target; token 7 for "
+                              "token 5\n"));
+  EXPECT_THAT(text, HasSubstr("BUG, gap more than 0.0013 of the target; "));
+  EXPECT_THAT(text, HasSubstr("NOT_EXPLAINED, gap not known; "));
+  EXPECT_THAT(text, HasSubstr("and 10 more, which --json has\n"));
+  EXPECT_THAT(report_text(report_with({Outcome::pass})), Not(HasSubstr("texts that part")));
+}
+
 TEST(ReportText, OfTheZooIsTheMatrixAndTheUnexpectedOutcomes) {
   const std::string text = report_text(full_report());
   EXPECT_THAT(text, HasSubstr("X01   \"odd\""));
