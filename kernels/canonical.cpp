@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/canonical.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace draftproof {
@@ -36,58 +37,6 @@ std::size_t float_place(Format format, int lane, int k) {
   return static_cast<std::size_t>(format == Format::f16 ? pair + k % 2 * lanes + lane : pair + lane * 2 + k % 2);
 }
 
-/// Reads eight scales and eight minimums of six bits each from twelve bytes.
-void read_six_bits(const Byte* from, int* s, int* m) {
-  for (int j = 0; j < 4; ++j) {
-    s[j] = from[j] & 63;
-    m[j] = from[j + 4] & 63;
-    s[j + 4] = (from[j + 8] & 15) | from[j] >> 6 << 4;
-    m[j + 4] = from[j + 8] >> 4 | from[j + 4] >> 6 << 4;
-  }
-}
-
-/// Reads a quantization block in the format of checkpoints.
-QuantizationBlock read_block(Format format, const Byte* from) {
-  QuantizationBlock block = {};
-  switch (format) {
-    case Format::q8_0:
-      block.d = f16_to_f32(word_at(from, 0));
-      for (int k = 0; k < 32; ++k) block.q[k] = static_cast<std::int8_t>(from[2 + k]);
-      break;
-    case Format::q4_0:
-      block.d = f16_to_f32(word_at(from, 0));
-      for (int k = 0; k < 32; ++k) block.q[k] = (k < 16 ? from[2 + k] & 15 : from[2 + k - 16] >> 4) - 8;
-      break;
-    case Format::q4_k:
-    case Format::q5_k: {
-      const bool five = format == Format::q5_k;
-      const Byte* const low = from + (five ? 48 : 16);
-      block.d = f16_to_f32(word_at(from, 0));
-      block.dmin = f16_to_f32(word_at(from, 1));
-      read_six_bits(from + 4, block.s, block.m);
-      for (int k = 0; k < 256; ++k) {
-        const Byte both = low[k / 64 * 32 + k % 32];
-        const int fifth = five ? from[16 + k % 32] >> k / 32 & 1 : 0;
-        block.q[k] = (k % 64 < 32 ? both & 15 : both >> 4) | fifth << 4;
-      }
-      break;
-    }
-    case Format::q6_k:
-      for (int k = 0; k < 256; ++k) {
-        const int half = k / 128;
-        const int quarter = k % 128 / 32;  // of the half
-        const Byte both = from[half * 64 + quarter % 2 * 32 + k % 32];
-        const int high = from[128 + half * 32 + k % 32] >> 2 * quarter & 3;
-        block.q[k] = ((quarter < 2 ? both & 15 : both >> 4) | high << 4) - 32;
-      }
-      for (int j = 0; j < 16; ++j) block.s[j] = static_cast<std::int8_t>(from[192 + j]);
-      block.d = f16_to_f32(word_at(from, 104));
-      break;
-    default: break;
-  }
-  return block;
-}
-
 /// Writes 32 inputs of four bits each: k = 4j + t in the low bits, k = 16 + 4j + t in the high bits.
 void put_fours(Byte* to, int lane, const int* q) {
   for (int k = 0; k < 16; ++k) to[byte_of(k / 4, lane, k % 4)] = static_cast<Byte>((q[k] & 15) | (q[k + 16] & 15) << 4);
@@ -121,44 +70,126 @@ void get_sixes(const Byte* from, int lane, int* q) {
   }
 }
 
+/// Writes the fifth bits of 32 inputs.
+void put_fifths(Byte* to, int lane, const int* q) {
+  for (int k = 0; k < 32; ++k) to[byte_of(0, lane, k % 4)] |= static_cast<Byte>((q[k] >> 4 & 1) << k / 4);
+}
+void add_fifths(const Byte* from, int lane, int* q) {
+  for (int k = 0; k < 32; ++k) q[k] |= (from[byte_of(0, lane, k % 4)] >> k / 4 & 1) << 4;
+}
+
+/// Turns numbers into the codes that stand for them, and back.
+void to_codes(const FormatTraits& kind, int* q, int count) {
+  for (int k = 0; k < count; ++k) {
+    if (kind.numbers == nullptr) {
+      q[k] += kind.offset;
+    } else {
+      q[k] = static_cast<int>(std::find(kind.numbers, kind.numbers + 16, q[k]) - kind.numbers);
+    }
+  }
+}
+void from_codes(const FormatTraits& kind, int* q, int count) {
+  for (int k = 0; k < count; ++k) q[k] = kind.numbers == nullptr ? q[k] - kind.offset : kind.numbers[q[k]];
+}
+
+/// Returns the bytes of the codes of 32 inputs of sixteen outputs.
+int code_bytes(Format format) { return 64 * traits(format).code_bits; }
+
 /// Writes a quantization block of 32 to its half of a unit.
 void put_32(Format format, Byte* unit, int half, int lane, const Byte* from) {
-  const QuantizationBlock block = read_block(format, from);
-  if (format == Format::q8_0) {
-    Byte* const to = unit + half * 512;
+  const FormatTraits& kind = traits(format);
+  QuantizationBlock block = read_block(format, from);
+  to_codes(kind, block.q, 32);
+  Byte* const to = unit + half * code_bytes(format);
+  if (kind.code_bits == 8) {
     for (int k = 0; k < 32; ++k) to[byte_of(k / 4, lane, k % 4)] = static_cast<Byte>(block.q[k]);
   } else {
-    int q[32];
-    for (int k = 0; k < 32; ++k) q[k] = block.q[k] + 8;
-    put_fours(unit + half * 256, lane, q);
+    put_fours(to, lane, block.q);
+    if (kind.code_bits == 5) put_fifths(to + 256, lane, block.q);
   }
-  put_word(unit + unit_of(format).d, static_cast<std::size_t>(half * lanes + lane), word_at(from, 0));
+  for (int i = 0; i < kind.scales; ++i) {
+    put_word(unit + unit_of(format).d, static_cast<std::size_t>((2 * i + half) * lanes + lane),
+             word_at(from, static_cast<std::size_t>(i)));
+  }
+}
+
+QuantizationBlock get_32(Format format, const Byte* unit, int half, int lane) {
+  const FormatTraits& kind = traits(format);
+  const Byte* const from = unit + half * code_bytes(format);
+  QuantizationBlock block = {};
+  if (kind.code_bits == 8) {
+    for (int k = 0; k < 32; ++k) block.q[k] = static_cast<std::int8_t>(from[byte_of(k / 4, lane, k % 4)]);
+  } else {
+    get_fours(from, lane, block.q);
+    if (kind.code_bits == 5) add_fifths(from + 256, lane, block.q);
+  }
+  from_codes(kind, block.q, 32);
+  block.s[0] = block.s[1] = 1;
+  const auto half_at = [&](int i) {
+    return f16_to_f32(word_at(unit + unit_of(format).d, static_cast<std::size_t>(i * lanes + lane)));
+  };
+  block.d = half_at(half);
+  if (kind.has_minimums) {
+    block.dmin = -half_at(2 + half);
+    block.m[0] = block.m[1] = 1;
+  }
+  return block;
 }
 
 void put_256(Format format, Byte* unit, int lane, const Byte* from) {
+  const FormatTraits& kind = traits(format);
   const Unit places = unit_of(format);
-  const QuantizationBlock block = read_block(format, from);
+  QuantizationBlock block = read_block(format, from);
+  for (int i = 0; i < kind.scales; ++i) {
+    put_word(unit + places.d, static_cast<std::size_t>(i * lanes + lane),
+             word_at(from + kind.scale, static_cast<std::size_t>(i)));
+  }
   if (format == Format::q6_k) {
     for (int j = 0; j < 16; ++j) {
       put_sixes(unit + 192 * j, lane, block.q + 16 * j);
       unit[places.scales + j * lanes + lane] = static_cast<Byte>(block.s[j]);
     }
-    put_word(unit + places.d, static_cast<std::size_t>(lane), word_at(from, 104));
     return;
   }
+  to_codes(kind, block.q, 256);
   for (int g = 0; g < 8; ++g) {
     const int* const q = block.q + g * 32;
     put_fours(unit + g * 256, lane, q);
-    for (int k = 0; format == Format::q5_k && k < 32; ++k) {
-      unit[places.high + g * 64 + byte_of(0, lane, k % 4)] |= static_cast<Byte>(q[k] >> 4 << k / 4);
+    if (kind.code_bits == 5) put_fifths(unit + places.high + g * 64, lane, q);
+    unit[places.scales + g * lanes + lane] = static_cast<Byte>(block.s[2 * g]);
+    if (kind.has_minimums) {
+      unit[places.minimums + (g / 2 * lanes + lane) * 2 + g % 2] = static_cast<Byte>(block.m[2 * g]);
     }
   }
-  for (int j = 0; j < 8; ++j) {
-    unit[places.scales + j * lanes + lane] = static_cast<Byte>(block.s[j]);
-    unit[places.minimums + (j / 2 * lanes + lane) * 2 + j % 2] = static_cast<Byte>(block.m[j]);
+}
+
+QuantizationBlock get_256(Format format, const Byte* unit, int lane) {
+  const FormatTraits& kind = traits(format);
+  const Unit places = unit_of(format);
+  const auto half_at = [&](int i) {
+    return f16_to_f32(word_at(unit + places.d, static_cast<std::size_t>(i * lanes + lane)));
+  };
+  QuantizationBlock block = {};
+  block.d = half_at(0);
+  if (format == Format::q6_k) {
+    for (int j = 0; j < 16; ++j) {
+      get_sixes(unit + 192 * j, lane, block.q + 16 * j);
+      block.s[j] = static_cast<std::int8_t>(unit[places.scales + j * lanes + lane]);
+    }
+    return block;
   }
-  put_word(unit + places.d, static_cast<std::size_t>(lane), word_at(from, 0));
-  put_word(unit + places.d, static_cast<std::size_t>(lanes + lane), word_at(from, 1));
+  for (int g = 0; g < 8; ++g) {
+    get_fours(unit + g * 256, lane, block.q + g * 32);
+    if (kind.code_bits == 5) add_fifths(unit + places.high + g * 64, lane, block.q + g * 32);
+  }
+  from_codes(kind, block.q, 256);
+  if (kind.has_minimums) block.dmin = half_at(1);
+  for (int j = 0; j < 16; ++j) {
+    const Byte s = unit[places.scales + j / 2 * lanes + lane];
+    block.s[j] = kind.has_minimums ? int{s} : int{static_cast<std::int8_t>(s)};
+    if (kind.has_minimums) block.m[j] = unit[places.minimums + (j / 4 * lanes + lane) * 2 + j / 2 % 2];
+  }
+  return block;
 }
 
 void pack_floats(const MatrixView& rows, int first, Byte* packed) {
@@ -225,45 +256,11 @@ void canonical_pack(const MatrixView& rows, int first, void* packed) noexcept {
 
 QuantizationBlock canonical_block(const PackedView& matrix, int output, int index) noexcept {
   const Format format = matrix.format;
-  const Unit places = unit_of(format);
-  const int lane = output % lanes;
   const bool short_block = traits(format).block_inputs == 32;
-  const int half = short_block ? index % 2 : 0;
+  const int lane = output % lanes;
   const Byte* const unit =
       unit_at(static_cast<const Byte*>(matrix.data), format, matrix.inputs, output, short_block ? index / 2 : index);
-  const auto half_at = [&](int i) { return f16_to_f32(word_at(unit + places.d, static_cast<std::size_t>(i))); };
-
-  QuantizationBlock block = {};
-  block.d = half_at(half * lanes + lane);
-  if (format == Format::q8_0) {
-    for (int k = 0; k < 32; ++k) block.q[k] = static_cast<std::int8_t>(unit[half * 512 + byte_of(k / 4, lane, k % 4)]);
-    return block;
-  }
-  if (format == Format::q4_0) {
-    get_fours(unit + half * 256, lane, block.q);
-    for (int k = 0; k < 32; ++k) block.q[k] -= 8;
-    return block;
-  }
-  if (format == Format::q6_k) {
-    for (int j = 0; j < 16; ++j) {
-      get_sixes(unit + 192 * j, lane, block.q + 16 * j);
-      block.s[j] = static_cast<std::int8_t>(unit[places.scales + j * lanes + lane]);
-    }
-    return block;
-  }
-  for (int g = 0; g < 8; ++g) {
-    int* const q = block.q + g * 32;
-    get_fours(unit + g * 256, lane, q);
-    for (int k = 0; format == Format::q5_k && k < 32; ++k) {
-      q[k] |= (unit[places.high + g * 64 + byte_of(0, lane, k % 4)] >> k / 4 & 1) << 4;
-    }
-  }
-  block.dmin = half_at(lanes + lane);
-  for (int j = 0; j < 8; ++j) {
-    block.s[j] = unit[places.scales + j * lanes + lane];
-    block.m[j] = unit[places.minimums + (j / 2 * lanes + lane) * 2 + j % 2];
-  }
-  return block;
+  return short_block ? get_32(format, unit, index % 2, lane) : get_256(format, unit, lane);
 }
 
 void canonical_values(const PackedView& matrix, int output, int k, float* values) noexcept {
@@ -279,19 +276,7 @@ void canonical_unpack_row(const PackedView& matrix, int output, float* row) noex
   }
   const int inputs = traits(matrix.format).block_inputs;
   for (int b = 0; b < matrix.inputs / inputs; ++b) {
-    const QuantizationBlock block = canonical_block(matrix, output, b);
-    for (int k = 0; k < inputs; ++k) {
-      const float q = static_cast<float>(block.q[k]);
-      float& value = row[b * inputs + k];
-      if (inputs == 32) {
-        value = block.d * q;
-      } else if (matrix.format == Format::q6_k) {
-        value = (block.d * static_cast<float>(block.s[k / 16])) * q;
-      } else {
-        const float scale = block.d * static_cast<float>(block.s[k / 32]);
-        value = scale * q - block.dmin * static_cast<float>(block.m[k / 32]);
-      }
-    }
+    values_of_block(canonical_block(matrix, output, b), inputs, row + b * inputs);
   }
 }
 

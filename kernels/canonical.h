@@ -9,11 +9,16 @@
 //   q8_0  two quantization blocks of 32 (the last one may be absent): [2][8][16][4] bytes q, then [2][16] f16 d
 //   q4_0  two quantization blocks: [2][4][16][4] bytes; the low four bits are q of k = 4j + t, the high four bits q of
 //         k = 16 + 4j + t; then d
+//   q5_0  as q4_0, with the fifth bits of a block after its low four: [2]([4][16][4] + [16][4]), bit v of a byte of the
+//         latter belongs to k = 4v + t
+//   iq4_nl  as q4_0, with codes for q
+//   q4_1  as q4_0, with m [2][16] f16 after d; q5_1 as q5_0 likewise
 //   q4_k  one quantization block of 256: [8 groups][4][16][4] bytes as q4_0; s [8][16], m [4][16][2]; d [16],
 //         dmin [16] f16
 //   q5_k  as q4_k, with the fifth bits after the low four: [8 groups][16][4], bit v of a byte belongs to k = 4v + t
 //   q6_k  [16 groups][3][16][4] bytes: the low six bits of vector v are q - 32 of k = 4v + t in two's complement, the
 //         high two bits are bits 2v and 2v + 1 of q - 32 of k = 12 + t; s [16][16]; d [16]
+//   iq4_xs  one quantization block of 256: codes as the q of q4_k; s [8][16]; d [16]
 //
 // Only constants and declarations, because the instruction-set files include this header.
 #pragma once
@@ -31,7 +36,7 @@ struct Unit {
   int high;      // fifth bits of q
   int scales;    // s
   int minimums;  // m
-  int d;         // f16, followed by dmin
+  int d;         // f16, followed by dmin or m
 };
 
 static inline constexpr Unit unit_of(Format format) {
@@ -40,10 +45,15 @@ static inline constexpr Unit unit_of(Format format) {
     case Format::f16:
     case Format::bf16: return {2, 64, 0, 0, 0, 0};
     case Format::q8_0: return {64, 1088, 0, 0, 0, 1024};
-    case Format::q4_0: return {64, 576, 0, 0, 0, 512};
+    case Format::q4_0:
+    case Format::iq4_nl: return {64, 576, 0, 0, 0, 512};
+    case Format::q4_1: return {64, 640, 0, 0, 0, 512};
+    case Format::q5_0: return {64, 704, 0, 0, 0, 640};
+    case Format::q5_1: return {64, 768, 0, 0, 0, 640};
     case Format::q4_k: return {256, 2368, 0, 2048, 2176, 2304};
     case Format::q5_k: return {256, 2880, 2048, 2560, 2688, 2816};
     case Format::q6_k: return {256, 3392, 0, 3072, 0, 3328};
+    case Format::iq4_xs: return {256, 2208, 0, 2048, 0, 2176};
   }
   return {};
 }
@@ -55,10 +65,10 @@ static inline constexpr std::ptrdiff_t panel_bytes(Format format, int inputs) {
 }
 
 static inline constexpr ActivationFormat canonical_activation_format_of(Format format) {
-  return format <= Format::f16    ? ActivationFormat::floats
-         : format == Format::bf16 ? ActivationFormat::bf16
-         : format <= Format::q4_0 ? ActivationFormat::int8_block32
-                                  : ActivationFormat::int8_block256;
+  return format == Format::bf16              ? ActivationFormat::bf16
+         : is_float(format)                  ? ActivationFormat::floats
+         : traits(format).block_inputs == 32 ? ActivationFormat::int8_block32
+                                             : ActivationFormat::int8_block256;
 }
 
 /// Returns the number of inputs per quantization block of activations packed as bytes.
@@ -72,15 +82,7 @@ std::size_t canonical_bytes(Format format, int outputs, int inputs) noexcept;
 void canonical_pack(const MatrixView& rows, int first, void* packed) noexcept;
 void canonical_unpack_row(const PackedView& matrix, int output, float* row) noexcept;
 
-/// A quantization block of weights of one output as numbers. Fields that the format does not have are 0.
-struct QuantizationBlock {
-  float d;
-  float dmin;
-  int s[16];  // eight for q4_k and q5_k, sixteen for q6_k
-  int m[8];
-  int q[256];  // signed for q8_0, q4_0 and q6_k
-};
-/// Returns quantization block `index` of an output: 32 inputs for q8_0 and q4_0, 256 for the other formats.
+/// Returns quantization block `index` of an output.
 QuantizationBlock canonical_block(const PackedView& matrix, int output, int index) noexcept;
 
 /// Writes element k of the sixteen outputs of a panel to `values`, for float formats, converted exactly to f32.

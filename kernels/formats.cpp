@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Each format has one function that dequantizes a quantization block and one that quantizes it.
+// Each quantized format has one function that reads a quantization block and one that makes it.
 #include "kernels/formats.h"
 
 #include <cstring>
@@ -31,7 +31,11 @@ int rounded(float x) {
   return x < 0 ? -nearest : nearest;
 }
 
-int clamped(int x, int min, int max) { return x < min ? min : x > max ? max : x; }
+/// Returns x without its fraction, clamped to [0, max]; 0 for a NaN.
+int truncated(float x, int max) {
+  if (!(x > 0)) return 0;
+  return x >= static_cast<float>(max) ? max : static_cast<int>(x);
+}
 
 /// Returns 1 / x, or 0 when that is not finite: such small scales are 0 in f16 as well.
 float inverse(float x) {
@@ -73,37 +77,71 @@ void put_scale_and_minimum(ScaleAndMinimum values, int group, std::uint8_t* pack
   }
 }
 
-void dequantize_q8_0(Bytes block, float* to) {
-  const float d = half_at(block);
-  for (int j = 0; j < 32; ++j) to[j] = d * static_cast<float>(static_cast<std::int8_t>(block[2 + j]));
+/// Returns value j of the four-bit codes of a block of 32, and of the same with fifth bits.
+int four_bits(Bytes low, int j) { return j < 16 ? low[j] & 15 : low[j - 16] >> 4; }
+int five_bits(Bytes fifth, Bytes low, int j) { return four_bits(low, j) | (fifth[j / 8] >> j % 8 & 1) << 4; }
+
+void put_four_bits(int code, int j, std::uint8_t* low) {
+  std::uint8_t& byte = low[j % 16];
+  byte = static_cast<std::uint8_t>(byte | code << j / 16 * 4);
+}
+void put_five_bits(int code, int j, std::uint8_t* fifth, std::uint8_t* low) {
+  put_four_bits(code & 15, j, low);
+  fifth[j / 8] = static_cast<std::uint8_t>(fifth[j / 8] | code >> 4 << j % 8);
 }
 
-void dequantize_q4_0(Bytes block, float* to) {
-  const float d = half_at(block);
-  for (int j = 0; j < 16; ++j) {
-    to[j] = d * static_cast<float>((block[2 + j] & 15) - 8);
-    to[j + 16] = d * static_cast<float>((block[2 + j] >> 4) - 8);
-  }
+/// A block of 32 with codes `q(j)`.
+template <class Code>
+void read_32(QuantizationBlock& block, Code q) {
+  block.s[0] = block.s[1] = 1;
+  for (int j = 0; j < 32; ++j) block.q[j] = q(j);
 }
 
-/// Dequantizes q4_k, or q5_k when `fifth` is not null. Groups 2g and 2g + 1 are the low and high four bits of 32 bytes.
-void dequantize_with_minimums(Bytes block, Bytes fifth, Bytes low, float* to) {
-  const float d = half_at(block);
-  const float d_minimum = half_at(block + 2);
+/// The f16 m of a block of 32, which is added to each of its values.
+void read_added(QuantizationBlock& block, Bytes m) {
+  block.dmin = -half_at(m);
+  block.m[0] = block.m[1] = 1;
+}
+
+void read_q8_0(Bytes from, QuantizationBlock& block) {
+  read_32(block, [&](int j) { return static_cast<std::int8_t>(from[2 + j]); });
+}
+void read_q4_0(Bytes from, QuantizationBlock& block) {
+  read_32(block, [&](int j) { return four_bits(from + 2, j) - 8; });
+}
+void read_q4_1(Bytes from, QuantizationBlock& block) {
+  read_32(block, [&](int j) { return four_bits(from + 4, j); });
+  read_added(block, from + 2);
+}
+void read_q5_0(Bytes from, QuantizationBlock& block) {
+  read_32(block, [&](int j) { return five_bits(from + 2, from + 6, j) - 16; });
+}
+void read_q5_1(Bytes from, QuantizationBlock& block) {
+  read_32(block, [&](int j) { return five_bits(from + 4, from + 8, j); });
+  read_added(block, from + 2);
+}
+
+void read_iq4_nl(Bytes from, QuantizationBlock& block) {
+  read_32(block, [&](int j) { return iq4_numbers[four_bits(from + 2, j)]; });
+}
+
+/// Reads q4_k, or q5_k when `fifth` is not null. Groups 2g and 2g + 1 are the low and high four bits of 32 bytes.
+void read_with_minimums(Bytes from, Bytes fifth, Bytes low, QuantizationBlock& block) {
+  block.dmin = half_at(from + 2);
   for (int group = 0; group < 8; ++group) {
-    const ScaleAndMinimum packed = scale_and_minimum(block + 4, group);
-    const float scale = d * static_cast<float>(packed.scale);
-    const float minimum = d_minimum * static_cast<float>(packed.minimum);
+    const ScaleAndMinimum packed = scale_and_minimum(from + 4, group);
+    block.s[2 * group] = block.s[2 * group + 1] = packed.scale;
+    block.m[2 * group] = block.m[2 * group + 1] = packed.minimum;
     for (int j = 0; j < 32; ++j) {
-      int q = low[group / 2 * 32 + j] >> group % 2 * 4 & 15;
+      int& q = block.q[group * 32 + j];
+      q = low[group / 2 * 32 + j] >> group % 2 * 4 & 15;
       if (fifth != nullptr) q |= (fifth[j] >> group & 1) << 4;
-      to[group * 32 + j] = scale * static_cast<float>(q) - minimum;
     }
   }
 }
 
-void dequantize_q4_k(Bytes block, float* to) { dequantize_with_minimums(block, nullptr, block + 16, to); }
-void dequantize_q5_k(Bytes block, float* to) { dequantize_with_minimums(block, block + 16, block + 48, to); }
+void read_q4_k(Bytes from, QuantizationBlock& block) { read_with_minimums(from, nullptr, from + 16, block); }
+void read_q5_k(Bytes from, QuantizationBlock& block) { read_with_minimums(from, from + 16, from + 48, block); }
 
 /// Where value i of a q6_k block is stored. Each half of 128 values has four groups of 32, which share 64 bytes of low
 /// bits (two groups in the low four bits, two in the high four bits) and 32 bytes of high bits (two bits for each
@@ -121,36 +159,131 @@ PlaceInQ6 place_in_q6(int i) {
   return {half * 64 + i % 64, run / 2 * 4, 128 + half * 32 + i % 32, run * 2};
 }
 
-constexpr int q6_scales = 192;
-constexpr int q6_d = 208;
+void put_q6(int q, int i, std::uint8_t* block) {
+  const PlaceInQ6 at = place_in_q6(i);
+  block[at.low] = static_cast<std::uint8_t>(block[at.low] | ((q + 32) & 15) << at.low_shift);
+  block[at.high] = static_cast<std::uint8_t>(block[at.high] | (q + 32) >> 4 << at.high_shift);
+}
 
-void dequantize_q6_k(Bytes block, float* to) {
-  const float d = half_at(block + q6_d);
+constexpr int q6_scales = 192;
+constexpr int q6_d = traits(Format::q6_k).scale;
+
+void read_q6_k(Bytes from, QuantizationBlock& block) {
   for (int i = 0; i < 256; ++i) {
     const PlaceInQ6 at = place_in_q6(i);
-    const int q = (block[at.low] >> at.low_shift & 15) | (block[at.high] >> at.high_shift & 3) << 4;
-    const float scale = d * static_cast<float>(static_cast<std::int8_t>(block[q6_scales + i / 16]));
-    to[i] = scale * static_cast<float>(q - 32);
+    block.q[i] = ((from[at.low] >> at.low_shift & 15) | (from[at.high] >> at.high_shift & 3) << 4) - 32;
+  }
+  for (int j = 0; j < 16; ++j) block.s[j] = static_cast<std::int8_t>(from[q6_scales + j]);
+}
+
+/// The scales of iq4_xs, which are stored plus 32.
+int iq4_xs_scale(Bytes block, int group) {
+  return ((block[4 + group / 2] >> group % 2 * 4 & 15) | (word_at(block + 2) >> 2 * group & 3) << 4) - 32;
+}
+void put_iq4_xs_scale(int scale, int group, std::uint8_t* block) {
+  const int code = scale + 32;
+  block[4 + group / 2] = static_cast<std::uint8_t>(block[4 + group / 2] | (code & 15) << group % 2 * 4);
+  block[2 + group / 4] = static_cast<std::uint8_t>(block[2 + group / 4] | code >> 4 << group % 4 * 2);
+}
+
+void read_iq4_xs(Bytes from, QuantizationBlock& block) {
+  for (int group = 0; group < 8; ++group) {
+    block.s[2 * group] = block.s[2 * group + 1] = iq4_xs_scale(from, group);
+    for (int j = 0; j < 32; ++j) {
+      block.q[32 * group + j] = iq4_numbers[four_bits(from + 8 + 16 * group, j)];
+    }
   }
 }
 
-void quantize_q8_0(const float* x, std::uint8_t* block) {
+/// Returns the value of the largest magnitude, the first among equals.
+float largest_of(const float* x, int count) {
   float largest = 0;
-  for (int j = 0; j < 32; ++j) largest = magnitude(x[j]) > largest ? magnitude(x[j]) : largest;
-  const float d = largest / 127;
+  for (int j = 0; j < count; ++j) largest = magnitude(x[j]) > magnitude(largest) ? x[j] : largest;
+  return largest;
+}
+
+void quantize_q8_0(const float* x, std::uint8_t* block) {
+  const float d = magnitude(largest_of(x, 32)) / 127;
   put_half(d, block);
   const float per_unit = inverse(d);
   for (int j = 0; j < 32; ++j) block[2 + j] = static_cast<std::uint8_t>(rounded(x[j] * per_unit));
 }
 
-void quantize_q4_0(const float* x, std::uint8_t* block) {
-  float largest = 0;  // by magnitude, with its sign, the first among equals; it becomes -8 steps
-  for (int j = 0; j < 32; ++j) largest = magnitude(x[j]) > magnitude(largest) ? x[j] : largest;
-  const float d = largest / -8;
+/// Quantizes to codes with an offset: the value of the largest magnitude becomes `-offset` steps.
+template <class Put>
+void quantize_with_offset(const float* x, std::uint8_t* block, int offset, Put put) {
+  const float d = largest_of(x, 32) / static_cast<float>(-offset);
   put_half(d, block);
   const float per_unit = inverse(d);
-  const auto q = [&](float value) { return clamped(static_cast<int>(value * per_unit + 8.5f), 0, 15); };
-  for (int j = 0; j < 16; ++j) block[2 + j] = static_cast<std::uint8_t>(q(x[j]) | q(x[j + 16]) << 4);
+  const float half_up = static_cast<float>(offset) + 0.5f;
+  for (int j = 0; j < 32; ++j) {
+    put(truncated(x[j] * per_unit + half_up, 2 * offset - 1), j);
+  }
+}
+
+/// Quantizes to codes that the smallest value is added to.
+template <class Put>
+void quantize_with_minimum(const float* x, std::uint8_t* block, int max, Put put) {
+  float min = x[0];
+  float greatest = x[0];
+  for (int j = 1; j < 32; ++j) {
+    min = x[j] < min ? x[j] : min;
+    greatest = x[j] > greatest ? x[j] : greatest;
+  }
+  const float d = (greatest - min) / static_cast<float>(max);
+  put_half(d, block);
+  put_half(min, block + 2);
+  const float per_unit = inverse(d);
+  for (int j = 0; j < 32; ++j) put(truncated((x[j] - min) * per_unit + 0.5f, max), j);
+}
+
+void quantize_q4_0(const float* x, std::uint8_t* block) {
+  quantize_with_offset(x, block, 8, [&](int code, int j) { put_four_bits(code, j, block + 2); });
+}
+void quantize_q4_1(const float* x, std::uint8_t* block) {
+  quantize_with_minimum(x, block, 15, [&](int code, int j) { put_four_bits(code, j, block + 4); });
+}
+void quantize_q5_0(const float* x, std::uint8_t* block) {
+  quantize_with_offset(x, block, 16, [&](int code, int j) { put_five_bits(code, j, block + 2, block + 6); });
+}
+void quantize_q5_1(const float* x, std::uint8_t* block) {
+  quantize_with_minimum(x, block, 31, [&](int code, int j) { put_five_bits(code, j, block + 4, block + 8); });
+}
+
+/// Returns the code of the number nearest to x, the first among equals.
+int nearest_iq4(float x) {
+  int nearest = 0;
+  for (int code = 1; code < 16; ++code) {
+    const float here = magnitude(x - static_cast<float>(iq4_numbers[code]));
+    if (here < magnitude(x - static_cast<float>(iq4_numbers[nearest]))) nearest = code;
+  }
+  return nearest;
+}
+
+void quantize_iq4_nl(const float* x, std::uint8_t* block) {
+  const float d = largest_of(x, 32) / -127;
+  put_half(d, block);
+  const float per_unit = inverse(d);
+  for (int j = 0; j < 32; ++j) put_four_bits(nearest_iq4(x[j] * per_unit), j, block + 2);
+}
+
+void quantize_iq4_xs(const float* x, std::uint8_t* block) {
+  float scales[8];  // signed: a group's largest value becomes -127 steps
+  float largest_scale = 0;
+  for (int group = 0; group < 8; ++group) {
+    scales[group] = largest_of(x + group * 32, 32) / -127;
+    largest_scale = magnitude(scales[group]) > largest_scale ? magnitude(scales[group]) : largest_scale;
+  }
+  put_half(largest_scale / 31, block);
+  const float d = half_at(block);
+  for (int group = 0; group < 8; ++group) {
+    const int scale = steps(scales[group], inverse(d), -32, 31);
+    put_iq4_xs_scale(scale, group, block);
+    const float per_unit = inverse(d * static_cast<float>(scale));
+    for (int j = 0; j < 32; ++j) {
+      put_four_bits(nearest_iq4(x[group * 32 + j] * per_unit), j, block + 8 + 16 * group);
+    }
+  }
 }
 
 /// Quantizes to q4_k, or to q5_k when `fifth` is not null.
@@ -200,12 +333,7 @@ void quantize_q6_k(const float* x, std::uint8_t* block) {
   float scales[16];  // signed: a group's largest value becomes -32 steps
   float largest_scale = 0;
   for (int group = 0; group < 16; ++group) {
-    float largest = 0;
-    for (int j = 0; j < 16; ++j) {
-      const float value = x[group * 16 + j];
-      largest = magnitude(value) > magnitude(largest) ? value : largest;
-    }
-    scales[group] = largest / -32;
+    scales[group] = largest_of(x + group * 16, 16) / -32;
     largest_scale = magnitude(scales[group]) > largest_scale ? magnitude(scales[group]) : largest_scale;
   }
   put_half(largest_scale / 127, block + q6_d);
@@ -213,25 +341,33 @@ void quantize_q6_k(const float* x, std::uint8_t* block) {
   for (int i = 0; i < 256; ++i) {
     const int scale = steps(scales[i / 16], inverse(d), -128, 127);
     block[q6_scales + i / 16] = static_cast<std::uint8_t>(scale);
-    const int q = steps(x[i], inverse(d * static_cast<float>(scale)), -32, 31) + 32;
-    const PlaceInQ6 at = place_in_q6(i);
-    block[at.low] = static_cast<std::uint8_t>(block[at.low] | (q & 15) << at.low_shift);
-    block[at.high] = static_cast<std::uint8_t>(block[at.high] | q >> 4 << at.high_shift);
+    put_q6(steps(x[i], inverse(d * static_cast<float>(scale)), -32, 31), i, block);
   }
 }
 
-template <class Widen>
-void dequantize_blocks(Format format, Bytes row, int inputs, float* to, Widen widen) {
-  const FormatTraits& block = traits(format);
-  for (int i = 0; i < inputs; i += block.block_inputs, row += block.block_bytes) widen(row, to + i);
-}
+/// How a quantized format is read, but for d, and made, in zeroed bytes.
+struct BlockCodec {
+  void (*read)(Bytes from, QuantizationBlock& block);
+  void (*make)(const float* x, std::uint8_t* block);
+};
 
-template <class Narrow>
-void quantize_blocks(Format format, const float* row, int inputs, std::uint8_t* to, Narrow narrow) {
-  const FormatTraits& block = traits(format);
-  std::memset(to, 0, row_bytes(format, inputs));
-  for (int i = 0; i < inputs; i += block.block_inputs, to += block.block_bytes) narrow(row + i, to);
-}
+constexpr BlockCodec codecs[formats] = {
+    {},
+    {},
+    {},
+    {read_q8_0, quantize_q8_0},
+    {read_q4_0, quantize_q4_0},
+    {read_q4_1, quantize_q4_1},
+    {read_q5_0, quantize_q5_0},
+    {read_q5_1, quantize_q5_1},
+    {read_iq4_nl, quantize_iq4_nl},
+    {read_q4_k, quantize_q4_k},
+    {read_q5_k, quantize_q5_k},
+    {read_q6_k, quantize_q6_k},
+    {read_iq4_xs, quantize_iq4_xs},
+};
+
+const BlockCodec& codec(Format format) { return codecs[static_cast<int>(format)]; }
 
 /// Whether any word has all bits of `exponent` set, as only infinities and NaNs have. Without branches in the loop, so
 /// that the compiler vectorizes it.
@@ -265,15 +401,44 @@ constexpr std::uint16_t bf16_exponent = 0x7f80u;
 
 /// Whether the f16 scales of a quantization block are finite.
 bool is_finite(Format format, Bytes block) {
-  const auto finite = [](Bytes at) { return (word_at(at) & f16_exponent) != f16_exponent; };
-  if (format == Format::q6_k) return finite(block + q6_d);
-  return finite(block) && (format == Format::q8_0 || format == Format::q4_0 || finite(block + 2));
+  const FormatTraits& places = traits(format);
+  for (int i = 0; i < places.scales; ++i) {
+    if ((word_at(block + places.scale + 2 * i) & f16_exponent) == f16_exponent) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
+QuantizationBlock read_block(Format format, const void* block) noexcept {
+  const auto* const from = static_cast<Bytes>(block);
+  QuantizationBlock numbers = {};
+  numbers.d = half_at(from + traits(format).scale);
+  codec(format).read(from, numbers);
+  return numbers;
+}
+
+void write_block(Format format, const QuantizationBlock& block, void* to) noexcept {
+  auto* const bytes = static_cast<std::uint8_t*>(to);
+  std::memset(bytes, 0, static_cast<std::size_t>(traits(format).block_bytes));
+  put_half(block.d, bytes + traits(format).scale);
+  if (format == Format::q8_0) {
+    for (int j = 0; j < 32; ++j) bytes[2 + j] = static_cast<std::uint8_t>(block.q[j]);
+    return;
+  }
+  for (int i = 0; i < 256; ++i) put_q6(block.q[i], i, bytes);
+  for (int j = 0; j < 16; ++j) bytes[q6_scales + j] = static_cast<std::uint8_t>(block.s[j]);
+}
+
+void values_of_block(const QuantizationBlock& block, int inputs, float* to) noexcept {
+  for (int k = 0; k < inputs; ++k) {
+    const float scale = block.d * static_cast<float>(block.s[k / 16]);
+    to[k] = scale * static_cast<float>(block.q[k]) - block.dmin * static_cast<float>(block.m[k / 16]);
+  }
+}
+
 void dequantize_row(Format format, const void* row, int inputs, float* to) noexcept {
-  const auto* const bytes = static_cast<Bytes>(row);
+  const auto* bytes = static_cast<Bytes>(row);
   switch (format) {
     case Format::f32: std::memcpy(to, row, row_bytes(format, inputs)); return;
     case Format::f16:
@@ -282,16 +447,16 @@ void dequantize_row(Format format, const void* row, int inputs, float* to) noexc
     case Format::bf16:
       for (int i = 0; i < inputs; ++i) to[i] = bf16_to_f32(word_at(bytes + 2 * static_cast<std::ptrdiff_t>(i)));
       return;
-    case Format::q8_0: return dequantize_blocks(format, bytes, inputs, to, dequantize_q8_0);
-    case Format::q4_0: return dequantize_blocks(format, bytes, inputs, to, dequantize_q4_0);
-    case Format::q4_k: return dequantize_blocks(format, bytes, inputs, to, dequantize_q4_k);
-    case Format::q5_k: return dequantize_blocks(format, bytes, inputs, to, dequantize_q5_k);
-    case Format::q6_k: return dequantize_blocks(format, bytes, inputs, to, dequantize_q6_k);
+    default: break;
+  }
+  const FormatTraits& block = traits(format);
+  for (int i = 0; i < inputs; i += block.block_inputs, bytes += block.block_bytes) {
+    values_of_block(read_block(format, bytes), block.block_inputs, to + i);
   }
 }
 
 void quantize_row(Format format, const float* row, int inputs, void* to) noexcept {
-  auto* const bytes = static_cast<std::uint8_t*>(to);
+  auto* bytes = static_cast<std::uint8_t*>(to);
   switch (format) {
     case Format::f32: std::memcpy(to, row, row_bytes(format, inputs)); return;
     case Format::f16:
@@ -303,12 +468,11 @@ void quantize_row(Format format, const float* row, int inputs, void* to) noexcep
         std::memcpy(bytes + 2 * static_cast<std::ptrdiff_t>(i), &brain, 2);
       }
       return;
-    case Format::q8_0: return quantize_blocks(format, row, inputs, bytes, quantize_q8_0);
-    case Format::q4_0: return quantize_blocks(format, row, inputs, bytes, quantize_q4_0);
-    case Format::q4_k: return quantize_blocks(format, row, inputs, bytes, quantize_q4_k);
-    case Format::q5_k: return quantize_blocks(format, row, inputs, bytes, quantize_q5_k);
-    case Format::q6_k: return quantize_blocks(format, row, inputs, bytes, quantize_q6_k);
+    default: break;
   }
+  const FormatTraits& block = traits(format);
+  std::memset(bytes, 0, row_bytes(format, inputs));
+  for (int i = 0; i < inputs; i += block.block_inputs, bytes += block.block_bytes) codec(format).make(row + i, bytes);
 }
 
 std::size_t first_not_finite(Format format, const void* values, std::size_t count) noexcept {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The formats in which checkpoints store weights: floats, or quantization blocks of integers with a scale. The layouts
 // are those of GGUF files; all numbers are little-endian. The value of every element is fixed to the last bit:
-// dequantize_row is the definition, and equals ggml's dequantize_row. Every product within a quantization block is
-// exact in f32 (its factors have at most 24 bits together), so only the subtraction of q4_k and q5_k rounds.
+// read_block and dequantize_row are the definition, and equal ggml's dequantize_row. Every product within a
+// quantization block is exact in f32 (its factors have at most 24 bits together), so only adding a minimum rounds.
 //
 // Only plain data and declarations, and the few functions have internal linkage, because the instruction-set files
 // include this header.
@@ -13,24 +13,51 @@
 
 namespace draftproof {
 
-enum class Format : std::uint8_t { f32, f16, bf16, q8_0, q4_0, q4_k, q5_k, q6_k };
-inline constexpr int formats = 8;
+enum class Format : std::uint8_t { f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, iq4_nl, q4_k, q5_k, q6_k, iq4_xs };
+inline constexpr int formats = 13;
+
+/// What the codes of four bits of iq4_nl and iq4_xs stand for (ggml's kvalues_iq4nl).
+inline constexpr std::int8_t iq4_numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                1,    13,   25,  38,  53,  69,  89,  113};
 
 struct FormatTraits {
   const char* name;  // as in --quantize and synth; GGUF writes it in capitals
   int block_inputs;  // values per quantization block; the inputs of a weight are a multiple of it
   int block_bytes;
+  int code_bits = 0;  // of q, as it is packed
+  int offset = 0;     // what is subtracted from a code that is stored without a sign
+  bool has_minimums = false;
+  int scale = 0;                         // where the first f16 scale is in the block
+  int scales = 0;                        // f16 scales, one after the other
+  const std::int8_t* numbers = nullptr;  // that codes of four bits stand for; nullptr: for themselves
 };
 
 /// q8_0: f16 d, 32 x int8 q; value d * q.
 /// q4_0: f16 d, 16 bytes; byte j has value j in its low and value j + 16 in its high four bits; d * (q - 8).
+/// q4_1: f16 d, f16 m, 16 bytes as q4_0; d * q + m.
+/// q5_0: f16 d, 4 bytes of fifth bits, bit j for value j, 16 bytes of low four bits as q4_0; d * (q - 16).
+/// q5_1: f16 d, f16 m, then as q5_0; d * q + m.
+/// iq4_nl: as q4_0; d * iq4_numbers[code].
 /// q4_k: f16 d, f16 dmin, 12 bytes of 6-bit scales s and minimums m for 8 groups of 32, 128 bytes of 4-bit q;
 ///       (d * s) * q - (dmin * m).
 /// q5_k: f16 d, f16 dmin, the same 12 bytes, 32 bytes of fifth bits, 128 bytes of low four bits; as q4_k.
 /// q6_k: 128 bytes of low four bits, 64 bytes of high two bits, int8 s for 16 groups of 16, f16 d; (d * s) * (q - 32).
+/// iq4_xs: f16 d, 2 bytes of the high two bits of 6-bit scales s for 8 groups of 32, 4 bytes of their low four bits, 16
+///         bytes of codes as iq4_nl for each group; (d * (s - 32)) * iq4_numbers[code].
 inline constexpr FormatTraits format_traits[formats] = {
-    {"f32", 1, 4},    {"f16", 1, 2},      {"bf16", 1, 2},     {"q8_0", 32, 34},
-    {"q4_0", 32, 18}, {"q4_k", 256, 144}, {"q5_k", 256, 176}, {"q6_k", 256, 210},
+    {"f32", 1, 4},
+    {"f16", 1, 2},
+    {"bf16", 1, 2},
+    {"q8_0", 32, 34, 8, 0, false, 0, 1},
+    {"q4_0", 32, 18, 4, 8, false, 0, 1},
+    {"q4_1", 32, 20, 4, 0, true, 0, 2},
+    {"q5_0", 32, 22, 5, 16, false, 0, 1},
+    {"q5_1", 32, 24, 5, 0, true, 0, 2},
+    {"iq4_nl", 32, 18, 4, 0, false, 0, 1, iq4_numbers},
+    {"q4_k", 256, 144, 4, 0, true, 0, 2},
+    {"q5_k", 256, 176, 5, 0, true, 0, 2},
+    {"q6_k", 256, 210, 6, 32, false, 208, 1},
+    {"iq4_xs", 256, 136, 4, 0, false, 0, 1, iq4_numbers},
 };
 
 static inline constexpr const FormatTraits& traits(Format format) { return format_traits[static_cast<int>(format)]; }
@@ -88,11 +115,31 @@ static inline constexpr std::uint16_t bf16_factor(std::uint16_t brain) {
   return (brain & 0x7fffu) < min ? static_cast<std::uint16_t>(brain & 0x8000u) : brain;
 }
 
+/// A quantization block as numbers; value k is (d * s[k / 16]) * q[k] - dmin * m[k / 16]. Where a format has one scale
+/// for a block, s is 1; where it adds a minimum, dmin is the minimum's negative and m is 1; where it has none, both are
+/// 0.
+struct QuantizationBlock {
+  float d;
+  float dmin;
+  int s[16];
+  int m[16];
+  int q[256];
+};
+
+/// Reads a block of a quantized format. `block` needs no alignment.
+QuantizationBlock read_block(Format format, const void* block) noexcept;
+
+/// Writes numbers that a block of q8_0 or q6_k holds. `to` needs no alignment.
+void write_block(Format format, const QuantizationBlock& block, void* to) noexcept;
+
+/// Writes the values of a block to `to` [inputs].
+void values_of_block(const QuantizationBlock& block, int inputs, float* to) noexcept;
+
 /// Writes the values of a row, exactly as the format defines them, to `to` [inputs]. `row` needs no alignment.
 void dequantize_row(Format format, const void* row, int inputs, float* to) noexcept;
 
 /// Converts a row of finite values to `format`. `to` has row_bytes(format, inputs) bytes and needs no alignment.
-/// f16 and bf16: as above. q8_0 and q4_0: the same bytes as ggml's quantize_row_q8_0_ref and quantize_row_q4_0_ref.
+/// f16 and bf16: as above. Blocks of 32: the same bytes as ggml's quantize_row_q8_0_ref and its like.
 /// q4_k, q5_k, q6_k: the range of each group, its scale (and minimum) to the nearest 6 (8) bits, each value to the
 /// nearest step; simpler than ggml's search, and the bytes differ from ggml's. A scale beyond the range of f16 becomes
 /// infinite, which readers reject.

@@ -193,6 +193,14 @@ template <int bits>
 inline Bytes shifted_right(Bytes a) {
   return {_mm256_srli_epi16(a.low, bits), _mm256_srli_epi16(a.high, bits)};
 }
+inline Bytes shifted_right(Bytes a, int bits) {
+  const __m128i count = _mm_cvtsi32_si128(bits);
+  return {_mm256_srl_epi16(a.low, count), _mm256_srl_epi16(a.high, count)};
+}
+inline Bytes looked_up(Bytes codes, const std::int8_t* numbers) {
+  const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)));
+  return {_mm256_shuffle_epi8(table, codes.low), _mm256_shuffle_epi8(table, codes.high)};
+}
 inline Bytes low_fours(Bytes a) { return a & bytes_of(15); }
 inline Bytes high_fours(Bytes a) { return shifted_right<4>(a) & bytes_of(15); }
 

@@ -146,6 +146,11 @@ template <int bits>
 inline Bytes shifted_right(Bytes a) {
   return {_mm512_srli_epi16(a.v, bits)};
 }
+inline Bytes shifted_right(Bytes a, int bits) { return {_mm512_srl_epi16(a.v, _mm_cvtsi32_si128(bits))}; }
+inline Bytes looked_up(Bytes codes, const std::int8_t* numbers) {
+  const __m128i table = _mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers));
+  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), codes.v)};
+}
 inline Bytes low_fours(Bytes a) { return a & bytes_of(15); }
 inline Bytes high_fours(Bytes a) { return shifted_right<4>(a) & bytes_of(15); }
 

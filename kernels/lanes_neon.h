@@ -221,6 +221,14 @@ template <int bits>
 inline Bytes shifted_right(Bytes x) {
   return each<Bytes>(x, [](uint8x16_t v) { return vshrq_n_u8(v, bits); });
 }
+inline Bytes shifted_right(Bytes x, int bits) {
+  const int8x16_t left = vdupq_n_s8(static_cast<std::int8_t>(-bits));
+  return each<Bytes>(x, [left](uint8x16_t v) { return vshlq_u8(v, left); });
+}
+inline Bytes looked_up(Bytes codes, const std::int8_t* numbers) {
+  const uint8x16_t table = vreinterpretq_u8_s8(vld1q_s8(numbers));
+  return each<Bytes>(codes, [table](uint8x16_t v) { return vqtbl1q_u8(table, v); });
+}
 inline Bytes low_fours(Bytes x) { return x & bytes_of(15); }
 inline Bytes high_fours(Bytes x) { return shifted_right<4>(x); }
 

@@ -138,13 +138,12 @@ void multiply_bytes(const PackedView& w, const Int8Block* x, int rows, float* y,
         std::int32_t dot = 0;
         std::int32_t minimum = 0;
         for (int k = 0; k < inputs; ++k) {
-          const int s = inputs == 32 ? 1 : w.format == Format::q6_k ? block.s[k / 16] : block.s[k / 32];
-          dot += s * block.q[k] * row.q[k];
-          minimum += block.m[k / 32] * row.q[k];
+          dot += block.s[k / 16] * block.q[k] * row.q[k];
+          minimum += block.m[k / 16] * row.q[k];
         }
         float& sum = y[r * y_stride + n];
         sum = std::fma(static_cast<float>(dot), block.d * row.d, sum);
-        if (w.format == Format::q4_k || w.format == Format::q5_k) {
+        if (traits(w.format).has_minimums) {
           sum = std::fma(-static_cast<float>(minimum), block.dmin * row.d, sum);
         }
       }

@@ -39,7 +39,7 @@ float bell(std::uint64_t bits) {
 }
 
 Format head_format(Format format) {
-  const bool few_bits = format == Format::q4_0 || format == Format::q4_k || format == Format::q5_k;
+  const bool few_bits = !is_float(format) && traits(format).code_bits < 6;
   return few_bits ? Format::q6_k : format;
 }
 

@@ -83,12 +83,13 @@ std::string where(const StoredTensor& tensor) {
 /// Reads and unpacks values [begin, begin + count), which are whole quantization blocks of the file.
 void unpack_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count, std::byte* to) {
   const Unpacking& unpacking = *tensor.unpacking;
-  std::vector<std::uint8_t> packed(count / unpacked_inputs * unpacking.block_bytes);
-  tensor.file->read(tensor.offset + begin / unpacked_inputs * unpacking.block_bytes, packed.size(), packed.data());
+  std::vector<std::uint8_t> packed(count / unpacking.block_inputs * unpacking.block_bytes);
+  tensor.file->read(tensor.offset + begin / unpacking.block_inputs * unpacking.block_bytes, packed.size(),
+                    packed.data());
   auto* at = reinterpret_cast<std::uint8_t*>(to);
   for (std::size_t from = 0; from < packed.size(); from += unpacking.block_bytes) {
-    unpacking.block(packed.data() + from, at);
-    at += row_bytes(unpacking.format, unpacked_inputs);
+    unpack_block(unpacking, packed.data() + from, at);
+    at += row_bytes(unpacking.format, static_cast<int>(unpacking.block_inputs));
   }
 }
 

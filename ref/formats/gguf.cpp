@@ -38,10 +38,7 @@ using Widened = std::conditional_t<std::is_floating_point_v<Value>, double,
                                    std::conditional_t<std::is_signed_v<Value>, std::int64_t, std::uint64_t>>;
 
 /// Names of types that files may have and this reader does not support, for the error message.
-constexpr std::pair<std::uint32_t, const char*> other_types[] = {
-    {9, "Q8_1"},     {10, "Q2_K"},  {11, "Q3_K"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"},
-    {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"},
-    {29, "IQ1_M"},   {34, "TQ1_0"}, {35, "TQ2_0"},  {39, "MXFP4"}, {40, "NVFP4"},   {41, "Q1_0"}};
+constexpr std::pair<std::uint32_t, const char*> other_types[] = {{9, "Q8_1"}, {15, "Q8_K"}, {41, "Q1_0"}};
 
 std::string name_of_type(std::uint32_t id) {
   for (const auto& [known, name] : other_types) {
@@ -242,9 +239,11 @@ class GgufHeader {
     for (const GgufTensorType& type : gguf_tensor_types) {
       if (type.id == id) return type;
     }
-    fail("has type " + name_of_type(id) +
-         "; only F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K are read, fetch or make one of "
-         "those");
+    std::string read;
+    for (const GgufTensorType& type : gguf_tensor_types) {
+      if (type.format) read += (read.empty() ? "" : ", ") + std::string(type.name);
+    }
+    fail("has type " + name_of_type(id) + "; only these are read, fetch or make one of them: " + read);
   }
 
   StoredTensor tensor(const std::string& name, std::uint64_t alignment, const std::shared_ptr<const FileBytes>& file) {

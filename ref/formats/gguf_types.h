@@ -52,7 +52,7 @@ constexpr GgufTensorType gguf_computed(std::uint32_t id, const char* name, Forma
 }
 
 constexpr GgufTensorType gguf_unpacked(std::uint32_t id, const char* name, const Unpacking& how) {
-  return {id, name, how.format, unpacked_inputs, how.block_bytes, &how};
+  return {id, name, how.format, how.block_inputs, how.block_bytes, &how};
 }
 
 inline constexpr GgufTensorType gguf_tensor_types[] = {
@@ -60,13 +60,28 @@ inline constexpr GgufTensorType gguf_tensor_types[] = {
     gguf_computed(1, "F16", Format::f16, 1),
     gguf_computed(30, "BF16", Format::bf16, 32),
     gguf_computed(2, "Q4_0", Format::q4_0, 2),
+    gguf_computed(3, "Q4_1", Format::q4_1, 3),
+    gguf_computed(6, "Q5_0", Format::q5_0, 8),
+    gguf_computed(7, "Q5_1", Format::q5_1, 9),
     gguf_computed(8, "Q8_0", Format::q8_0, 7),
+    gguf_computed(20, "IQ4_NL", Format::iq4_nl, 25),
+    gguf_computed(23, "IQ4_XS", Format::iq4_xs, 30),
     gguf_computed(12, "Q4_K", Format::q4_k, 14),
     gguf_computed(13, "Q5_K", Format::q5_k, 16),
     gguf_computed(14, "Q6_K", Format::q6_k, 18),
-    gguf_unpacked(3, "Q4_1", q4_1),
-    gguf_unpacked(6, "Q5_0", q5_0),
-    gguf_unpacked(7, "Q5_1", q5_1),
+    gguf_unpacked(10, "Q2_K", q2_k),
+    gguf_unpacked(11, "Q3_K", q3_k),
+    gguf_unpacked(16, "IQ2_XXS", iq2_xxs),
+    gguf_unpacked(17, "IQ2_XS", iq2_xs),
+    gguf_unpacked(18, "IQ3_XXS", iq3_xxs),
+    gguf_unpacked(19, "IQ1_S", iq1_s),
+    gguf_unpacked(21, "IQ3_S", iq3_s),
+    gguf_unpacked(22, "IQ2_S", iq2_s),
+    gguf_unpacked(29, "IQ1_M", iq1_m),
+    gguf_unpacked(34, "TQ1_0", tq1_0),
+    gguf_unpacked(35, "TQ2_0", tq2_0),
+    gguf_unpacked(39, "MXFP4", mxfp4),
+    gguf_unpacked(40, "NVFP4", nvfp4),
     {24, "I8", std::nullopt, 1, 1},
     {25, "I16", std::nullopt, 1, 2},
     {26, "I32", std::nullopt, 1, 4},

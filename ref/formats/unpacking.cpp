@@ -1,51 +1,239 @@
 // SPDX-License-Identifier: MIT
+// The layouts are facts from ggml-org/llama.cpp (MIT license): ggml/src/ggml-common.h and gguf-py/gguf/quants.py.
 #include "ref/formats/unpacking.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
+
+#include "ref/formats/gguf_grids.h"
 
 namespace draftproof {
 namespace {
 
+using Bytes = const std::uint8_t*;
+
 template <class Word>
-Word word_at(const std::uint8_t* at) {
+Word word_at(Bytes at) {
   Word word;
   std::memcpy(&word, at, sizeof word);
   return word;
 }
 
-/// Returns the low four bits of value j of a block.
-int low_bits(const std::uint8_t* low, int j) { return j < 16 ? low[j] & 15 : low[j - 16] >> 4; }
+float half_at(Bytes at) { return f16_to_f32(word_at<std::uint16_t>(at)); }
 
-/// Returns value j with its fifth bit.
-int five_bits(std::uint32_t fifth, const std::uint8_t* low, int j) {
-  return low_bits(low, j) | static_cast<int>(fifth >> j & 1) << 4;
+int four_bits(Bytes at, int i) { return at[i / 2] >> i % 2 * 4 & 15; }
+
+/// Value i of codes of two bits: each 32 bytes have four groups of 32 values, the first in the lowest bits.
+int two_bits(Bytes codes, int i) { return codes[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3; }
+
+/// What the codes of four bits of mxfp4 and nvfp4 stand for: twice the floats of four bits.
+constexpr int float_numbers[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/// Reads `count` codes of four bits: byte j has value j in its low and value j + count / 2 in its high bits.
+void read_numbers(Bytes codes, int count, int* q) {
+  for (int j = 0; j < count / 2; ++j) {
+    q[j] = float_numbers[codes[j] & 15];
+    q[j + count / 2] = float_numbers[codes[j] >> 4];
+  }
 }
 
-template <class Quant>
-void put_floats(const std::uint8_t* from, std::uint8_t* to, Quant q) {
-  const float d = f16_to_f32(word_at<std::uint16_t>(from));
-  const float m = f16_to_f32(word_at<std::uint16_t>(from + 2));
-  for (int j = 0; j < 32; ++j) {
-    const float value = d * static_cast<float>(q(j)) + m;
-    std::memcpy(to + static_cast<std::ptrdiff_t>(j) * 4, &value, 4);
+constexpr int iq1_numbers[] = {-1, 0, 1};
+constexpr int iq2_numbers[] = {8, 25, 43};
+constexpr int iq3_xxs_numbers[] = {4, 12, 20, 28, 36, 44, 52, 62};
+constexpr int iq3_s_numbers[] = {1, 3, 5, 7, 9, 11, 13, 15};
+
+/// Writes the vector of a word of a grid to q; bit j of `signs` makes number j negative.
+template <int bits>
+void put_vector(unsigned word, const int* numbers, unsigned signs, int* q) {
+  for (int j = 0; j < (bits == 2 ? 8 : 4); ++j) {
+    const int number = numbers[word >> bits * j & ((1U << bits) - 1)];
+    q[j] = (signs >> j & 1U) != 0 ? -number : number;
   }
+}
+
+/// Eight signs of which seven are stored: an even number of them is negative.
+unsigned eight_signs(unsigned seven) { return seven | static_cast<unsigned>(std::popcount(seven) & 1) << 7; }
+
+/// Scales of four bits for groups of 16, as (2 s + 1).
+void read_odd_scales(Bytes scales, QuantizationBlock& block) {
+  for (int group = 0; group < 16; ++group) block.s[group] = 2 * four_bits(scales, group) + 1;
 }
 
 }  // namespace
 
-void unpack_q5_0(const std::uint8_t* from, std::uint8_t* to) {
-  const auto fifth = word_at<std::uint32_t>(from + 2);
-  std::memcpy(to, from, 2);
-  for (int j = 0; j < 32; ++j) to[2 + j] = static_cast<std::uint8_t>(five_bits(fifth, from + 6, j) - 16);
+void unpack_block(const Unpacking& how, const std::uint8_t* from, std::uint8_t* to) {
+  QuantizationBlock block = {};
+  std::fill_n(block.s, 16, 1);
+  how.read(from, block);
+  if (!is_float(how.format)) {
+    write_block(how.format, block, to);
+    return;
+  }
+  float values[256];
+  const int inputs = static_cast<int>(how.block_inputs);
+  values_of_block(block, inputs, values);
+  quantize_row(how.format, values, inputs, to);
 }
 
-void unpack_q4_1(const std::uint8_t* from, std::uint8_t* to) {
-  put_floats(from, to, [&](int j) { return low_bits(from + 4, j); });
+/// 16 bytes of scales, in the low, and minimums, in the high four bits, of 16 groups of 16; 64 bytes of codes of two
+/// bits; f16 d; f16 dmin: (d * s) * q - (dmin * m).
+void read_q2_k(Bytes from, QuantizationBlock& block) {
+  block.d = half_at(from + 80);
+  block.dmin = half_at(from + 82);
+  for (int group = 0; group < 16; ++group) {
+    block.s[group] = from[group] & 15;
+    block.m[group] = from[group] >> 4;
+  }
+  for (int i = 0; i < 256; ++i) block.q[i] = two_bits(from + 16, i);
 }
 
-void unpack_q5_1(const std::uint8_t* from, std::uint8_t* to) {
-  const auto fifth = word_at<std::uint32_t>(from + 4);
-  put_floats(from, to, [&](int j) { return five_bits(fifth, from + 8, j); });
+/// 32 bytes of third bits, bit i / 32 of byte i % 32 for value i; 64 bytes of codes of two bits; 12 bytes of 6-bit
+/// scales s of 16 groups of 16, the low four bits in the first eight; f16 d: (d * (s - 32)) * (q - 4).
+void read_q3_k(Bytes from, QuantizationBlock& block) {
+  block.d = half_at(from + 108);
+  const Bytes scales = from + 96;
+  for (int group = 0; group < 16; ++group) {
+    const int low = scales[group % 8] >> group / 8 * 4 & 15;
+    const int high = scales[8 + group % 4] >> group / 4 * 2 & 3;
+    block.s[group] = (low | high << 4) - 32;
+  }
+  for (int i = 0; i < 256; ++i) block.q[i] = two_bits(from + 32, i) + (from[i % 32] >> i / 32 & 1) * 4 - 4;
+}
+
+/// f16 d; 32 bytes, the low eight bits of the vectors' places in the grid; 8 words of 16 bits, of 32 values each: four
+/// times three high bits of a place, three bits s, and a sign: d * (2 s + 1) * (number + or - 1/8).
+void read_iq1_s(Bytes from, QuantizationBlock& block) {
+  block.d = half_at(from) / 8;
+  for (int vector = 0; vector < 32; ++vector) {
+    const unsigned high = word_at<std::uint16_t>(from + 34 + vector / 4 * 2);
+    block.s[vector / 2] = static_cast<int>(2 * (high >> 12 & 7U) + 1);
+    const unsigned place = from[2 + vector] | (high >> vector % 4 * 3 & 7U) << 8;
+    put_vector<2>(iq1_grid[place], iq1_numbers, 0, block.q + 8 * vector);
+    for (int j = 0; j < 8; ++j) {
+      int& q = block.q[8 * vector + j];
+      q = 8 * q + ((high & 0x8000U) != 0 ? -1 : 1);
+    }
+  }
+}
+
+/// 32 bytes of low eight bits of places; 16 bytes, four bits for each vector: three high bits of its place, and the
+/// sign of what is added to it; 4 words of 16 bits: four times three bits s, of groups of 16, and four bits of an f16
+/// d. The values are those of iq1_s.
+void read_iq1_m(Bytes from, QuantizationBlock& block) {
+  const auto scales = [&](int i) { return static_cast<unsigned>(word_at<std::uint16_t>(from + 48 + 2 * i)); };
+  const unsigned d = scales(0) >> 12 | scales(1) >> 12 << 4 | scales(2) >> 12 << 8 | scales(3) >> 12 << 12;
+  block.d = f16_to_f32(static_cast<std::uint16_t>(d)) / 8;
+  for (int group = 0; group < 16; ++group) {
+    block.s[group] = static_cast<int>(2 * (scales(group / 4) >> group % 4 * 3 & 7U) + 1);
+  }
+  for (int vector = 0; vector < 32; ++vector) {
+    const auto high = static_cast<unsigned>(four_bits(from + 32, vector));
+    put_vector<2>(iq1_grid[from[vector] | (high & 7U) << 8], iq1_numbers, 0, block.q + 8 * vector);
+    for (int j = 0; j < 8; ++j) {
+      int& q = block.q[8 * vector + j];
+      q = 8 * q + ((high & 8U) != 0 ? -1 : 1);
+    }
+  }
+}
+
+/// f16 d; for each 32 values four bytes, the places of four vectors in the grid, and a word of 32 bits: four times
+/// seven signs, and four bits s: d * (s + 1/2) / 4 * number.
+void read_iq2_xxs(Bytes from, QuantizationBlock& block) {
+  block.d = half_at(from) / 8;
+  for (int vector = 0; vector < 32; ++vector) {
+    const Bytes at = from + 2 + vector / 4 * 8;
+    const auto rest = word_at<std::uint32_t>(at + 4);
+    block.s[vector / 2] = static_cast<int>(2 * (rest >> 28) + 1);
+    const unsigned signs = eight_signs(rest >> vector % 4 * 7 & 127U);
+    put_vector<2>(iq2_xxs_grid[at[vector % 4]], iq2_numbers, signs, block.q + 8 * vector);
+  }
+}
+
+/// f16 d; 32 words of 16 bits: nine bits of a place and seven signs; 8 bytes of scales of four bits of groups of 16.
+/// The values are those of iq2_xxs.
+void read_iq2_xs(Bytes from, QuantizationBlock& block) {
+  block.d = half_at(from) / 8;
+  read_odd_scales(from + 66, block);
+  for (int vector = 0; vector < 32; ++vector) {
+    const unsigned word = word_at<std::uint16_t>(from + 2 + 2 * vector);
+    put_vector<2>(iq2_xs_grid[word & 511U], iq2_numbers, eight_signs(word >> 9), block.q + 8 * vector);
+  }
+}
+
+/// f16 d; 32 bytes of low eight bits of places; 32 bytes of signs; 8 bytes of high two bits of places; 8 bytes of
+/// scales as iq2_xs. The values are those of iq2_xxs.
+void read_iq2_s(Bytes from, QuantizationBlock& block) {
+  block.d = half_at(from) / 8;
+  read_odd_scales(from + 74, block);
+  for (int vector = 0; vector < 32; ++vector) {
+    const unsigned high = from[66 + vector / 4] >> vector % 4 * 2 & 3;
+    put_vector<2>(iq2_s_grid[from[2 + vector] | high << 8], iq2_numbers, from[34 + vector], block.q + 8 * vector);
+  }
+}
+
+/// f16 d; 64 bytes, the places of vectors of four values in the grid; 8 words of 32 bits as iq2_xxs: d * (s + 1/2) / 2
+/// * number.
+void read_iq3_xxs(Bytes from, QuantizationBlock& block) {
+  block.d = half_at(from) / 4;
+  for (int vector = 0; vector < 64; ++vector) {
+    const auto rest = word_at<std::uint32_t>(from + 66 + vector / 8 * 4);
+    block.s[vector / 4] = static_cast<int>(2 * (rest >> 28) + 1);
+    const unsigned signs = eight_signs(rest >> vector / 2 % 4 * 7 & 127U) >> vector % 2 * 4;
+    put_vector<3>(iq3_xxs_grid[from[2 + vector]], iq3_xxs_numbers, signs, block.q + 4 * vector);
+  }
+}
+
+/// f16 d; 64 bytes of low eight bits of places; 8 bytes of ninth bits; 32 bytes of signs; 4 bytes of scales of four
+/// bits of groups of 32: d * (2 s + 1) * number.
+void read_iq3_s(Bytes from, QuantizationBlock& block) {
+  block.d = half_at(from);
+  for (int group = 0; group < 16; ++group) block.s[group] = 2 * four_bits(from + 106, group / 2) + 1;
+  for (int vector = 0; vector < 64; ++vector) {
+    const unsigned high = from[66 + vector / 8] >> vector % 8 & 1;
+    const unsigned signs = static_cast<unsigned>(from[74 + vector / 2]) >> vector % 2 * 4;
+    put_vector<3>(iq3_s_grid[from[2 + vector] | high << 8], iq3_s_numbers, signs, block.q + 4 * vector);
+  }
+}
+
+/// Five digits of base three in a byte, as a fraction of 256, the first in front; 32 bytes of values 32 apart, 16 bytes
+/// of values 16 apart, 4 bytes of four values 4 apart; f16 d: d * (digit - 1).
+void read_tq1_0(Bytes from, QuantizationBlock& block) {
+  block.d = half_at(from + 52);
+  const auto digits = [](Bytes bytes, int count, int together, int* q) {
+    int power = 1;
+    for (int digit = 0; digit < count; ++digit, power *= 3) {
+      for (int j = 0; j < together; ++j) q[digit * together + j] = ((bytes[j] * power & 255) * 3 >> 8) - 1;
+    }
+  };
+  digits(from, 5, 32, block.q);
+  digits(from + 32, 5, 16, block.q + 160);
+  digits(from + 48, 4, 4, block.q + 240);
+}
+
+/// 64 bytes of codes of two bits; f16 d: d * (q - 1).
+void read_tq2_0(Bytes from, QuantizationBlock& block) {
+  block.d = half_at(from + 64);
+  for (int i = 0; i < 256; ++i) block.q[i] = two_bits(from, i) - 1;
+}
+
+/// 32 values: one byte e, 16 bytes of codes: 2^(e - 128) * number.
+void read_mxfp4(Bytes from, QuantizationBlock& block) {
+  const std::uint32_t e = from[0];
+  block.d = std::bit_cast<float>(e < 2 ? 0x00200000U << e : (e - 1) << 23);
+  read_numbers(from + 1, 32, block.q);
+}
+
+/// 64 values: four bytes, the scales of groups of 16 as unsigned floats of four bits of exponent and three of fraction
+/// (0x7f is 0), half as large; 8 bytes of codes for each group.
+void read_nvfp4(Bytes from, QuantizationBlock& block) {
+  block.d = 0x1p-10F;
+  for (int group = 0; group < 4; ++group) {
+    const int exponent = from[group] >> 3 & 15;
+    const int fraction = from[group] & 7;
+    block.s[group] = from[group] == 0x7F ? 0 : exponent == 0 ? fraction : (8 + fraction) << (exponent - 1);
+    read_numbers(from + 4 + 8 * group, 16, block.q + 16 * group);
+  }
 }
 
 }  // namespace draftproof

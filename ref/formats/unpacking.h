@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Quantized formats of GGUF files that no kernel supports. They are unpacked, when they are read, to a format that
-// represents the same values to the last bit, those of ggml's dequantize_row. All have quantization blocks of 32 values
-// and are little-endian; byte j of the low bits has value j in its low and value j + 16 in its high four bits.
-//
-// q5_0: f16 d, 4 bytes of fifth bits (bit j for value j), 16 bytes of low bits; d * (q - 16): becomes a block of q8_0.
-// q4_1: f16 d, f16 m, 16 bytes of low bits; d * q + m, where only the sum rounds: becomes 32 floats.
-// q5_1: f16 d, f16 m, 4 bytes of fifth bits, 16 bytes of low bits; as q4_1.
+// represents the same values to the last bit, those of ggml's dequantize_row: where the block of another format does,
+// to that, else to floats. The layouts are described at their readers in unpacking.cpp.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +10,43 @@
 
 namespace draftproof {
 
-inline constexpr std::uint64_t unpacked_inputs = 32;  // values per quantization block
-
 struct Unpacking {
-  Format format;              // after unpacking
-  std::uint64_t block_bytes;  // in the file
-  /// Unpacks one block; `to` has row_bytes(format, 32) bytes. No alignment is needed. The values are finite when the
-  /// scales are.
-  void (*block)(const std::uint8_t* from, std::uint8_t* to);
+  Format format;               // after unpacking: q6_k, bf16 or f32
+  std::uint64_t block_inputs;  // values per quantization block in the file
+  std::uint64_t block_bytes;   // in the file
+  void (*read)(const std::uint8_t* from, QuantizationBlock& block);
 };
 
-void unpack_q5_0(const std::uint8_t* from, std::uint8_t* to);
-void unpack_q4_1(const std::uint8_t* from, std::uint8_t* to);
-void unpack_q5_1(const std::uint8_t* from, std::uint8_t* to);
+/// Unpacks one block; `to` has row_bytes(format, block_inputs) bytes. No alignment is needed. The values are finite
+/// when the scales are.
+void unpack_block(const Unpacking& how, const std::uint8_t* from, std::uint8_t* to);
 
-inline constexpr Unpacking q5_0 = {Format::q8_0, 22, unpack_q5_0};
-inline constexpr Unpacking q4_1 = {Format::f32, 20, unpack_q4_1};
-inline constexpr Unpacking q5_1 = {Format::f32, 24, unpack_q5_1};
+void read_q2_k(const std::uint8_t* from, QuantizationBlock& block);
+void read_q3_k(const std::uint8_t* from, QuantizationBlock& block);
+void read_iq1_s(const std::uint8_t* from, QuantizationBlock& block);
+void read_iq1_m(const std::uint8_t* from, QuantizationBlock& block);
+void read_iq2_xxs(const std::uint8_t* from, QuantizationBlock& block);
+void read_iq2_xs(const std::uint8_t* from, QuantizationBlock& block);
+void read_iq2_s(const std::uint8_t* from, QuantizationBlock& block);
+void read_iq3_xxs(const std::uint8_t* from, QuantizationBlock& block);
+void read_iq3_s(const std::uint8_t* from, QuantizationBlock& block);
+void read_tq1_0(const std::uint8_t* from, QuantizationBlock& block);
+void read_tq2_0(const std::uint8_t* from, QuantizationBlock& block);
+void read_mxfp4(const std::uint8_t* from, QuantizationBlock& block);
+void read_nvfp4(const std::uint8_t* from, QuantizationBlock& block);
+
+inline constexpr Unpacking q2_k = {Format::f32, 256, 84, read_q2_k};
+inline constexpr Unpacking q3_k = {Format::q6_k, 256, 110, read_q3_k};
+inline constexpr Unpacking iq1_s = {Format::f32, 256, 50, read_iq1_s};
+inline constexpr Unpacking iq1_m = {Format::f32, 256, 56, read_iq1_m};
+inline constexpr Unpacking iq2_xxs = {Format::f32, 256, 66, read_iq2_xxs};
+inline constexpr Unpacking iq2_xs = {Format::f32, 256, 74, read_iq2_xs};
+inline constexpr Unpacking iq2_s = {Format::f32, 256, 82, read_iq2_s};
+inline constexpr Unpacking iq3_xxs = {Format::f32, 256, 98, read_iq3_xxs};
+inline constexpr Unpacking iq3_s = {Format::q6_k, 256, 110, read_iq3_s};
+inline constexpr Unpacking tq1_0 = {Format::q6_k, 256, 54, read_tq1_0};
+inline constexpr Unpacking tq2_0 = {Format::q6_k, 256, 66, read_tq2_0};
+inline constexpr Unpacking mxfp4 = {Format::bf16, 32, 17, read_mxfp4};
+inline constexpr Unpacking nvfp4 = {Format::bf16, 64, 36, read_nvfp4};
 
 }  // namespace draftproof

@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"tensor 'a'", "more elements than can be counted"}},
         BadFile{"a_broken_block", one({33}, q8_0, 0), {"tensor 'a'", "33", "Q8_0"}},
         BadFile{"a_scalar_in_blocks", one({}, q8_0, 0), {"tensor 'a'", "Q8_0"}},
-        BadFile{"a_type_we_do_not_read", one({256}, 10, 0), {"tensor 'a'", "Q2_K", "Q6_K"}},
+        BadFile{"a_type_we_do_not_read", one({256}, 15, 0), {"tensor 'a'", "Q8_K", "Q6_K"}},
         BadFile{"a_type_that_was_removed", one({32}, 4, 0), {"tensor 'a'", "number 4"}},
         BadFile{"a_type_from_nowhere", one({1}, 0xFFFFFFFF, 0), {"tensor 'a'", "4294967295"}},
         BadFile{"an_offset_between_alignments", one({2}, f32, 8), {"tensor 'a'", "8", "aligned to 32"}},

@@ -27,6 +27,7 @@ class Unpacked : public ::testing::TestWithParam<Kind> {
     return bytes_of_file(source_dir / "fixtures/external/gguf-blocks" / (GetParam().name + ending));
   }
   std::size_t block_bytes() const { return GetParam().how->block_bytes; }
+  std::size_t block_inputs() const { return GetParam().how->block_inputs; }
   std::vector<float> values() const {
     const std::string bytes = stored(".values");
     std::vector<float> values(bytes.size() / sizeof(float));
@@ -42,7 +43,7 @@ class Unpacked : public ::testing::TestWithParam<Kind> {
     file.number("qwen3.embedding_length", 8).number("qwen3.feed_forward_length", 16);
     file.number("qwen3.attention.head_count", 2);
     file.put("qwen3.attention.layer_norm_rms_epsilon", 6, GgufBytes::raw(1e-5F));
-    file.tensor("token_embd.weight", {in_row * unpacked_inputs, rows}, GetParam().id, 0).data(blocks);
+    file.tensor("token_embd.weight", {in_row * block_inputs(), rows}, GetParam().id, 0).data(blocks);
     return Checkpoint(folder_.write("x.gguf", file.bytes()));
   }
   TemporaryFolder folder_;
@@ -52,15 +53,17 @@ TEST_P(Unpacked, BlocksEqualGgufPysValuesBitForBit) {
   const std::string blocks = stored(".blocks");
   const std::vector<float> expected = values();
   ASSERT_GE(blocks.size() / block_bytes(), 32U);
-  ASSERT_EQ(blocks.size() / block_bytes() * unpacked_inputs, expected.size());
+  ASSERT_EQ(blocks.size() / block_bytes() * block_inputs(), expected.size());
   const Format format = GetParam().how->format;
-  std::vector<std::uint8_t> unpacked(row_bytes(format, unpacked_inputs));
-  std::vector<float> found(unpacked_inputs);
+  const int inputs = static_cast<int>(block_inputs());
+  std::vector<std::uint8_t> unpacked(row_bytes(format, inputs));
+  std::vector<float> found(block_inputs());
   for (std::size_t i = 0; i < blocks.size() / block_bytes(); ++i) {
-    GetParam().how->block(reinterpret_cast<const std::uint8_t*>(blocks.data()) + i * block_bytes(), unpacked.data());
-    dequantize_row(format, unpacked.data(), unpacked_inputs, found.data());
-    const float* const exact = expected.data() + i * unpacked_inputs;
-    ASSERT_EQ(std::memcmp(found.data(), exact, unpacked_inputs * sizeof(float)), 0) << i;
+    unpack_block(*GetParam().how, reinterpret_cast<const std::uint8_t*>(blocks.data()) + i * block_bytes(),
+                 unpacked.data());
+    dequantize_row(format, unpacked.data(), inputs, found.data());
+    const float* const exact = expected.data() + i * block_inputs();
+    ASSERT_EQ(std::memcmp(found.data(), exact, block_inputs() * sizeof(float)), 0) << i;
   }
 }
 
@@ -69,7 +72,7 @@ TEST_P(Unpacked, RowsOfAFileEqualThoseValuesHoweverManyAreReadAtATime) {
   const std::vector<float> expected = values();
   constexpr std::size_t in_row = 4;
   const Checkpoint checkpoint = file_of(blocks, in_row);
-  const int inputs = in_row * unpacked_inputs;
+  const int inputs = static_cast<int>(in_row * block_inputs());
   const int outputs = static_cast<int>(expected.size()) / inputs;
   EXPECT_EQ(checkpoint.bytes(), blocks.size());
   EXPECT_EQ(checkpoint.floats("model.embed_tokens.weight", {outputs, inputs}), expected);
@@ -94,11 +97,12 @@ TEST_P(Unpacked, AScaleThatIsNotFiniteIsRejectedWithItsPlace) {
       std::string blocks(stored(".blocks"), 0, 8 * block_bytes());
       std::memcpy(blocks.data() + 5 * block_bytes() + static_cast<std::size_t>(scale), &half, 2);
       const Checkpoint checkpoint = file_of(blocks, 2);
-      EXPECT_THAT(error_of([&] {
-                    checkpoint.floats("model.embed_tokens.weight", {4, 64});
-                  }),
-                  ::testing::AllOf(HasSubstr("x.gguf: tensor 'token_embd.weight' has "),
-                                   HasSubstr(" as element 160; weights must be finite")))
+      EXPECT_THAT(
+          error_of([&] {
+            checkpoint.floats("model.embed_tokens.weight", {4, static_cast<int>(2 * block_inputs())});
+          }),
+          ::testing::AllOf(HasSubstr("x.gguf: tensor 'token_embd.weight' has "),
+                           HasSubstr(" as element " + std::to_string(5 * block_inputs()) + "; weights must be finite")))
           << half << " " << scale;
     }
   }
@@ -107,16 +111,34 @@ TEST_P(Unpacked, AScaleThatIsNotFiniteIsRejectedWithItsPlace) {
 TEST_P(Unpacked, RowsThatAreNotWholeBlocksAreRejected) {
   const std::string blocks(stored(".blocks"), 0, 3 * block_bytes());
   GgufBytes file;
-  file.text("general.architecture", "qwen3").tensor("token_embd.weight", {48, 2}, GetParam().id, 0).data(blocks);
+  file.text("general.architecture", "qwen3")
+      .tensor("token_embd.weight", {block_inputs() * 3 / 2, 2}, GetParam().id, 0)
+      .data(blocks);
   const auto path = folder_.write("x.gguf", file.bytes());
   EXPECT_THAT(error_of([&] { Checkpoint checkpoint(path); }),
-              HasSubstr("has rows of 48 values, no multiple of the 32 of a block of "));
+              HasSubstr("has rows of " + std::to_string(block_inputs() * 3 / 2) + " values, no multiple of the " +
+                        std::to_string(block_inputs()) + " of a block of "));
 }
 
-INSTANTIATE_TEST_SUITE_P(Blocks, Unpacked,
-                         ::testing::Values(Kind{"q5_0", 6, &q5_0, {0}}, Kind{"q4_1", 3, &q4_1, {0, 2}},
-                                           Kind{"q5_1", 7, &q5_1, {0, 2}}),
+const Kind kinds[] = {
+    {"q2_k", 10, &q2_k, {80, 82}}, {"q3_k", 11, &q3_k, {108}},     {"iq2_xxs", 16, &iq2_xxs, {0}},
+    {"iq2_xs", 17, &iq2_xs, {0}},  {"iq3_xxs", 18, &iq3_xxs, {0}}, {"iq1_s", 19, &iq1_s, {0}},
+    {"iq3_s", 21, &iq3_s, {0}},    {"iq2_s", 22, &iq2_s, {0}},     {"iq1_m", 29, &iq1_m, {}},
+    {"tq1_0", 34, &tq1_0, {52}},   {"tq2_0", 35, &tq2_0, {64}},    {"mxfp4", 39, &mxfp4, {}},
+    {"nvfp4", 40, &nvfp4, {}},
+};
+INSTANTIATE_TEST_SUITE_P(Blocks, Unpacked, ::testing::ValuesIn(kinds),
                          [](const auto& kind) { return std::string(kind.param.name); });
+
+TEST(Unpacking, AScaleThatMakesValuesTooLargeForAFloatIsNotFinite) {
+  std::vector<std::uint8_t> block(mxfp4.block_bytes, 0x77);
+  std::vector<std::uint8_t> values(row_bytes(mxfp4.format, 32));
+  for (const int exponent : {252, 253, 254, 255}) {
+    block[0] = static_cast<std::uint8_t>(exponent);
+    unpack_block(mxfp4, block.data(), values.data());
+    EXPECT_EQ(first_not_finite(mxfp4.format, values.data(), 32) == 32, exponent == 252) << exponent;
+  }
+}
 
 TEST(Unpacking, ATypeThatIsUnpackedIsNeverWritten) {
   for (int i = 0; i < formats; ++i) EXPECT_EQ(gguf_tensor_type(static_cast<Format>(i)).unpacking, nullptr) << i;

@@ -36,8 +36,9 @@ class Numbers {
   std::uint64_t state_ = 1;
 };
 
-constexpr Format every_format[] = {Format::f32,  Format::f16,  Format::bf16, Format::q8_0,
-                                   Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k};
+constexpr Format every_format[] = {Format::f32,  Format::f16,  Format::bf16,  Format::q8_0,   Format::q4_0,
+                                   Format::q4_1, Format::q5_0, Format::q5_1,  Format::iq4_nl, Format::q4_k,
+                                   Format::q5_k, Format::q6_k, Format::iq4_xs};
 static_assert(std::size(every_format) == formats);
 
 class Blocks : public testing::TestWithParam<Format> {};
@@ -93,15 +94,15 @@ TEST_P(Blocks, ReportWhichScaleIsNotFinite) {
 
 std::string format_name(const testing::TestParamInfo<Format>& info) { return traits(info.param).name; }
 
-INSTANTIATE_TEST_SUITE_P(Formats, Blocks,
-                         testing::Values(Format::q8_0, Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k),
+INSTANTIATE_TEST_SUITE_P(Formats, Blocks, testing::ValuesIn(std::begin(every_format) + 3, std::end(every_format)),
                          format_name);
 
 TEST(Formats, QuantizeToTheBytesOfGgufPy) {
   const auto rows = read<float>("rows.f32");
   ASSERT_GE(rows.size(), 32U * 200);
   const int inputs = static_cast<int>(rows.size());
-  for (const Format format : {Format::q8_0, Format::q4_0, Format::f16, Format::bf16}) {
+  for (const Format format :
+       {Format::q8_0, Format::q4_0, Format::q4_1, Format::q5_0, Format::q5_1, Format::f16, Format::bf16}) {
     const auto expected = read<std::uint8_t>(std::string("rows.") + traits(format).name);
     ASSERT_EQ(expected.size(), row_bytes(format, inputs));
     std::vector<std::uint8_t> found(expected.size());

@@ -124,10 +124,10 @@ TEST(Scalar, MatmulByBf16HasTheBitsOfATileUnitThatFlushesDenormalsAtEveryBorderO
 // A quantization block of x becomes d * q with |x - d q| <= d / 2 and two roundings of x * (127 / a), below 2^-15 of d;
 // d = a / 127 rounds once. Then one product and one fma per block, and the rounding of the integers to floats.
 TEST(Scalar, MatmulByQuantizedWeightsAgreesWithDoublesWithinTheRoundingOfItsRows) {
-  for (const Format format : {Format::q8_0, Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k}) {
+  for (const Format format : quantized_formats()) {
     const int outputs = 19;
     const int inputs = 768;
-    const int block = format == Format::q8_0 || format == Format::q4_0 ? 32 : 256;
+    const int block = traits(format).block_inputs;
     const Weight weight(format, outputs, inputs, 4);
     const PackedMatrix w = weight.packed(scalar());
     const std::vector<float> x = Numbers(6).numbers(3 * inputs);

@@ -84,8 +84,15 @@ inline std::vector<const Kernels*> canonical_tables() {
   return tables;
 }
 
-inline constexpr Format all_formats[] = {Format::f32,  Format::f16,  Format::bf16, Format::q8_0,
-                                         Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k};
+inline constexpr Format all_formats[] = {Format::f32,  Format::f16,  Format::bf16,  Format::q8_0,   Format::q4_0,
+                                         Format::q4_1, Format::q5_0, Format::q5_1,  Format::iq4_nl, Format::q4_k,
+                                         Format::q5_k, Format::q6_k, Format::iq4_xs};
+
+inline std::vector<Format> quantized_formats() {
+  std::vector<Format> result;
+  std::ranges::copy_if(all_formats, std::back_inserter(result), [](Format format) { return !is_float(format); });
+  return result;
+}
 
 /// A weight of random numbers; all fields of quantization blocks are random, with moderate scales.
 struct Weight {
@@ -111,13 +118,16 @@ struct Weight {
     }
     for (std::byte& byte : data) byte = static_cast<std::byte>(numbers.below(256));
     const std::size_t block = static_cast<std::size_t>(traits(format).block_bytes);
-    const std::size_t scale = format == Format::q6_k ? 208 : 0;
     for (std::size_t at = 0; at < data.size(); at += block) {
-      for (std::size_t i = 0; i < (format == Format::q4_k || format == Format::q5_k ? 2 : 1); ++i) {
+      for (int i = 0; i < traits(format).scales; ++i) {
         const std::uint16_t half = static_cast<std::uint16_t>(numbers.below(2) << 15 | numbers.below(0x3000));
-        std::memcpy(&data[at + scale + 2 * i], &half, 2);
+        put_scale(&data[at], i, half);
       }
     }
+  }
+  /// Writes an f16 scale of the block at `block`.
+  void put_scale(std::byte* block, int i, std::uint16_t half) const {
+    std::memcpy(block + traits(format).scale + 2 * i, &half, 2);
   }
   MatrixView view() const { return {data.data(), format, outputs, inputs}; }
   PackedMatrix packed(const Kernels& kernels) const {

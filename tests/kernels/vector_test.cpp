@@ -136,15 +136,14 @@ TEST(Vector, MatmulHandlesInfinitiesAndSignedZerosAsTheScalarTableDoes) {
 }
 
 TEST(Vector, IntegerSumsAreExactWhenEveryFieldOfABlockAndOfARowIsExtreme) {
-  for (const Format format : {Format::q8_0, Format::q4_0, Format::q4_k, Format::q5_k, Format::q6_k}) {
+  for (const Format format : quantized_formats()) {
     for (const int byte : {0x00, 0x7f, 0x80, 0xff}) {
       Weight weight(format, 16, 512, 1);
       for (std::byte& field : weight.data) field = static_cast<std::byte>(byte);
       const std::uint16_t one = 0x3c00;
       const std::size_t block = static_cast<std::size_t>(traits(format).block_bytes);
       for (std::size_t at = 0; at < weight.data.size(); at += block) {
-        std::memcpy(&weight.data[at + (format == Format::q6_k ? 208 : 0)], &one, 2);
-        if (format == Format::q4_k || format == Format::q5_k) std::memcpy(&weight.data[at + 2], &one, 2);
+        for (int i = 0; i < traits(format).scales; ++i) weight.put_scale(&weight.data[at], i, one);
       }
       const int rows = 16;
       std::vector<float> x(std::size_t{rows} * 512, 127.0f);

@@ -32,7 +32,8 @@ TEST(Counting, ATargetTakesWhatLoadingItTakes) {
   for (const auto& names : {std::span<const std::string>(tiny_targets), {tiny_hybrid_targets}, {tiny_gemma_targets}}) {
     for (const std::string& name : names) targets.push_back(external_dir / name);
   }
-  for (const char* name : {"llama-cpp-qwen2-q5_1", "llama-cpp-llama-q4_1", "llama-cpp-qwen3-q4_k_m", "mtp-qwen35"}) {
+  for (const char* name :
+       {"llama-cpp-qwen2-q5_1", "llama-cpp-llama-q4_1", "llama-cpp-qwen3-q4_k_m", "gguf-mixed", "mtp-qwen35"}) {
     targets.push_back(external_dir / name);
   }
   for (const std::filesystem::path& target : targets) {

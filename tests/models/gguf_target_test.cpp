@@ -102,8 +102,8 @@ INSTANTIATE_TEST_SUITE_P(OthersSlow, LlamaCppBound,
                          printable_name);
 
 TEST(GgufTarget, TheCausalLawHoldsForQuantizedWeights) {
-  for (const char* name :
-       {"llama-cpp-llama-q4_0", "llama-cpp-qwen2-q8_0", "llama-cpp-llama-q4_k_m_narrow", "llama-cpp-qwen2-q5_1"}) {
+  for (const char* name : {"llama-cpp-llama-q4_0", "llama-cpp-qwen2-q8_0", "llama-cpp-llama-q4_k_m_narrow",
+                           "llama-cpp-qwen2-q5_1", "gguf-mixed"}) {
     std::vector<Reading> reference;
     for (const Kernels* kernels : usable_kernels("canonical")) {
       const auto model = load_model(Checkpoint(external_dir / name / "model.gguf"), *kernels);

@@ -11,7 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<std::string> types{"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q5_k", "q6_k"};
+const std::vector<std::string> types{"f32",  "f16",    "bf16", "q8_0", "q4_0", "q4_1",  "q5_0",
+                                     "q5_1", "iq4_nl", "q4_k", "q5_k", "q6_k", "iq4_xs"};
 
 std::string synthesized(const Folder& folder, const std::string& name, std::vector<std::string> flags) {
   const std::string file = (folder.path() / name).string();

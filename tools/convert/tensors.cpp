@@ -103,7 +103,7 @@ WeightSource written_as(Format format, FloatRows rows, const std::string& where)
           }};
 }
 
-bool is_few_bits(Format format) { return format == Format::q4_0 || format == Format::q4_k || format == Format::q5_k; }
+bool is_few_bits(Format format) { return !is_float(format) && traits(format).code_bits < 6; }
 
 /// Collects the tensors of one file.
 class Tensors {
