@@ -167,7 +167,7 @@ TEST(Bench, KernelsMeasuresEveryOperationOnUpTo512RowsByDefault) {
   const std::string help = run_command({"bench", "kernels", "--help"}).out;
   EXPECT_THAT(help, testing::HasSubstr("[default: 1,2,4,8,16,32,64,128,512]"));
   EXPECT_THAT(help, testing::HasSubstr("matmul,attention,rms_norm,rope,silu_multiply,add]"));
-  EXPECT_THAT(help, testing::HasSubstr("all when left out: f32, f16, bf16, q8_0, q4_0, q4_k,"));
+  EXPECT_THAT(help, testing::HasSubstr("all when left out: f32, f16, bf16, q8_0, q4_0, q4_1,"));
 }
 
 TEST(BenchSlow, DraftersComparesDraftsAndTheTunerWithPlainDecodingAndWithTheSpeedToExpect) {
