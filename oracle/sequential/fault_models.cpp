@@ -195,6 +195,21 @@ void hotter(const Position& at, Probabilities& r) {
   scale_to_one(r);
 }
 
+double sixteenth_root(double value) {
+  for (int i = 0; i < 4; ++i) value = __builtin_sqrt(value);
+  return value;
+}
+
+void a_little_colder(const Position& at, Probabilities& r) {
+  for (std::size_t i = 0; i < r.size(); ++i) r[i] = at.p[i] * sixteenth_root(at.p[i]);
+  scale_to_one(r);
+}
+
+void a_little_hotter(const Position& at, Probabilities& r) {
+  for (std::size_t i = 0; i < r.size(); ++i) r[i] = at.p[i] > 0 ? at.p[i] / sixteenth_root(at.p[i]) : 0;
+  scale_to_one(r);
+}
+
 /// Removes tokens with p below 1/1024, except the most likely token.
 void tail_missing(const Position& at, Probabilities& r) {
   for (std::size_t i = 0; i < r.size(); ++i) r[i] = at.p[i] < 0x1p-10 ? 0 : at.p[i];
@@ -221,6 +236,8 @@ constexpr FaultModel list[] = {
     {"always the best", "temperature is ignored", false, always_best},
     {"colder", "half the temperature", false, colder},
     {"hotter", "twice the temperature", false, hotter},
+    {"a little colder", "16/17 of the temperature", false, a_little_colder},
+    {"a little hotter", "16/15 of the temperature", false, a_little_hotter},
     {"tail missing", "tokens with a probability below 1/1024 are never emitted", false, tail_missing},
 };
 

@@ -40,13 +40,14 @@ std::vector<double> adjusted(std::span<const double> logits, const Sampling& s, 
   return z;
 }
 
-/// Probabilities of tokens at a temperature, in descending order, and the sum before each place.
+/// Probabilities of ranked tokens at a temperature, and the sum before each place.
 struct Ranked {
   std::vector<double> u;
   std::vector<double> before;  // [i]: sum of u[0] ... u[i - 1]
 
   Ranked(const std::vector<double>& z, const std::vector<Token>& rank, double temperature) {
-    const double best = z[rank.front()];
+    double best = z[rank.front()];
+    for (const Token token : rank) best = std::max(best, z[token]);
     double sum = 0;
     for (const Token token : rank) {
       u.push_back(exp64((z[token] - best) / temperature));
@@ -111,11 +112,12 @@ void cut_min_p(const Ranked& r, double min_p, double slack, Kept& kept) {
   kept.possible = std::min(kept.possible, r.at_least(min_p * (r.u[0] - slack) - slack));
 }
 
-/// Returns the allowed tokens in descending order of z, equal ones ascending.
-std::vector<Token> ranked_tokens(const std::vector<double>& z, const TokenSet* allowed) {
+/// Returns the allowed tokens: where the sampling cuts, in descending order of z, equal ones ascending; else ascending.
+std::vector<Token> ranked_tokens(const std::vector<double>& z, const Sampling& sampling, const TokenSet* allowed) {
   std::vector<Token> rank(z.size());
   std::iota(rank.begin(), rank.end(), Token{0});
   if (allowed != nullptr) std::erase_if(rank, [&](Token token) { return !allowed->has(token); });
+  if (!cuts(sampling)) return rank;
   std::sort(rank.begin(), rank.end(), [&](Token a, Token b) {
     const double of_a = z[a], of_b = z[b];
     return of_a != of_b ? of_a > of_b : a < b;
@@ -244,7 +246,7 @@ std::optional<NearbyDistribution> nearby_distribution(std::span<const double> lo
                                                       std::span<const Token> text, double slack,
                                                       const TokenSet* allowed) {
   const std::vector<double> z = adjusted(logits, sampling, text);
-  const std::vector<Token> rank = ranked_tokens(z, allowed);
+  const std::vector<Token> rank = ranked_tokens(z, sampling, allowed);
   if (allowed != nullptr) slack = masked(slack, z, rank, sampling.temperature);
   const auto kept = cut(z, rank, sampling, order, slack);
   if (!kept) return std::nullopt;

@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <sstream>
 #include <string_view>
 
@@ -448,7 +449,31 @@ TEST(EProcess, FindsAModeledFaultByThePromisedToken) {
       promises += promised;
     }
   }
-  EXPECT_GT(promises, 100) << "of 160";
+  EXPECT_GT(promises, 100) << "of 180";
+}
+
+TEST(EProcess, ATemperatureThatIsOffByATwentiethIsFoundAndNamed) {
+  const World world(small, 200);
+  for (const double temperature : {0.95, 1.05}) {
+    std::vector<std::vector<std::uint64_t>> wrong;
+    for (std::size_t i = 0; i < world.size(); ++i) {
+      const PositionDistributions at = make_distributions(world.position(i), small.vocabulary);
+      std::vector<double> r;
+      for (const double p : at.p) r.push_back(p > 0 ? exp64(log64(p) / temperature) : 0);
+      const double sum = std::accumulate(r.begin(), r.end(), 0.0);
+      for (double& value : r) value /= sum;
+      wrong.push_back(in_integers(r));
+    }
+    PhiloxSource random(5);
+    EProcess process(small);
+    while (process.tokens() < 200000 && !process.alarm()) {
+      const auto [position, token] = world.step(random, 0, static_cast<int>(process.tokens()), &wrong);
+      process.observe(world.stakes(position), world.stakes(position).place_of(token));
+    }
+    EXPECT_TRUE(process.alarm()) << temperature;
+    EXPECT_THAT(process.suspect(), HasSubstr(temperature < 1 ? "colder" : "hotter"));
+    fmt::print("temperature {}: alarm after {} tokens\n", temperature, process.tokens());
+  }
 }
 
 // The table of faults.

@@ -127,9 +127,9 @@ TEST(FaultModels, SumToOneOnPositionsOfEveryShape) {
 }
 
 TEST(FaultModels, WithAPerfectDraftOnlyFaultsOfOtherPartsDiffer) {
-  const std::set<std::string> differ = {"ratio inverted", "best stated as drawn", "sharper than stated",
-                                        "drawn again",    "always the best",      "colder",
-                                        "hotter",         "tail missing"};
+  const std::set<std::string> differ = {
+      "ratio inverted", "best stated as drawn", "sharper than stated", "drawn again", "always the best", "colder",
+      "hotter",         "a little colder",      "a little hotter",     "tail missing"};
   Position position = position_of(16, 3);
   position.q = position.p;
   const PositionDistributions given = make_distributions(position, 16);
