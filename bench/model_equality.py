@@ -207,13 +207,13 @@ def measure(job):
         all_first, all_second = joined(reference[parts]), joined(other[parts])
         figures["MMD of all"].append(bool(mmd_p_value(all_first, all_second, random) <= 0.05))
         figures["pairs of all"].append(without_model(all_first, all_second)[1])
+        figures["seed"].append(with_seed(prompts, reference[parts], "reference", parts[0], variant, model))
         if trial >= target_trials:
             continue
         with tempfile.TemporaryDirectory() as scratch:
             trace = pathlib.Path(scratch) / "texts.jsonl"
             few = with_model(prompts, other[parts[0]], trace)
             figures["target"].append(few if few < math.inf else with_model(prompts, all_second, trace))
-        figures["seed"].append(with_seed(prompts, reference[parts], "reference", parts[0], variant, model))
     figures["KL"] = divergence(prompts, other[0], variant)
     return figures
 
@@ -238,7 +238,7 @@ def print_table(figures):
     print("\n| endpoint | no model | target | same seed | best test |\n|---|---|---|---|---|")
     for name, of in figures.items():
         medians = [statistics.median_high(of[key]) for key in ("pairs of all", "target", "seed")]
-        best = math.log(20) / of["KL"] if of["KL"] > 0 else math.inf
+        best = math.log(20) / of["KL"] if of["KL"] > 1e-12 else math.inf
         print("| " + " | ".join([name, *map(tokens, [*medians, best])]) + " |")
 
 

@@ -153,25 +153,25 @@ TEST(TokenTests, ACorrectDecoderThatStatesNoDecisionsPassesByItsTokens) {
   EXPECT_THAT(report.accepted, testing::ElementsAre(testing::Gt(500), testing::Gt(1000)));
 }
 
-int found_within(int rounds) {
-  int found = 0;
+std::vector<std::string> not_found_within(int rounds) {
+  std::vector<std::string> not_found;
   for (const FaultModel& mutant : fault_models()) {
     const TraceReport report = make_report(tokens_with_rows(&mutant, rounds));
     if (report.verdict() != ReportVerdict::bug_stat) {
-      std::printf("not after %d rounds: %s\n", rounds, mutant.name);
+      not_found.emplace_back(mutant.name);
       continue;
     }
-    found += report.token_test->alarm ? 1 : 0;
-    EXPECT_TRUE(!report.token_test->alarm || report.token_test->suspect != "none");
+    EXPECT_TRUE(report.token_test->alarm) << mutant.name;
+    EXPECT_NE(report.token_test->suspect, "none") << mutant.name;
   }
-  return found;
+  return not_found;
 }
 
 TEST(TokenTests, HalfOfTheFaultModelsAreFoundAfterAThousandRounds) {
-  EXPECT_GE(found_within(1000), static_cast<int>(fault_models().size()) / 2);
+  EXPECT_LE(not_found_within(1000).size(), fault_models().size() / 2);
 }
-TEST(TokenTestsSlow, AlmostEveryFaultModelIsFoundAfterTwentyThousandRounds) {
-  EXPECT_GE(found_within(20000), static_cast<int>(fault_models().size()) - 2);
+TEST(TokenTestsSlow, AfterTwentyThousandRoundsOnlyDeviationsOfTwoPercentAreNotFound) {
+  EXPECT_THAT(not_found_within(20000), testing::IsSubsetOf({"a little colder", "a little hotter", "tail missing"}));
 }
 
 TEST(TokenTests, TooFewTokensDoNotPassAndTheReportNamesHowManyAreMissing) {
