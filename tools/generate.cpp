@@ -206,7 +206,6 @@ ResultFiles result_files_of(const GenerateOptions& options) {
     json = std::make_unique<OutputFile>(common.json_file, used);
     used.push_back(common.json_file);
   }
-  if (!options.trace.trace.empty()) require_chains(options.draft, "a trace");
   return {std::move(prefixes), std::move(json), TraceFiles(options.trace, common, used)};
 }
 

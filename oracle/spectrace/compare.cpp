@@ -102,7 +102,7 @@ class Comparer {
     const auto value = [&](const StatedNumber& stated) {
       return reals ? stated.real : static_cast<double>(stated.integer);
     };
-    const std::size_t verified = std::min(static_cast<std::size_t>(round.accepted) + 1, round.draft_tokens.size());
+    const auto verified = static_cast<std::size_t>(round.verified);
     for (std::size_t depth = 0; depth < std::min({verified, round.p_draft->size(), round.q_draft->size()}); ++depth) {
       const double p = value((*round.p_draft)[depth]);
       const double q = value((*round.q_draft)[depth]);

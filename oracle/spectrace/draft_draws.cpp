@@ -57,10 +57,10 @@ bool drafted_from_integers(const ReplayedRound& r, std::size_t j) {
   r.coins.expect_interval("draft_draw", draw, r.findings);
   // Under another rule a draft token may be drawn with any numbers. One that was not verified decides nothing, and its
   // number may be stated again.
-  const bool decides = r.header.draws_follow_from_seed() || j <= r.accepted();
+  const bool decides = r.header.draws_follow_from_seed() || round.verifies(j);
   if (!draw.u || r.rule() != AcceptanceRule::rejection || !decides) return true;
-  r.coins.expect_coin(r.sequence, r.position_of(j), Purpose::draft, draw.bound, *draw.u, r.findings,
-                      static_cast<int>(j));
+  r.coins.expect_coin(r.sequence, r.position_of_draft_token(j), Purpose::draft, draw.bound, *draw.u, r.findings,
+                      round.depth(j));
   return true;
 }
 
@@ -71,7 +71,7 @@ bool drafted_from_reals(const ReplayedRound& r, std::size_t j, bool bet) {
   if (!expect_weight_in_q(r, draft_token, q > 0)) return true;
   const auto* const coin = round.draft_u && j < round.draft_u->size() ? &(*round.draft_u)[j] : nullptr;
   if (coin != nullptr && *coin && bet) {
-    r.coins.bet_on_coin(r.sequence, r.position_of(j), Stream::draft, (*coin)->real, q < 1);
+    r.coins.bet_on_coin(r.sequence, r.position_of_draft_token(j), Stream::draft, (*coin)->real, q < 1);
   }
   if (j >= round.q_reals.size()) return q == 1;
   expect_stated(r, "q_row", draft_token, round.q_reals[j].weight(draft_token), q);
@@ -87,8 +87,8 @@ void expect_drafted(const ReplayedRound& r, std::size_t j) {
   const RoundEvent& round = r.round;
   // By the other rules every draft token is as good as any.
   const bool matters = r.rule() == AcceptanceRule::rejection || r.rule() == AcceptanceRule::block;
-  const bool verified = r.rule() == AcceptanceRule::block || j <= r.accepted();
-  const bool bet = matters && verified && r.sequence.is_evidence(r.position_of(j));
+  const bool verified = r.rule() == AcceptanceRule::block || round.verifies(j);
+  const bool bet = matters && verified && r.sequence.is_evidence(r.position_of_draft_token(j));
   if (bet) r.evidence.bet_on_draft(r.rule(), round, j, r.findings.place());
   const bool of_verified = round.q_draft && j >= round.q_draft->size();  // the others decide nothing
   const bool stated =

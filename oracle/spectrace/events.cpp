@@ -41,6 +41,22 @@ void RngPositions::add(Purpose purpose, std::int64_t position) {
   if (place == drawn.end() || *place != position) drawn.insert(place, position);
 }
 
+std::optional<Token> RoundEvent::token_at(std::size_t row) const {
+  if (row < accepted_tokens.size()) return accepted_tokens[row];
+  if (next) return next->token;
+  return row < emitted.size() ? std::optional(emitted[row]) : std::nullopt;
+}
+
+std::optional<Draw> RoundEvent::draw_at(std::size_t row) const {
+  if (row == accepted_tokens.size()) return next;
+  return sibling_draws ? (*sibling_draws)[row] : std::nullopt;
+}
+
+std::optional<std::optional<double>> RoundEvent::draw_u_at(std::size_t row) const {
+  if (row == accepted_tokens.size()) return next_u;
+  return sibling_u ? std::optional((*sibling_u)[row]) : std::nullopt;
+}
+
 std::string listed(const std::vector<Token>& tokens) {
   std::string text;
   for (const Token token : tokens) text += (text.empty() ? "" : ",") + std::to_string(token);

@@ -145,10 +145,15 @@ struct RoundEvent {
   std::int64_t position = 0;   // of the first token that this round decides
   std::vector<Token> emitted;  // empty only where the text ends with a stop token that is not part of it
 
-  bool has_draft_tokens = false;  // the line states the four fields below
+  bool has_draft_tokens = false;  // the line states the fields below, to next_from
+  /// In the order of the walk: first the one that is verified at row 0, 1, ... of the accepted path, then all others.
   std::vector<Token> draft_tokens;
-  int accepted = 0;          // draft tokens
-  std::optional<int> width;  // rows of the verification pass
+  std::vector<int> depths;  // of a tree: how many draft tokens lie above each; empty of a chain, where it is 0, 1, 2, ...
+  int accepted = 0;         // draft tokens
+  std::vector<Token> accepted_tokens;  // these
+  int verified = 0;                    // rows at which a draft token is verified: all to `accepted`, or all before it
+  std::vector<Token> refused;          // draft tokens that might have followed the accepted ones and did not
+  std::optional<int> width;            // rows of the verification pass
   NextFrom next_from = NextFrom::bonus;
 
   std::optional<std::vector<StatedNumber>> q_draft;  // of every draft token
@@ -161,6 +166,10 @@ struct RoundEvent {
   // The token after the accepted draft tokens: its whole draw for integer weights, emitted or cut; u for reals.
   std::optional<Draw> next;
   std::optional<std::optional<double>> next_u;
+  // Rejection of a tree, of every row before `accepted`: the draw that selected a sibling of the draft token that was
+  // rejected there; empty where the draft token was accepted.
+  std::optional<std::vector<std::optional<Draw>>> sibling_draws;
+  std::optional<std::vector<std::optional<double>>> sibling_u;
 
   // Of each stage of the draft, when it has proposed; of the target's cache, before the verification pass.
   std::optional<std::int64_t> target_held;
@@ -185,6 +194,21 @@ struct RoundEvent {
   std::vector<RealRow> q_reals;
 
   std::vector<ImpossibleValue> faults;  // where there are any, the fields they name hold harmless values
+
+  /// Returns how many draft tokens lie above draft token j.
+  int depth(std::size_t j) const { return depths.empty() ? static_cast<int>(j) : depths[j]; }
+  /// Returns whether a draft token is verified at a row, draft_tokens[row].
+  bool verifies(std::size_t row) const noexcept { return row < static_cast<std::size_t>(verified); }
+  /// Returns whether it is accepted. In a tree one of its siblings may be, in its place.
+  bool accepts(std::size_t row) const {
+    return row < accepted_tokens.size() && accepted_tokens[row] == draft_tokens[row];
+  }
+  /// Returns the token that a row decides; nothing where it was cut and is not stated.
+  std::optional<Token> token_at(std::size_t row) const;
+  /// Returns the draw of the token at a row where no draft token is verified or it is rejected; nothing where it is not
+  /// stated. draw_u: of reals.
+  std::optional<Draw> draw_at(std::size_t row) const;
+  std::optional<std::optional<double>> draw_u_at(std::size_t row) const;
 };
 
 /// A context shift: before any other token is read, positions [keep, keep + discard) of the cache are dropped.

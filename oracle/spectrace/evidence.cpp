@@ -44,7 +44,7 @@ void Evidence::bet_on_token(OpenSequence& sequence, const RoundEvent& round, std
   if (of_reference) distribution.slack += target_.slack;
   // A token that was compared with a draft token also carries the rounding of q
   // (oracle/sequential/rounded_distribution.h).
-  if (known.reals && row < round.draft_tokens.size()) {
+  if (known.reals && round.verifies(row)) {
     distribution.slack += (q.p ? q.slack : known.reals->slack) + 4 * header_.unit;
   }
   const Token outcome = of_top && distribution.p->weight(token) == 0 ? header_.vocabulary : token;
@@ -76,7 +76,7 @@ void Evidence::bet_on_token(OpenSequence& sequence, const RoundEvent& round, std
     // Under matching one number may draw both the draft token and the token, and whether there is a draft token may
     // depend on that number. So q is not known before the token and must not be used.
     const bool with_q = rule != AcceptanceRule::matching && sequence.declared.max_draft_tokens != 0;
-    const bool drafted = !round.has_draft_tokens || row < round.draft_tokens.size();
+    const bool drafted = !round.has_draft_tokens || round.verifies(row);
     games_of(rule).token(*distribution.p, distribution.slack, with_q ? q.p : nullptr, with_q && drafted, outcome,
                          sequence.text, sequence.rejected, sequence.rejected_unknown);
   }
@@ -198,7 +198,7 @@ void Evidence::bet_on_acceptance(const OpenSequence& sequence, const RoundEvent&
   const double p = weight(round.p_draft, known.distribution());
   double q = weight(round.q_draft, row < round.q_rows.size() ? &round.q_rows[row] : nullptr);
   if (q < 0 && row < round.q_reals.size()) q = round.q_reals[row].weight(draft_token);
-  const bool accepted = row < static_cast<std::size_t>(round.accepted);
+  const bool accepted = round.accepts(row);
   const bool computed = header_.draws_follow_from_seed() && round.accept_u;  // needs no bet
   if (p < 0 || q < 0 || computed) {
     if (!computed) acceptance_stated_.add(false, place.line);
@@ -226,14 +226,13 @@ void Evidence::forfeit_unstated_coins(const OpenSequence& sequence, const RoundE
   if (!matching && sequence.rule() != AcceptanceRule::rejection) return;
   if (header_.draws_follow_from_seed()) return;
   if (!sequence.is_evidence(place.position + static_cast<std::int64_t>(row))) return;
-  const auto drafted = round.draft_tokens.size();
   const auto accepted = static_cast<std::size_t>(round.accepted);
   const auto count = [&](Stream stream, bool stated, bool none_drawn, double within_rounding) {
     if (stated) coins_of(stream).add(true, place.line);
     else if (!none_drawn) forfeit_coin(stream, within_rounding, place);
   };
 
-  if (!matching && row < drafted) {
+  if (!matching && round.verifies(row)) {
     const bool weights = round.p_draft && round.q_draft;
     const auto value = [&](const StatedNumber& n) { return reals() ? n.real : static_cast<double>(n.integer); };
     const double p = weights ? value((*round.p_draft)[row]) : 0;
@@ -247,13 +246,15 @@ void Evidence::forfeit_unstated_coins(const OpenSequence& sequence, const RoundE
   if (matching && row < accepted) {
     const bool stated = round.accept_u && (*round.accept_u)[row] && (reals() || (round.p_draft && round.p_before));
     count(Stream::target, stated, point, 1);
-  } else if (row == accepted) {
-    const bool residual = !matching && row < drafted;
+  } else if (row == accepted || (!matching && !round.accepts(row))) {
+    const bool residual = !matching && round.verifies(row);
     const bool rows = has_row && (!residual || row < round.q_reals.size());
     const bool one_left =
         rows && residual && RealWeights(round.p_reals[row], round.q_reals[row], header_.unit).is_point();
-    const bool stated = round.next ? round.next->u.has_value() : round.next_u && *round.next_u;
-    const bool all = round.next && round.next->weight == round.next->bound;
+    const std::optional<Draw> draw = round.draw_at(row);
+    const std::optional<std::optional<double>> u = round.draw_u_at(row);
+    const bool stated = draw ? draw->u.has_value() : u && *u;
+    const bool all = draw && draw->weight == draw->bound;
     count(Stream::target, stated, point || one_left || all, 1);
     if (stated && reals() && !rows) games_.unknown_within_rounding(Stream::target, 1);
   }

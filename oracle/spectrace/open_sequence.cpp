@@ -38,12 +38,13 @@ bool OpenSequence::is_evidence(std::int64_t position) const {
 std::int64_t OpenSequence::rows_of_the_text(const RoundEvent& round) const {
   const auto emitted_now = static_cast<std::int64_t>(round.emitted.size());
   if (!round.has_draft_tokens) return emitted_now;
-  const auto drafted = static_cast<std::int64_t>(round.draft_tokens.size());
   const bool together = rule() == AcceptanceRule::block;
-  std::int64_t rows = std::min(together ? drafted : round.accepted + std::int64_t{1}, left());
-  const auto last = round.draft_tokens.begin() + std::min(drafted, rows);
-  const auto stop = std::find_if(round.draft_tokens.begin(), last, [&](Token token) { return stops_at(token); });
-  if (stop != last) rows = stop - round.draft_tokens.begin() + 1;
+  const std::vector<Token>& tokens = together ? round.draft_tokens : round.accepted_tokens;
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  std::int64_t rows = std::min(together ? count : count + 1, left());
+  const auto last = tokens.begin() + std::min(count, rows);
+  const auto stop = std::find_if(tokens.begin(), last, [&](Token token) { return stops_at(token); });
+  if (stop != last) rows = stop - tokens.begin() + 1;
   const bool hidden_stop = declared.hides_stop_tokens() && emitted_now + 1 == rows;
   return together || hidden_stop ? rows : std::min(rows, emitted_now);
 }

@@ -17,7 +17,7 @@ bool ReplayedRound::ends() const {
 }
 
 std::string ReplayedRound::about_accepted() const {
-  const bool cut_after = round.emitted.size() == accepted() && accepted() < round.draft_tokens.size();
+  const bool cut_after = round.emitted.size() == accepted() && round.verifies(accepted());
   return cut_after && ends()
              ? "; the text ends in this round: `accepted` counts every draft token that the rule accepts, those behind "
                "that end too"

@@ -32,6 +32,7 @@ struct ReplayedRound {
   std::int64_t position_of(std::size_t row) const noexcept {
     return findings.place().position + static_cast<std::int64_t>(row);
   }
+  std::int64_t position_of_draft_token(std::size_t j) const { return findings.place().position + round.depth(j); }
   std::optional<Stream> target_stream(std::size_t row) const {
     return sequence.is_evidence(position_of(row)) ? std::optional(Stream::target) : std::nullopt;
   }

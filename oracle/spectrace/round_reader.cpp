@@ -15,7 +15,8 @@ const Names round_names = {"type",         "sequence",       "round",         "p
                            "draft_u",      "q_before",       "rng_positions", "top_logits",    "logprobs",
                            "p_digests",    "logits_digests", "q_digests",     "p_rows",        "q_rows",
                            "top_logprobs", "target_held",    "draft_held",    "draft_unread",  "draft_anchor",
-                           "draft_asked",  "draft_cut",      "draft_forced",  "draft_seconds", "verify_seconds"};
+                           "draft_asked",  "draft_cut",      "draft_forced",  "draft_seconds", "verify_seconds",
+                           "draft_parents", "accepted_path", "sibling_draws", "sibling_u"};
 /// Fields of a round that states no draft tokens.
 const Names token_names = {"type",     "sequence",     "round",       "position",   "emitted",     "p_rows",
                            "logprobs", "top_logprobs", "target_held", "draft_held", "draft_unread"};
@@ -134,6 +135,61 @@ void RoundReader::read_acceptance(const Json& line) {
   if (round_.emitted.size() > static_cast<std::size_t>(round_.accepted) + 1) {
     line.at("emitted").fail("holds more than the accepted draft tokens and one token");
   }
+  if (line.find("draft_parents")) return read_tree(line);
+  for (const char* const of_tree : {"accepted_path", "sibling_draws", "sibling_u"}) {
+    if (const auto field = line.find(of_tree)) field->fail("belongs to a tree, but field draft_parents is missing");
+  }
+  round_.verified = static_cast<int>(std::min(round_.accepted + std::int64_t{1}, count));
+  const auto behind = round_.draft_tokens.begin() + round_.accepted;
+  round_.accepted_tokens.assign(round_.draft_tokens.begin(), behind);
+  if (behind != round_.draft_tokens.end()) round_.refused = {*behind};
+}
+
+/// Reads where the draft tokens of a tree stand, and the way of the rule through them.
+void RoundReader::read_tree(const Json& line) {
+  const Json parents_field = line.at("draft_parents");
+  if (rule_ == AcceptanceRule::block) parents_field.fail("belongs to a tree, but block verification is of chains");
+  const std::size_t count = round_.draft_tokens.size();
+  std::vector<int> parents;
+  std::vector<int> depths;
+  for (std::size_t j = 0; j < parents_field.size(); ++j) {
+    const int parent = static_cast<int>(parents_field[j].integer(-1, static_cast<std::int64_t>(j) - 1));
+    parents.push_back(parent);
+    depths.push_back(parent < 0 ? 0 : depths[static_cast<std::size_t>(parent)] + 1);
+  }
+  expect_size(line, "draft_parents", parents, count, count);
+  const Json path_field = line.at("accepted_path");
+  std::vector<int> path;
+  for (std::size_t row = 0; row < path_field.size(); ++row) {
+    const int node = static_cast<int>(path_field[row].integer(0, static_cast<std::int64_t>(count) - 1));
+    if (parents[static_cast<std::size_t>(node)] != (path.empty() ? -1 : path.back())) {
+      path_field[row].fail("is no child, by draft_parents, of the draft token that was accepted before it");
+    }
+    path.push_back(node);
+  }
+  expect_size(line, "accepted_path", path, static_cast<std::size_t>(round_.accepted),
+              static_cast<std::size_t>(round_.accepted));
+
+  // Under rejection the first child is verified; the other rules look for the child that the target chose.
+  const bool by_draw = rule_ == AcceptanceRule::matching || rule_ == AcceptanceRule::greedy;
+  const auto first_child = [&](int node) { return std::ranges::find(parents, node) - parents.begin(); };
+  std::vector<bool> is_verified(count, false);
+  for (std::size_t row = 0; row <= path.size(); ++row) {
+    const bool chosen = by_draw && row < path.size();
+    const auto node = static_cast<std::size_t>(chosen ? path[row] : first_child(row == 0 ? -1 : path[row - 1]));
+    if (node == count) break;
+    walk_.push_back(node);
+    is_verified[node] = true;
+  }
+  round_.verified = static_cast<int>(walk_.size());
+  for (std::size_t j = 0; j < count; ++j) {
+    if (!is_verified[j]) walk_.push_back(j);
+    if (parents[j] == (path.empty() ? -1 : path.back())) round_.refused.push_back(round_.draft_tokens[j]);
+  }
+  for (const int node : path) round_.accepted_tokens.push_back(round_.draft_tokens[static_cast<std::size_t>(node)]);
+  order_by_walk(round_.draft_tokens);
+  order_by_walk(depths);
+  round_.depths = std::move(depths);
 }
 
 /// Reads a random number; nothing when it is null.
@@ -171,26 +227,33 @@ std::vector<std::optional<StatedNumber>> RoundReader::random_numbers(const Json&
   return numbers;
 }
 
-/// Returns of how many draft tokens q is needed, where it is stated: those that are verified.
+/// Returns of how many draft tokens q is needed, where it is stated: those that are verified; of a tree all.
 std::size_t RoundReader::min_of_q() const {
-  const std::size_t drafted = round_.draft_tokens.size();
-  const bool together = rule_ == AcceptanceRule::block;  // it verifies all of them
-  return together ? drafted : std::min(static_cast<std::size_t>(round_.accepted) + 1, drafted);
+  const bool all = rule_ == AcceptanceRule::block || !round_.depths.empty();
+  return all ? round_.draft_tokens.size() : static_cast<std::size_t>(round_.verified);
+}
+
+/// Return of how many draft tokens p is needed, where it is stated, and of how many it may be: those that are verified,
+/// and all of a chain. Block verification decides about all draft tokens together, a lossy rule as it likes: neither
+/// needs any p.
+std::size_t RoundReader::min_of_p() const {
+  const bool one_by_one = rule_ != AcceptanceRule::block && rule_ != AcceptanceRule::lossy;
+  return one_by_one ? static_cast<std::size_t>(round_.verified) : 0;
+}
+std::size_t RoundReader::max_of_p() const {
+  return round_.depths.empty() ? round_.draft_tokens.size() : static_cast<std::size_t>(round_.verified);
 }
 
 /// Reads p and q of the draft tokens.
 void RoundReader::read_weights(const Json& line) {
-  const std::size_t drafted = round_.draft_tokens.size();
-  // Block verification decides about all draft tokens together, a lossy rule as it likes: neither needs any p.
-  const bool one_by_one = rule_ != AcceptanceRule::block && rule_ != AcceptanceRule::lossy;
-  const std::size_t verified = one_by_one ? std::min(static_cast<std::size_t>(round_.accepted) + 1, drafted) : 0;
   if (const auto q = line.find("q_draft")) {
     round_.q_draft = weights(*q, "q_draft");
-    expect_size(line, "q_draft", *round_.q_draft, min_of_q(), drafted);
+    expect_size(line, "q_draft", *round_.q_draft, min_of_q(), round_.draft_tokens.size());
+    order_by_walk(*round_.q_draft);
   }
   if (const auto p = line.find("p_draft")) {
     round_.p_draft = weights(*p, "p_draft");
-    expect_size(line, "p_draft", *round_.p_draft, verified, drafted);
+    expect_size(line, "p_draft", *round_.p_draft, min_of_p(), max_of_p());
   }
 }
 
@@ -198,8 +261,6 @@ void RoundReader::read_weights(const Json& line) {
 void RoundReader::read_random_numbers(const Json& line) {
   const std::size_t drafted = round_.draft_tokens.size();
   const std::size_t accepted = static_cast<std::size_t>(round_.accepted);
-  const bool one_by_one = rule_ != AcceptanceRule::block && rule_ != AcceptanceRule::lossy;
-  const std::size_t verified = one_by_one ? std::min(accepted + 1, drafted) : 0;
   if (const auto u = line.find("accept_u")) {
     if (rule_ == AcceptanceRule::greedy) u->fail("the rule greedy accepts without random numbers");
     const bool matching = rule_ == AcceptanceRule::matching;
@@ -207,7 +268,8 @@ void RoundReader::read_random_numbers(const Json& line) {
       const bool below_q = rule_ == AcceptanceRule::rejection && round_.q_draft && i < round_.q_draft->size();
       return below_q ? (*round_.q_draft)[i].integer : header_.total;
     });
-    expect_size(line, "accept_u", *round_.accept_u, matching ? accepted : verified, matching ? accepted : drafted);
+    expect_size(line, "accept_u", *round_.accept_u, matching ? accepted : min_of_p(),
+                matching ? accepted : max_of_p());
   }
   if (const auto before = line.find("p_before")) {
     if (rule_ != AcceptanceRule::matching) before->fail("belongs to the rule matching only");
@@ -217,15 +279,35 @@ void RoundReader::read_random_numbers(const Json& line) {
   if (const auto list = line.find("draft_u")) {
     round_.draft_u = random_numbers(*list, "draft_u", [&](std::size_t) { return header_.total; });
     expect_size(line, "draft_u", *round_.draft_u, min_of_q(), drafted);
+    order_by_walk(*round_.draft_u);
   }
   if (const auto before = line.find("q_before")) {
     round_.q_before = integer_weights(*before);
     expect_size(line, "q_before", *round_.q_before, min_of_q(), drafted);
+    order_by_walk(*round_.q_before);
   }
 }
 
-/// Reads how the token after the accepted draft tokens was drawn.
+/// Reads how the token after the accepted draft tokens was drawn, and the accepted ones that no draft token equals
+/// which was verified.
 void RoundReader::read_next(const Json& line) {
+  const auto accepted = static_cast<std::size_t>(round_.accepted);
+  if (const auto draws = line.find("sibling_draws")) {
+    if (rule_ != AcceptanceRule::rejection) draws->fail("belongs to the rule rejection only");
+    round_.sibling_draws = read_list(
+        *draws, [&](const Json& value) { return value.is_null() ? std::nullopt : std::optional(draw(value)); });
+    expect_size(line, "sibling_draws", *round_.sibling_draws, accepted, accepted);
+  }
+  if (const auto list = line.find("sibling_u")) {
+    if (rule_ != AcceptanceRule::rejection) list->fail("belongs to the rule rejection only");
+    if (header_.total > 0) list->fail("belongs to real weights, but the header has total_weight");
+    round_.sibling_u.emplace();
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const Json u = (*list)[i];
+      round_.sibling_u->push_back(u.is_null() ? std::nullopt : std::optional(engines_real(u, "sibling_u", i, true)));
+    }
+    expect_size(line, "sibling_u", *round_.sibling_u, accepted, accepted);
+  }
   if (const auto next = line.find("next")) round_.next = draw(*next);
   if (!line.has("next_u")) return;
   if (header_.total > 0) {

@@ -3,6 +3,9 @@
 // value in its place, since it is the engine's fault and not the file's.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "oracle/spectrace/line_reader.h"
 #include "oracle/spectrace/rows_file.h"
 
@@ -20,7 +23,12 @@ class RoundReader : LineReader {
  private:
   // round_reader.cpp: what was drafted, accepted and emitted, and the numbers that decided it.
   void read_acceptance(const Json& line);
+  void read_tree(const Json& line);
+  template <class Value>
+  void order_by_walk(std::vector<Value>& of_draft_tokens) const;
   std::size_t min_of_q() const;
+  std::size_t min_of_p() const;
+  std::size_t max_of_p() const;
   void read_weights(const Json& line);
   void read_random_numbers(const Json& line);
   void read_next(const Json& line);
@@ -52,7 +60,17 @@ class RoundReader : LineReader {
   RowsReader* rows_;
   AcceptanceRule rule_;
   bool hides_stop_tokens_;
+  std::vector<std::size_t> walk_;  // of a tree: place in the line of the draft token at each place of the walk
   RoundEvent round_;
 };
+
+/// Puts what is stated of each draft token into the order of the walk. Of a chain that is the order of the line.
+template <class Value>
+void RoundReader::order_by_walk(std::vector<Value>& of_draft_tokens) const {
+  if (walk_.empty() || of_draft_tokens.empty()) return;
+  std::vector<Value> ordered;
+  for (const std::size_t place : walk_) ordered.push_back(std::move(of_draft_tokens[place]));
+  of_draft_tokens = std::move(ordered);
+}
 
 }  // namespace draftproof::spectrace

@@ -23,6 +23,7 @@ void RoundReader::read_digests(const Json& line) {
   rows("p_digests", round_.p_digests, target_rows, drafted + 1, digest_of);
   rows("top_logits", round_.top_logits, target_rows, drafted + 1, [&](const Json& value) { return top_two(value); });
   rows("q_digests", round_.q_digests, min_of_q(), drafted, digest_of);
+  order_by_walk(round_.q_digests);
 }
 
 void RoundReader::read_p_rows(const Json& line, std::size_t min, std::size_t max) {
@@ -31,6 +32,8 @@ void RoundReader::read_p_rows(const Json& line, std::size_t min, std::size_t max
 
 void RoundReader::read_q_rows(const Json& line) {
   read_rows(line, "q_rows", min_of_q(), round_.draft_tokens.size(), round_.q_rows, round_.q_reals);
+  order_by_walk(round_.q_rows);
+  order_by_walk(round_.q_reals);
 }
 
 /// Reads rows from the line, or from the file beside the trace.

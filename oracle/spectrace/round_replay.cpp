@@ -79,7 +79,7 @@ void expect_shape(const ReplayedRound& r) {
   const int accepted = r.round.accepted;
   if (r.rule() != AcceptanceRule::lossy) {
     const NextFrom next_from = r.rule() == AcceptanceRule::greedy     ? NextFrom::greedy
-                               : accepted == drafted                  ? NextFrom::bonus
+                               : !r.round.verifies(r.accepted())      ? NextFrom::bonus
                                : r.rule() == AcceptanceRule::matching ? NextFrom::target
                                                                       : NextFrom::residual;
     r.findings.expect(
@@ -137,7 +137,7 @@ void name_unread_fields(const ReplayedRound& r) {
 /// Checks that a round emits the accepted draft tokens and the next token, cut only where the text has to end.
 void expect_emitted(const ReplayedRound& r) {
   const RoundEvent& round = r.round;
-  std::vector<Token> tokens(round.draft_tokens.begin(), round.draft_tokens.begin() + round.accepted);
+  std::vector<Token> tokens = round.accepted_tokens;
   const bool cut = round.emitted.size() <= tokens.size();
   if (round.next) tokens.push_back(round.next->token);
   else if (!cut) tokens.push_back(round.emitted.back());
@@ -162,7 +162,7 @@ void count_depth(const ReplayedRound& r, std::size_t depth, const Distribution& 
   if (r.report.depths.size() <= depth) r.report.depths.resize(depth + 1);
   Depth& sum = r.report.depths[depth];
   ++sum.judged;
-  sum.accepted += depth < r.accepted() ? 1 : 0;
+  sum.accepted += r.round.accepts(depth) ? 1 : 0;
   const bool matching = r.rule() == AcceptanceRule::matching;
   sum.expected +=
       static_cast<double>(matching ? agreement(p, q) : overlap(p, q)) / static_cast<double>(Distribution::total);
@@ -171,13 +171,14 @@ void count_depth(const ReplayedRound& r, std::size_t depth, const Distribution& 
 /// Replays what a round decides at a row: the draft token there, and the token.
 void replay_row(const ReplayedRound& r, std::size_t row) {
   const RoundEvent& round = r.round;
-  if (row < round.draft_tokens.size()) expect_drafted(r, row);
+  const bool verifies = round.verifies(row);
+  if (verifies) expect_drafted(r, row);
   const KnownRow known = r.rows.after(r.sequence, round, row, r.findings);
   check_decision(r, row, known);
   DistributionAt q;
   RoundedDistribution of_reals;
-  if (row < round.q_rows.size()) q.p = &round.q_rows[row];
-  if (row < round.q_reals.size()) {
+  if (verifies && row < round.q_rows.size()) q.p = &round.q_rows[row];
+  if (verifies && row < round.q_reals.size()) {
     of_reals = rounded_distribution(round.q_reals[row].tokens, round.q_reals[row].weights, r.header.unit);
     q = {&of_reals.distribution, of_reals.slack};
   }
@@ -185,7 +186,9 @@ void replay_row(const ReplayedRound& r, std::size_t row) {
     hold_logprobs(r, row, known);
     r.evidence.bet_on_token(r.sequence, round, row, known, q, r.findings);
   }
-  if (const Distribution* const p = known.distribution(); p && q.p) count_depth(r, row, *p, *q.p);
+  // Which draft token of a tree is verified under matching follows from the target's draw, which decides about it.
+  const bool by_draw = r.rule() == AcceptanceRule::matching && !round.depths.empty();
+  if (const Distribution* const p = known.distribution(); p && q.p && !by_draw) count_depth(r, row, *p, *q.p);
 }
 
 /// Counts a round with draft tokens.
@@ -199,7 +202,7 @@ void count_round(const ReplayedRound& r) {
   ++counts.iterations;
   counts.drafted += draft_tokens;
   counts.accepted += accepted;
-  ++(r.round.accepted == draft_tokens ? counts.all_accepted : counts.mismatches);
+  ++(r.round.verifies(r.accepted()) ? counts.mismatches : counts.all_accepted);
   if (const auto& verification = r.sequence.declared.verification) {
     ++(*verification == Verification::serial ? counts.serial : counts.batched);
   }
@@ -214,12 +217,12 @@ void replay_draft_tokens(const ReplayedRound& r) {
   // A draft token is verified only where those before it were accepted, so it is bet on after their acceptance.
   for (std::size_t row = 0; row <= r.accepted(); ++row) {
     replay_row(r, row);
-    if (row < r.accepted()) r.sequence.text.push_back(draft_tokens[row]);
+    if (row < r.accepted()) r.sequence.text.push_back(r.round.accepted_tokens[row]);
   }
-  for (std::size_t j = r.accepted() + 1; j < draft_tokens.size(); ++j) expect_drafted(r, j);
+  for (auto j = static_cast<std::size_t>(r.round.verified); j < draft_tokens.size(); ++j) expect_drafted(r, j);
   r.sequence.text.resize(static_cast<std::size_t>(r.position_of(0)));
   if (r.round.rng_positions) r.coins.expect_keys(*r.round.rng_positions, r.rule(), r.findings);
-  if (r.accepted() < draft_tokens.size()) r.sequence.rejected = draft_tokens[r.accepted()];
+  if (r.round.verifies(r.accepted())) r.sequence.rejected = draft_tokens[r.accepted()];
   count_round(r);
 }
 

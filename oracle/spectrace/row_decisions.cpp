@@ -12,7 +12,11 @@ namespace {
 using ExactRow = std::optional<Distribution>;
 
 std::string decision_on(const ReplayedRound& r, std::size_t row) {
-  return row < r.accepted() ? "it was accepted" : "it was rejected" + r.about_accepted();
+  return r.round.accepts(row) ? "it was accepted" : "it was rejected" + r.about_accepted();
+}
+
+bool is_refused(const ReplayedRound& r, Token token) {
+  return std::ranges::find(r.round.refused, token) != r.round.refused.end();
 }
 
 void expect_hit(const ReplayedRound& r, const char* check, const Hit& hit, const Draw& draw) {
@@ -41,16 +45,14 @@ void check_greedy_row(const ReplayedRound& r, std::size_t row, const ExactRow& p
   }
   if (row < r.accepted()) {
     r.findings.expect_equal("acceptance", "a draft token is accepted when it is the best token,", *best,
-                            round.draft_tokens[row]);
+                            round.accepted_tokens[row]);
     return;
   }
   ++r.report.examined.draws;
-  if (row < round.draft_tokens.size()) {
-    r.findings.expect(
-        round.draft_tokens[row] != *best, "acceptance",
-        [&] { return "draft token " + number(*best) + " is the best token and is accepted"; },
-        [&] { return decision_on(r, row); });
-  }
+  r.findings.expect(
+      !is_refused(r, *best), "acceptance",
+      [&] { return "draft token " + number(*best) + " is the best token and is accepted"; },
+      [&] { return decision_on(r, row); });
   if (round.emitted.size() > r.accepted()) {
     r.findings.expect_equal("own_draw", "the best token is", *best, round.emitted.back());
   }
@@ -58,20 +60,21 @@ void check_greedy_row(const ReplayedRound& r, std::size_t row, const ExactRow& p
 
 std::string next_draw_missing(const ReplayedRound& r) {
   return std::string("the trace does not state how the tokens after the draft tokens were drawn (") +
-         (r.reals() ? "field next_u, with p_rows and q_rows)" : "field next)");
+         (r.reals() ? "field next_u, of a tree sibling_u, with p_rows and q_rows)" : "field next, of a tree sibling_draws)");
 }
 
-/// Bets on the coin of the next token for real weights; returns false where it is not stated.
-bool bet_on_next(const ReplayedRound& r, std::size_t row) {
-  if (!r.round.next_u) return false;
-  if (*r.round.next_u) r.coins.bet_on_coin(r.sequence, r.position_of(row), Stream::target, **r.round.next_u);
+/// Bets on the coin of a row's draw for real weights; returns false where it is not stated.
+bool bet_on_draw(const ReplayedRound& r, std::size_t row) {
+  const std::optional<std::optional<double>> u = r.round.draw_u_at(row);
+  if (!u) return false;
+  if (*u) r.coins.bet_on_coin(r.sequence, r.position_of(row), Stream::target, **u);
   return true;
 }
 
 /// Checks the target's own draw after the draft tokens.
 void check_next(const ReplayedRound& r, const char* check, std::size_t row, const ExactRow& p) {
   const RoundEvent& round = r.round;
-  if (bet_on_next(r, row) && row < round.p_reals.size()) {
+  if (bet_on_draw(r, row) && row < round.p_reals.size()) {
     if (round.emitted.size() <= row) return;  // the token was cut and is not stated
     r.coins.expect_real_draw(check, RealWeights(round.p_reals[row], r.header.unit), *round.next_u, round.emitted.back(),
                              r.target_stream(row), r.findings);
@@ -100,7 +103,7 @@ void check_next(const ReplayedRound& r, const char* check, std::size_t row, cons
 /// Checks the target's draw that a draft token equaled. `computed`: that draw was computed from p and the seed.
 void check_accepted_match(const ReplayedRound& r, std::size_t row, const ExactRow& p, bool computed) {
   const RoundEvent& round = r.round;
-  const Token draft_token = round.draft_tokens[row];
+  const Token draft_token = round.accepted_tokens[row];
   if (r.reals() && round.accept_u) {
     const std::optional<double> coin = real_coin((*round.accept_u)[row]);
     if (coin) r.coins.bet_on_coin(r.sequence, r.position_of(row), Stream::target, *coin);
@@ -130,19 +133,17 @@ void check_matching_row(const ReplayedRound& r, std::size_t row, const ExactRow&
   if (row < r.accepted()) {
     if (own) {
       r.findings.expect_equal("acceptance", "a draft token is accepted when it is the target's own draw,", *own,
-                              round.draft_tokens[row]);
+                              round.accepted_tokens[row]);
     }
     return check_accepted_match(r, row, p, own.has_value());
   }
-  const bool cut = round.emitted.size() <= r.accepted();
-  if (row < round.draft_tokens.size() && (round.next || !cut)) {
-    const Token next = round.next ? round.next->token : round.emitted.back();
+  if (const auto next = round.token_at(row)) {
     r.findings.expect(
-        next != round.draft_tokens[row], "acceptance",
-        [&] { return "draft token " + number(next) + " is the target's own draw and is accepted"; },
+        !is_refused(r, *next), "acceptance",
+        [&] { return "draft token " + number(*next) + " is the target's own draw and is accepted"; },
         [] { return std::string("it was rejected"); });
   }
-  check_next(r, row < round.draft_tokens.size() ? "own_draw" : "bonus", row, p);
+  check_next(r, round.verifies(row) ? "own_draw" : "bonus", row, p);
 }
 
 void check_integer_acceptance(const ReplayedRound& r, std::size_t row) {
@@ -157,7 +158,7 @@ void check_integer_acceptance(const ReplayedRound& r, std::size_t row) {
       [] { return std::string("no coin"); });
   const bool due = p >= q || (coin && coin->integer < p);
   r.findings.expect(
-      due == (row < r.accepted()), "acceptance",
+      due == round.accepts(row), "acceptance",
       [&] {
         return "draft token " + number(round.draft_tokens[row]) + " with p " + number(p) + ", q " + number(q) +
                (coin ? ", coin " + number(coin->integer) : "") + (due ? " is accepted" : " is rejected");
@@ -171,7 +172,7 @@ void check_real_acceptance(const ReplayedRound& r, std::size_t row) {
   const double p = (*round.p_draft)[row].real;
   const double q = (*round.q_draft)[row].real;
   const auto& coin = (*round.accept_u)[row];
-  const bool accepted = row < r.accepted();
+  const bool accepted = round.accepts(row);
   const double reach = coin ? coin->real * q : q;
   const double wide = 4 * r.header.unit;
   const bool near = std::fabs(reach - p) <= wide * std::max(p, reach) && p > 0;
@@ -241,33 +242,42 @@ void check_integer_residual(const ReplayedRound& r, std::size_t row, const Draw&
   expect_hit(r, "residual", residual.of(draw.token), draw);
 }
 
+/// Checks the draw after the rejection of the draft token at a row. In a tree it may have selected one of its siblings,
+/// which is accepted.
 void check_residual(const ReplayedRound& r, std::size_t row, const ExactRow& p) {
   const RoundEvent& round = r.round;
   const Token draft_token = round.draft_tokens[row];
-  if (round.emitted.size() > row) {
+  const std::optional<Token> token = round.token_at(row);
+  if (token && row == r.accepted()) {
     r.findings.expect(
-        round.emitted.back() != draft_token, "residual",
-        [&] { return "a rejected draft token has no weight in max(p - q, 0)"; },
+        *token != draft_token, "residual", [&] { return "a rejected draft token has no weight in max(p - q, 0)"; },
         [&] { return "token " + number(draft_token) + " again"; });
+    r.findings.expect(
+        *token == draft_token || !is_refused(r, *token), "acceptance",
+        [&] { return "draft token " + number(*token) + " is drawn after the rejection of its sibling and is accepted"; },
+        [] { return std::string("it was rejected"); });
   }
-  if (bet_on_next(r, row) && row < round.p_reals.size() && row < round.q_reals.size()) {
-    if (round.emitted.size() <= row) return;  // the token was cut and is not stated
+  if (bet_on_draw(r, row) && row < round.p_reals.size() && row < round.q_reals.size()) {
+    if (!token) return;  // it was cut and is not stated
     const RealWeights residual(round.p_reals[row], round.q_reals[row], r.header.unit);
-    r.coins.expect_real_draw("residual", residual, *round.next_u, round.emitted.back(), r.target_stream(row),
-                             r.findings);
+    r.coins.expect_real_draw("residual", residual, *round.draw_u_at(row), *token, r.target_stream(row), r.findings);
     return;
   }
-  if (!round.next) {
+  const std::optional<Draw> draw = round.draw_at(row);
+  if (!draw) {
     r.coins.draws_unknown(Purpose::residual);
     r.report.missing.insert(next_draw_missing(r));
     return;
   }
-  check_integer_residual(r, row, *round.next, p);
+  if (row < r.accepted()) {
+    r.findings.expect_equal("residual", "the draw selects the accepted draft token", *token, draw->token);
+  }
+  check_integer_residual(r, row, *draw, p);
 }
 
 void check_rejection_row(const ReplayedRound& r, std::size_t row, const KnownRow& known) {
   const RoundEvent& round = r.round;
-  if (row == round.draft_tokens.size()) return check_next(r, "bonus", row, known.p);
+  if (!round.verifies(row)) return check_next(r, "bonus", row, known.p);
   r.evidence.bet_on_acceptance(r.sequence, round, row, known, r.findings.place());
   if (!round.p_draft || !round.q_draft || !round.accept_u) {
     r.coins.draws_unknown(Purpose::accept);
@@ -277,7 +287,7 @@ void check_rejection_row(const ReplayedRound& r, std::size_t row, const KnownRow
   } else {
     check_integer_acceptance(r, row);
   }
-  if (row == r.accepted()) check_residual(r, row, known.p);
+  if (!round.accepts(row)) check_residual(r, row, known.p);
 }
 
 /// Checks that the stated p of a draft token is that of the rows.
@@ -298,7 +308,7 @@ void expect_stated_p(const ReplayedRound& r, std::size_t row, const ExactRow& p)
 }  // namespace
 
 void check_decision(const ReplayedRound& r, std::size_t row, const KnownRow& known) {
-  if (row < r.round.draft_tokens.size()) {
+  if (r.round.verifies(row)) {
     ++r.report.examined.draft_tokens;
     expect_stated_p(r, row, known.p);
   }

@@ -161,6 +161,14 @@ std::string held_text(const Trace& trace, const Round& round) {
   return text + fmt::format(",\"draft_anchor\":{}", round.draft_positions[stage].anchor);
 }
 
+/// Returns the fields about where the draft tokens of a tree stand and which of them were accepted.
+std::string tree_text(const Proposal& proposal, const std::vector<int>& path) {
+  if (proposal.is_chain()) return "";
+  std::vector<std::int64_t> parents(static_cast<std::size_t>(proposal.size()));
+  for (int node = 0; node < proposal.size(); ++node) parents[node] = proposal.parent(node);
+  return list("draft_parents", parents) + list("accepted_path", std::vector<std::int64_t>(path.begin(), path.end()));
+}
+
 std::string statistics_text(const Statistics& s) {
   return fmt::format(
       "{{\"rounds\":{},\"iterations\":{},\"drafted\":{},\"accepted\":{},\"mismatches\":{},\"all_accepted\":{},"
@@ -254,15 +262,16 @@ void Writer::add_round(const Trace& trace) {
   add_shifts(trace.request, round.position - 1);
   const auto& draft_tokens = round.proposal.tokens;
   const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
-  REQUIRE(round.proposal.is_chain(), "a trace states chains of draft tokens");
   REQUIRE(round.proposal.drawn_from.size() == draft_tokens.size() && round.rows.size() == accepted + 1,
           "the round is recorded with its rows");
   const bool batched = trace.execution.verification != Verification::serial;
-  const NextFrom next_from = accepted == draft_tokens.size()     ? NextFrom::bonus
+  const NextFrom next_from = round.all_accepted()                ? NextFrom::bonus
                              : rule_ == AcceptanceRule::matching ? NextFrom::target
                                                                  : NextFrom::residual;
   Coins coins(random_, trace.request.sequence);
-  const std::string drafts = draft_text(round, coins);
+  const std::vector<int> path = round.proposal.path_to(round.verdict.last);
+  const std::string drafts = tree_text(round.proposal, path) + draft_text(round, coins) +
+                             verified_text(round, path, coins);
   const std::string next = next_text(round, coins);
   std::vector<Fingerprint> q_digests;
   for (const Distribution& row : round.proposal.drawn_from) q_digests.push_back(row.fingerprint());
@@ -275,53 +284,83 @@ void Writer::add_round(const Trace& trace) {
       list("p_digests", round.targets), list("q_digests", q_digests), rows_text(round)));
 }
 
-/// Returns the fields about draft tokens: their weights in q and p and the numbers they were drawn and accepted with.
+/// Returns the fields about what draft tokens were drawn from and with which numbers.
 std::string Writer::draft_text(const Round& round, Coins& coins) const {
-  const auto& draft_tokens = round.proposal.tokens;
-  const auto& drawn_from = round.proposal.drawn_from;
-  const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
-  const bool matching = rule_ == AcceptanceRule::matching;
-  std::vector<std::uint64_t> q, p, q_before, p_before;
-  std::vector<Coin> draft_u, accept_u;
-  for (std::size_t j = 0; j < draft_tokens.size(); ++j) {
-    const int position = round.position + static_cast<int>(j);
-    q.push_back(drawn_from[j].weight(draft_tokens[j]));
-    q_before.push_back(weight_before(drawn_from[j], draft_tokens[j]));
-    const Key draft = draft_key(coins.sequence(), round.position, static_cast<int>(j), draft_noise_);
-    draft_u.push_back(coins.draw(drawn_from[j], draft));
-    if (j > accepted) continue;
-    const Distribution& row = round.rows[j];
-    p.push_back(row.weight(draft_tokens[j]));
-    if (!matching) {
-      accept_u.push_back(p[j] < q[j] ? coins.draw(position, Purpose::accept, q[j]) : std::nullopt);
-    } else if (j < accepted) {
-      p_before.push_back(weight_before(row, draft_tokens[j]));
-      accept_u.push_back(coins.draw(row, {coins.sequence(), position, Purpose::target}));
-    }
+  const Proposal& proposal = round.proposal;
+  std::vector<std::uint64_t> q, q_before;
+  std::vector<Coin> draft_u;
+  for (int node = 0; node < proposal.size(); ++node) {
+    const Token draft_token = proposal.tokens[node];
+    const Distribution& drawn_from = proposal.drawn_from[node];
+    q.push_back(drawn_from.weight(draft_token));
+    q_before.push_back(weight_before(drawn_from, draft_token));
+    draft_u.push_back(
+        coins.draw(drawn_from, draft_key(coins.sequence(), round.position, proposal.depth(node), draft_noise_)));
   }
-  return list("q_draft", q) + list("draft_u", draft_u) + list("q_before", q_before) + list("p_draft", p) +
-         list("accept_u", accept_u) + (matching ? list("p_before", p_before) : "");
+  return list("q_draft", q) + list("draft_u", draft_u) + list("q_before", q_before);
+}
+
+/// Returns the fields about the draft tokens that were verified, of a tree one at each row of the accepted path: their
+/// weights in p and the numbers they were accepted with, or their siblings in their place.
+std::string Writer::verified_text(const Round& round, const std::vector<int>& path, Coins& coins) const {
+  const Proposal& proposal = round.proposal;
+  const bool matching = rule_ == AcceptanceRule::matching;
+  std::vector<std::uint64_t> p, p_before;
+  std::vector<Coin> accept_u;
+  std::string siblings;
+  for (std::size_t row = 0; row <= path.size(); ++row) {
+    const int position = round.position + static_cast<int>(row);
+    const bool accepted = row < path.size();
+    const int first = proposal.first_child(row == 0 ? -1 : path[row - 1]);
+    const int node = matching && accepted ? path[row] : first;
+    if (node == Proposal::no_node) break;
+    const Distribution& target = round.rows[row];
+    const Token draft_token = proposal.tokens[node];
+    p.push_back(target.weight(draft_token));
+    if (matching) {
+      if (!accepted) break;
+      p_before.push_back(weight_before(target, draft_token));
+      accept_u.push_back(coins.draw(target, {coins.sequence(), position, Purpose::target}));
+      continue;
+    }
+    const std::uint64_t q = proposal.drawn_from[node].weight(draft_token);
+    accept_u.push_back(p.back() < q ? coins.draw(position, Purpose::accept, q) : std::nullopt);
+    if (!accepted) break;
+    const bool by_sibling = path[row] != first;
+    siblings += siblings.empty() ? "" : ",";
+    siblings += by_sibling ? '{' + residual_draw(round, row, first, proposal.tokens[path[row]], coins) + '}' : "null";
+  }
+  if (!matching && !proposal.is_chain()) siblings = ",\"sibling_draws\":[" + siblings + ']';
+  else siblings.clear();
+  return list("p_draft", p) + list("accept_u", accept_u) + (matching ? list("p_before", p_before) : siblings);
 }
 
 /// Returns the content of the field `next`: how the token after the accepted draft tokens was drawn.
 std::string Writer::next_text(const Round& round, Coins& coins) const {
   const Token next = round.verdict.next;
   const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
-  const int position = round.position + round.verdict.accepted;
-  const Distribution& row = round.rows.back();
-  if (accepted == round.proposal.tokens.size() || rule_ == AcceptanceRule::matching) {
-    return fmt::format("\"token\":{},\"u\":{},\"bound\":{},\"before\":{},\"weight\":{}", next,
-                       shown(coins.draw(row, {coins.sequence(), position, Purpose::target})), Distribution::total,
-                       weight_before(row, next), row.weight(next));
+  if (!round.all_accepted() && rule_ == AcceptanceRule::rejection) {
+    return residual_draw(round, accepted, round.proposal.first_child(round.verdict.last), next, coins);
   }
-  const Distribution& q_row = round.proposal.drawn_from[accepted];
-  const Residual residual(row, q_row);
+  const Distribution& row = round.rows.back();
+  const Key key{coins.sequence(), round.position + round.verdict.accepted, Purpose::target};
+  return fmt::format("\"token\":{},\"u\":{},\"bound\":{},\"before\":{},\"weight\":{}", next,
+                     shown(coins.draw(row, key)), Distribution::total, weight_before(row, next), row.weight(next));
+}
+
+/// Returns the draw at a row after the rejection of a draft token.
+std::string Writer::residual_draw(const Round& round, std::size_t row, int draft_token, Token drawn,
+                                  Coins& coins) const {
+  const Distribution& p_row = round.rows[row];
+  const Distribution& q_row = round.proposal.drawn_from[draft_token];
+  const Residual residual(p_row, q_row);
   std::uint64_t bound = 0;
   for (const std::uint64_t sum : residual.sums()) bound += sum;
-  const std::uint64_t p = row.weight(next);
-  const std::uint64_t q = q_row.weight(next);
-  return fmt::format("\"token\":{},\"u\":{},\"bound\":{},\"before\":{},\"weight\":{},\"p\":{},\"q\":{}", next,
-                     shown(coins.draw(position, Purpose::residual, bound)), bound, weight_before(residual, next),
+  const std::uint64_t p = p_row.weight(drawn);
+  const std::uint64_t q = q_row.weight(drawn);
+  const int position = round.position + static_cast<int>(row);
+  return fmt::format("\"token\":{},\"u\":{},\"bound\":{},\"before\":{},\"weight\":{},\"p\":{},\"q\":{}", drawn,
+                     shown(coins.draw(position, Purpose::residual, bound)), bound, weight_before(residual, drawn),
                      p > q ? p - q : 0, p, q);
 }
 

@@ -52,7 +52,9 @@ class Writer {
   /// Writes the context shifts before a token is read of which `tokens_read` others were read.
   void add_shifts(const Request& request, int tokens_read);
   std::string draft_text(const Round& round, Coins& coins) const;
+  std::string verified_text(const Round& round, const std::vector<int>& path, Coins& coins) const;
   std::string next_text(const Round& round, Coins& coins) const;
+  std::string residual_draw(const Round& round, std::size_t row, int draft_token, Token drawn, Coins& coins) const;
   std::string rows_text(const Round& round);
 
   Take take_;
