@@ -284,14 +284,6 @@ Request make_verify_request(const VerifyOptions& options, const GrammarText& gra
   return request;
 }
 
-/// Throws Error when a trace is asked for and a draft proposes trees.
-const TraceFileNames& checked_trace(const VerifyOptions& options) {
-  for (const std::string& draft : options.drafts) {
-    if (!options.trace.trace.empty()) require_chains(draft, "a trace");
-  }
-  return options.trace;
-}
-
 /// One execution of the command. Each step adds its part to the report; after Ctrl-C the remaining steps do nothing.
 class VerifyCommand {
  public:
@@ -340,7 +332,7 @@ VerifyCommand::VerifyCommand(const VerifyOptions& options)
       common_(options.common),
       effort_(effort_of(options)),
       files_(options.files, sources_of(options)),
-      trace_files_(checked_trace(options), options.common, files_.guarded()),
+      trace_files_(options.trace, options.common, files_.guarded()),
       folder_(options.reproducer.empty() ? std::nullopt : std::optional<ReproducerFolder>(options.reproducer)),
       model_({common_.target, common_.load_options, {.number = threads_to_use(common_)}, common_.quiet}),
       grammar_(grammar_of(options.constraints)),
@@ -350,7 +342,6 @@ VerifyCommand::VerifyCommand(const VerifyOptions& options)
       setup_{.tables = tables_to_try(common_.load_options.kernels),
              .drafts = options.drafts,
              .draft_tokens = {},
-             .trees = !trace_files_.asked(),
              .draft_max = fixed_draft_max(common_),
              .rule = &rule_,
              .request = request_},

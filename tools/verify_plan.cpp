@@ -89,7 +89,7 @@ std::vector<std::string> plan_controls(const VerifySetup& setup, const Effort& e
   std::vector<std::string> list;
   for (const char* control : first_of(all_controls, effort.controls)) {
     const bool named = std::find(setup.drafts.begin(), setup.drafts.end(), control) != setup.drafts.end();
-    if (!named && (setup.trees || !parse_draft_spec(control).trees())) list.emplace_back(control);
+    if (!named) list.emplace_back(control);
   }
   return list;
 }

@@ -16,7 +16,6 @@ struct VerifySetup {
   std::vector<std::string> tables;  // kernel tables, the best first
   std::vector<std::string> drafts;  // those named on the command line
   std::vector<int> draft_tokens;    // of each draft: the most per round
-  bool trees = true;                // controls may propose trees
   int draft_max = 0;                // for the named drafts; 0: the default of each
   const Rule* rule = &matching;
   Request request;

@@ -323,7 +323,7 @@ Draw RoundReader::draw(const Json& value) const {
   Draw draw;
   draw.token = token(value.at("token"));
   draw.bound = integer_in(value.at("bound"), 1, header_.total);
-  draw.weight = integer_in(value.at("weight"), 1, draw.bound);
+  draw.weight = integer_in(value.at("weight"), 0, draw.bound);
   draw.before = integer_in(value.at("before"), 0, draw.bound - draw.weight);
   if (const auto u = value.find("u")) draw.u = u_below(*u, draw.bound);
   if (const auto p = value.find("p")) draw.p = integer_in(*p, 0, header_.total);

@@ -25,6 +25,9 @@ RoundEvent right_round() {
   round.has_draft_tokens = true;
   round.draft_tokens = {1, 2};
   round.accepted = 1;
+  round.accepted_tokens = {1};
+  round.verified = 2;
+  round.refused = {2};
   round.next_from = NextFrom::residual;
   round.emitted = {1, 4};
   round.q_draft = std::vector<StatedNumber>(2, {.integer = total});

@@ -73,6 +73,9 @@ struct Case {
   std::string grammar = {};  // as the trace states it
 };
 
+/// A draft that proposes trees: with a drawn branch and siblings, or with several branches.
+inline constexpr const char* tree_draft = "scripted:~&*+&*/-<*<**/+&*~&*-";
+
 inline std::vector<Case> cases() {
   std::vector<Case> list;
   const std::pair<const char*, Sampling> samplings[] = {
@@ -81,10 +84,12 @@ inline std::vector<Case> cases() {
     for (const auto& [name, sampling] : samplings) {
       for (const Verification verification : {Verification::batched, Verification::serial}) {
         for (const bool stops : {false, true}) {
-          list.push_back({std::string(rule->name) + ", " + name + ", " + name_of(verification) +
-                              (stops ? ", stops" : ", runs to its length"),
-                          rule, sampling, "perturbed", verification,
-                          stops ? std::vector<Token>{0} : std::vector<Token>{}, 24});
+          for (const char* draft : {"perturbed", tree_draft}) {
+            list.push_back({std::string(rule->name) + ", " + name + ", " + name_of(verification) +
+                                (stops ? ", stops, " : ", runs to its length, ") + draft,
+                            rule, sampling, draft, verification, stops ? std::vector<Token>{0} : std::vector<Token>{},
+                            24});
+          }
         }
       }
     }
@@ -113,7 +118,7 @@ class Recorded {
   static Variation variation(const Case& c) {
     Variation variation;
     variation.draft = c.draft;
-    variation.draft_max = 3;
+    variation.draft_max = c.draft == tree_draft ? 5 : 3;
     variation.rule = c.rule;
     variation.verification = c.verification;
     return variation;

@@ -99,14 +99,12 @@ TEST(VerifyPlan, WhatDoesNotExistIsNotLeftOut) {
   q.tables = {"best"};
   q.drafts = {"none"};
   q.draft_tokens = {0};
-  q.trees = false;
   q.request.prompt = {1};
   q.request.max_new_tokens = 4;
   EXPECT_THAT(left_out(q, standard()),
               ElementsAre("2 other combinations of draft, table, threads and kind of verification",
                           "repeated runs, whole, cancelled or beside another sequence, of the drafts perfect",
                           "2 of 7 other batchings of the text"));
-  EXPECT_THAT(described(q, full_effort()), testing::Not(Contains(HasSubstr("tree-test")))) << "traces have no trees";
 }
 
 TEST(VerifyPlan, ALongTextIsSampledAtFullEffortToo) {
