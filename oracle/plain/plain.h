@@ -46,6 +46,8 @@ class GrowingText {
 
   /// Drops positions [keep, keep + discard) of the cache, which has them and can (Cache::discard_error).
   void discard(int keep, int discard) { cache_->discard(keep, discard); }
+  /// Returns the digest of the cache, which has read a text.
+  Fingerprint digest() const { return cache_->digest(); }
 
  private:
   Model& target_;

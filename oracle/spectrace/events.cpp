@@ -41,6 +41,15 @@ void RngPositions::add(Purpose purpose, std::int64_t position) {
   if (place == drawn.end() || *place != position) drawn.insert(place, position);
 }
 
+void RoundEvent::accept_of_chain(int accepted_now) {
+  accepted = accepted_now;
+  const auto behind = draft_tokens.begin() + accepted;
+  accepted_tokens.assign(draft_tokens.begin(), behind);
+  const bool more = behind != draft_tokens.end();
+  refused = more ? std::vector<Token>{*behind} : std::vector<Token>{};
+  verified = accepted + (more ? 1 : 0);
+}
+
 std::optional<Token> RoundEvent::token_at(std::size_t row) const {
   if (row < accepted_tokens.size()) return accepted_tokens[row];
   if (next) return next->token;
@@ -55,6 +64,26 @@ std::optional<Draw> RoundEvent::draw_at(std::size_t row) const {
 std::optional<std::optional<double>> RoundEvent::draw_u_at(std::size_t row) const {
   if (row == accepted_tokens.size()) return next_u;
   return sibling_u ? std::optional((*sibling_u)[row]) : std::nullopt;
+}
+
+bool AllowedTokens::has(Token token) const {
+  return kind == Kind::all || std::ranges::binary_search(tokens, token) == (kind == Kind::only);
+}
+
+TokenSet AllowedTokens::set(int vocabulary) const {
+  TokenSet set(vocabulary);
+  for (Token token = 0; token < vocabulary; ++token) {
+    if (has(token)) set.add(token);
+  }
+  return set;
+}
+
+Fingerprint fingerprint_of(const TokenSet& tokens, int vocabulary) {
+  Digest digest;
+  for (Token token = 0; token < vocabulary; ++token) {
+    if (tokens.has(token)) digest.add(token);
+  }
+  return digest.value();
 }
 
 std::string listed(const std::vector<Token>& tokens) {

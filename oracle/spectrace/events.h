@@ -13,6 +13,7 @@
 #include "ref/acceptance/distribution.h"
 #include "ref/acceptance/random_source.h"
 #include "ref/acceptance/sampling_params.h"
+#include "ref/acceptance/token_set.h"
 #include "ref/base/digest.h"
 #include "ref/base/token.h"
 #include "ref/decoding/trace.h"
@@ -70,6 +71,8 @@ struct SequenceEvent {
   std::string grammar;                   // that the output follows, in GBNF; empty: none
   std::int64_t constrained_prompt = 0;   // of the last tokens of the prompt: part of that output
   std::vector<std::string> adjustments;  // names of what else changes logits or forbids tokens
+  bool masked = false;                   // rounds state which tokens may follow; one that does not allows all
+  std::string other_sampler;             // that draws tokens; empty: those of `sampling`
   /// Names of the samplers in the order in which the engine applied them; empty when the trace does not state it.
   std::optional<std::vector<std::string>> sampler_order;
   std::optional<std::vector<Token>> stop_tokens;
@@ -80,6 +83,8 @@ struct SequenceEvent {
   std::optional<std::int64_t> max_draft_tokens;  // per round
   std::optional<Verification> verification;
   std::optional<DraftCosts> draft_costs;  // by which a tuner chooses how many draft tokens a draft is asked for
+  std::optional<std::int64_t> continues;  // the sequence whose cache was kept
+  std::optional<std::int64_t> reused;     // positions of that cache that were not read again
   std::string draft;
   std::string kernels;
   std::string numerics;
@@ -87,7 +92,8 @@ struct SequenceEvent {
 
   /// Whether tokens are drawn by other logits than the model's own, apart from temperature and cuts.
   bool changes_logits() const noexcept {
-    return sampling.penalizes() || !sampling.logit_bias.empty() || !grammar.empty() || !adjustments.empty();
+    return sampling.penalizes() || !sampling.logit_bias.empty() || !grammar.empty() || !adjustments.empty() ||
+           masked || !other_sampler.empty();
   }
 };
 
@@ -128,6 +134,16 @@ struct ImpossibleValue {
   const char* check = "";  // token, number
   std::string field;
   std::string observed;
+};
+
+/// Which tokens may follow at a row: all, only those listed, or all but those listed.
+struct AllowedTokens {
+  enum class Kind : std::uint8_t { all, only, except };
+  Kind kind = Kind::all;
+  std::vector<Token> tokens;  // ascending
+
+  bool has(Token token) const;
+  TokenSet set(int vocabulary) const;
 };
 
 /// Positions of the random numbers that a round drew, by purpose: each position once, ascending.
@@ -182,6 +198,10 @@ struct RoundEvent {
   std::optional<RoundSeconds> seconds;          // what a tuner learned the costs of the round from
 
   std::optional<RngPositions> rng_positions;
+  std::optional<Fingerprint> state_digest;  // of the target's cache, after the round
+  // Of row 0, 1, ...; of a round of tokens only, of every emitted token.
+  std::vector<AllowedTokens> allowed_tokens;
+  std::vector<Fingerprint> allowed_digests;
   std::vector<TopTwo> top_logits;           // of row 0, 1, ...
   std::vector<Fingerprint> logits_digests;  // of the same rows
   std::vector<Fingerprint> p_digests;
@@ -195,6 +215,8 @@ struct RoundEvent {
 
   std::vector<ImpossibleValue> faults;  // where there are any, the fields they name hold harmless values
 
+  /// Makes the draft tokens a chain of which this many are accepted.
+  void accept_of_chain(int accepted_now);
   /// Returns how many draft tokens lie above draft token j.
   int depth(std::size_t j) const { return depths.empty() ? static_cast<int>(j) : depths[j]; }
   /// Returns whether a draft token is verified at a row, draft_tokens[row].
@@ -238,6 +260,9 @@ struct Event {
   long line = 0;
   std::variant<Header, SequenceEvent, RoundEvent, ShiftEvent, EndEvent> what;
 };
+
+/// Returns the digest of a set of tokens: XXH3-128 of their ids, ascending, each a little-endian int32.
+Fingerprint fingerprint_of(const TokenSet& tokens, int vocabulary);
 
 /// "[4,7]".
 std::string listed(const std::vector<Token>& tokens);

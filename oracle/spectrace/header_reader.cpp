@@ -18,7 +18,8 @@ const Names sequence_names = [] {
                  "max_new_tokens", "max_draft_tokens",  "verification", "draft",
                  "kernels",        "numerics",          "logprobs_of",  "sampler_order",
                  "draft_costs",    "logit_bias",        "grammar",      "json_schema",
-                 "adjustments",    "constrained_prompt"};
+                 "adjustments",    "constrained_prompt", "masked",      "other_sampler",
+                 "continues",      "reused"};
   for_each_sampling_field([&](const auto& field) { names.insert(field.name); });
   return names;
 }();
@@ -123,6 +124,11 @@ void read_adjustments(const Header& header, const Json& line, SequenceEvent& dec
   if (const auto names = line.find("adjustments")) {
     declared.adjustments = read_list(*names, [](const Json& name) { return name.string(); });
   }
+  if (const auto masked = line.find("masked")) declared.masked = masked->boolean();
+  if (const auto sampler = line.find("other_sampler")) {
+    declared.other_sampler = sampler->string();
+    if (declared.other_sampler.empty()) sampler->fail("is empty; leave it out where tokens are drawn as declared");
+  }
   // Engines differ in the texts that they allow for one schema.
   if (line.find("json_schema") && declared.grammar.empty()) declared.adjustments.emplace_back("json_schema");
 }
@@ -226,6 +232,12 @@ SequenceEvent read_sequence(const Header& header, const Json& line) {
   if (const auto max = line.find("max_draft_tokens")) declared.max_draft_tokens = max->integer(0, draft_tokens_max);
   if (const auto verification = line.find("verification")) declared.verification = read_verification(*verification);
   if (const auto costs = line.find("draft_costs")) declared.draft_costs = read_draft_costs(*costs);
+  if (const auto earlier = line.find("continues")) {
+    declared.continues = earlier->integer(0, exact_max);
+    if (*declared.continues >= declared.sequence) earlier->fail("must be the number of an earlier sequence");
+    line.at("reused");  // throws where it is missing
+  }
+  if (const auto reused = line.find("reused")) declared.reused = reused->integer(0, position_max);
   if (const auto draft = line.find("draft")) declared.draft = draft->string();
   if (const auto kernels = line.find("kernels")) declared.kernels = kernels->string();
   if (const auto numerics = line.find("numerics")) declared.numerics = numerics->string();

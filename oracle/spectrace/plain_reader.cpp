@@ -41,15 +41,31 @@ void PlainReader::read(std::span<const Token> text) {
 }
 
 /// A text that cannot go on masks nothing: that it went on is a finding of its own.
-void PlainReader::mask(std::span<const Token> text) {
+void PlainReader::mask(std::span<const Token> text, const TokenSet* stated) {
+  by_constraint_.reset();
   allowed_.reset();
-  const auto output = text.subspan(constrained_from_);
-  if (!constraint_ || !constraint_->possible(output)) return;
-  TokenSet allowed = constraint_->allowed(output);
-  if (constraint_->complete(output)) {
-    for (const Token stop : stops_) allowed.add(stop);
+  if (constraint_ && constraint_->possible(text.subspan(constrained_from_))) {
+    const auto output = text.subspan(constrained_from_);
+    TokenSet allowed = constraint_->allowed(output);
+    if (constraint_->complete(output)) {
+      for (const Token stop : stops_) allowed.add(stop);
+    }
+    if (!allowed.empty()) allowed_ = by_constraint_ = std::move(allowed);
   }
-  if (!allowed.empty()) allowed_ = std::move(allowed);
+  if (stated == nullptr) return;
+  if (!allowed_) {
+    allowed_ = *stated;
+    return;
+  }
+  TokenSet both = *allowed_;
+  both.keep(*stated);
+  if (!both.empty()) allowed_ = std::move(both);
+}
+
+std::optional<Fingerprint> PlainReader::state_after(std::span<const Token> text) {
+  if (twin_ || text.empty() || text.size() < constrained_from_) return std::nullopt;
+  after(text);
+  return growing_->digest();
 }
 
 void PlainReader::read_exactly(std::span<const Token> text) {
@@ -61,24 +77,24 @@ void PlainReader::read_exactly(std::span<const Token> text) {
   logits_ = exact_->read(text.subspan(exact_->tokens().size()));
 }
 
-const PlainRow& PlainReader::after(std::span<const Token> text) {
+const PlainRow& PlainReader::after(std::span<const Token> text, const TokenSet* stated) {
   const auto context = static_cast<std::size_t>(target_.context());
   const auto dropped = static_cast<std::size_t>(dropped_);
   REQUIRE(!text.empty() && text.size() <= context + dropped, "a row follows some text, which fits the target");
   if (twin_) {
     if (!exact_ || !std::ranges::equal(exact_->tokens(), text)) read_exactly(text);
-    mask(text);
+    mask(text, stated);
     return row_;
   }
   const bool continues = text.size() >= read_.size() && std::equal(read_.begin(), read_.end(), text.begin());
-  if (growing_ && continues && text.size() == read_.size()) return row_;
+  if (growing_ && continues && text.size() == read_.size() && stated == nullptr) return row_;
   if (!growing_ || !continues || (text.size() > capacity_ && capacity_ < context)) {
     release();
     capacity_ = std::min(context, std::max<std::size_t>(2 * text.size(), 256));
     growing_.emplace(target_, static_cast<int>(capacity_));
   }
   read(text);
-  mask(text);
+  mask(text, stated);
   row_ = row_of(row_logits_, sampling_, text, allowed());
   logits_.assign(row_logits_.begin(), row_logits_.end());
   return row_;

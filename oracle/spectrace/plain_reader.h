@@ -33,8 +33,11 @@ class PlainReader {
 
   /// Returns the row after `text`, which has at least one token and, without what was dropped, at most the target's
   /// context; valid until the next call; of a twin it is empty. A text that does not continue the last one is read from
-  /// its start.
-  const PlainRow& after(std::span<const Token> text);
+  /// its start. `stated`: tokens that may follow besides what the constraint says; nullptr: all.
+  const PlainRow& after(std::span<const Token> text, const TokenSet* stated = nullptr);
+  /// Returns the digest of the target's cache that has read `text`; nothing where it is not known: of the twin, of no
+  /// text, of one that ends before the constraint begins.
+  std::optional<Fingerprint> state_after(std::span<const Token> text);
 
   /// From now on positions [keep, keep + discard) of the cache are dropped once `tokens_read` tokens of a text are
   /// read, at least as many as at the last shift. The cache has these positions. Returns why the target's cache cannot
@@ -45,6 +48,8 @@ class PlainReader {
   /// Returns the logits of the row read last, and what masks them; nullptr: nothing does.
   std::span<const double> logits() const noexcept { return logits_; }
   const TokenSet* allowed() const noexcept { return allowed_ ? &*allowed_ : nullptr; }
+  /// Returns what the constraint alone lets follow; nullptr: anything.
+  const TokenSet* allowed_by_constraint() const noexcept { return by_constraint_ ? &*by_constraint_ : nullptr; }
   /// Returns whether nothing may follow this text by the constraint.
   bool complete(std::span<const Token> text) {
     return constraint_ && constraint_->complete(text.subspan(constrained_from_));
@@ -62,7 +67,7 @@ class PlainReader {
     int discard;
   };
   void read(std::span<const Token> text);
-  void mask(std::span<const Token> text);
+  void mask(std::span<const Token> text, const TokenSet* stated);
   void read_exactly(std::span<const Token> text);
 
   Model& target_;
@@ -79,6 +84,7 @@ class PlainReader {
   std::size_t capacity_ = 0;
   std::vector<Token> read_;
   std::vector<double> logits_;
+  std::optional<TokenSet> by_constraint_;
   std::optional<TokenSet> allowed_;
   std::vector<float> row_logits_;  // the target's own
   PlainRow row_;                   // after read_

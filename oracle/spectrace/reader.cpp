@@ -111,7 +111,7 @@ RoundReader Reader::round_reader(const Json& line) {
   const auto id = line.find("sequence");
   const auto found = open_.find(id ? id->integer(0, exact_max) : 0);
   const Progress declared = found == open_.end() ? Progress() : found->second;
-  return {header_, rows_ ? &*rows_ : nullptr, declared.rule, declared.hides_stop_tokens};
+  return {header_, rows_ ? &*rows_ : nullptr, declared.rule, declared.hides_stop_tokens, declared.masked};
 }
 
 void Reader::follow(const SequenceEvent& declared) {
@@ -127,6 +127,7 @@ void Reader::follow(const SequenceEvent& declared) {
   Progress& progress = open_[declared.sequence];
   progress.rule = declared.rule.kind;
   progress.hides_stop_tokens = declared.hides_stop_tokens();
+  progress.masked = declared.masked;
   progress.position = static_cast<std::int64_t>(declared.prompt.size()) - 1;
   progress.text = static_cast<std::int64_t>(declared.prompt.size());
   keep(progress, declared.prompt.size() + (declared.stop_tokens ? declared.stop_tokens->size() : 0), "prompt");

@@ -59,6 +59,7 @@ class Reader {
     std::int64_t shifted = 0;  // tokens read at the last shift
     AcceptanceRule rule = AcceptanceRule::rejection;
     bool hides_stop_tokens = false;
+    bool masked = false;
   };
   bool read_line();
   RoundReader round_reader(const Json& line);

@@ -49,9 +49,39 @@ void Replayer::open(const SequenceEvent& declared) {
     report_.unproved.insert("the rule '" + printable(declared.rule.lossy_name) +
                             "' is declared lossy: it does not promise the target's distribution");
   }
+  place_ = {place_.line, declared.sequence, 0, static_cast<std::int64_t>(declared.prompt.size())};
+  expect_reused(sequence);
   rows_.open(sequence);
   coins_.open(sequence);
   evidence_.open(declared);
+}
+
+/// Checks that a cache which was kept is reused as far as its text and the prompt agree, and that the last token of the
+/// prompt is read: its row is drawn from.
+void Replayer::expect_reused(const OpenSequence& sequence) {
+  const SequenceEvent& declared = sequence.declared;
+  if (!declared.reused) return;
+  const Findings findings = here();
+  const auto expect_at_most = [&](std::int64_t positions, const std::string& what) {
+    findings.expect(
+        *declared.reused <= positions, "reused", [&] { return "at most " + number(positions) + " positions" + what; },
+        [&] { return number(*declared.reused); });
+  };
+  expect_at_most(static_cast<std::int64_t>(declared.prompt.size()) - 1, ", as the prompt's last token is read");
+  if (!declared.continues) {
+    findings.unread("reused", "field continues does not say whose cache was kept");
+    return;
+  }
+  const auto open = sequences_.find(*declared.continues);
+  const std::vector<Token>* const text =
+      open != sequences_.end() ? &open->second.text : kept_.find(*declared.continues);
+  if (text == nullptr) {
+    findings.unread("reused", "the text of sequence " + number(*declared.continues) + " is not known any more");
+    return;
+  }
+  const auto part = std::ranges::mismatch(*text, declared.prompt).in1;
+  expect_at_most(part - text->begin(), ": so far the text of sequence " + number(*declared.continues) +
+                                           " and the prompt agree");
 }
 
 void Replayer::check_round(const RoundEvent& round) {
@@ -87,6 +117,7 @@ void Replayer::end(const EndEvent& end) {
   if (end.statistics) reconcile(sequence, *end.statistics, findings);
   coins_.close(sequence);
   rows_.close(end.sequence);
+  kept_.add(end.sequence, std::move(sequence.text));
   sequences_.erase(found);
 }
 

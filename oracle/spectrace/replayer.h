@@ -19,6 +19,7 @@
 #include "oracle/spectrace/events.h"
 #include "oracle/spectrace/evidence.h"
 #include "oracle/spectrace/findings.h"
+#include "oracle/spectrace/kept_texts.h"
 #include "oracle/spectrace/open_sequence.h"
 #include "oracle/spectrace/row_source.h"
 #include "oracle/spectrace/stated_coins.h"
@@ -48,6 +49,7 @@ class Replayer {
 
  private:
   void open(const SequenceEvent& declared);
+  void expect_reused(const OpenSequence& sequence);
   void check_round(const RoundEvent& round);
   void shift_context(const ShiftEvent& shift);
   void end(const EndEvent& end);
@@ -61,6 +63,7 @@ class Replayer {
   Evidence evidence_;
   StatedCoins coins_;
   std::map<std::int64_t, OpenSequence> sequences_;  // open ones
+  KeptTexts kept_;                                  // of ended ones
   TracePlace place_;                                // of the line that is replayed
   long ended_ = 0;                                  // sequences
 };

@@ -16,10 +16,12 @@ const Names round_names = {"type",         "sequence",       "round",         "p
                            "p_digests",    "logits_digests", "q_digests",     "p_rows",        "q_rows",
                            "top_logprobs", "target_held",    "draft_held",    "draft_unread",  "draft_anchor",
                            "draft_asked",  "draft_cut",      "draft_forced",  "draft_seconds", "verify_seconds",
-                           "draft_parents", "accepted_path", "sibling_draws", "sibling_u"};
+                           "draft_parents", "accepted_path", "sibling_draws", "sibling_u",  "allowed_tokens",
+                           "allowed_digests", "state_digest"};
 /// Fields of a round that states no draft tokens.
 const Names token_names = {"type",     "sequence",     "round",       "position",   "emitted",     "p_rows",
-                           "logprobs", "top_logprobs", "target_held", "draft_held", "draft_unread"};
+                           "logprobs", "top_logprobs", "target_held", "draft_held", "draft_unread",
+                           "allowed_tokens", "allowed_digests", "state_digest"};
 
 }  // namespace
 
@@ -41,7 +43,9 @@ RoundEvent RoundReader::read(const Json& line) {
     read_random_numbers(line);
     read_next(line);
     read_digests(line);
-    read_p_rows(line, static_cast<std::size_t>(round_.accepted) + 1, round_.draft_tokens.size() + 1);
+    const auto rows = static_cast<std::size_t>(round_.accepted) + 1;
+    read_p_rows(line, rows, max_of_p_rows());
+    read_allowed(line, rows, max_of_p_rows());
     read_q_rows(line);
   } else {
     for (const std::string& name : line.fields()) {
@@ -49,6 +53,7 @@ RoundEvent RoundReader::read(const Json& line) {
       line.fail("field " + name + " belongs to draft tokens, but field draft_tokens is missing");
     }
     read_p_rows(line, round_.emitted.size(), round_.emitted.size());
+    read_allowed(line, round_.emitted.size(), round_.emitted.size());
   }
   read_logprobs(line);
   read_positions(line);
@@ -59,6 +64,7 @@ RoundEvent RoundReader::read(const Json& line) {
 void RoundReader::read_positions(const Json& line) {
   const auto position = [](const Json& value) { return value.integer(0, position_max); };
   if (const auto held = line.find("target_held")) round_.target_held = position(*held);
+  if (const auto state = line.find("state_digest")) round_.state_digest = digest(*state);
   if (const auto held = line.find("draft_held")) round_.draft_held = read_list(*held, position);
   if (const auto unread = line.find("draft_unread")) {
     if (!round_.draft_held) unread->fail("states what the draft does not hold yet, but field draft_held is missing");
@@ -139,10 +145,7 @@ void RoundReader::read_acceptance(const Json& line) {
   for (const char* const of_tree : {"accepted_path", "sibling_draws", "sibling_u"}) {
     if (const auto field = line.find(of_tree)) field->fail("belongs to a tree, but field draft_parents is missing");
   }
-  round_.verified = static_cast<int>(std::min(round_.accepted + std::int64_t{1}, count));
-  const auto behind = round_.draft_tokens.begin() + round_.accepted;
-  round_.accepted_tokens.assign(round_.draft_tokens.begin(), behind);
-  if (behind != round_.draft_tokens.end()) round_.refused = {*behind};
+  round_.accept_of_chain(round_.accepted);
 }
 
 /// Reads where the draft tokens of a tree stand, and the way of the rule through them.
@@ -239,6 +242,9 @@ std::size_t RoundReader::min_of_q() const {
 std::size_t RoundReader::min_of_p() const {
   const bool one_by_one = rule_ != AcceptanceRule::block && rule_ != AcceptanceRule::lossy;
   return one_by_one ? static_cast<std::size_t>(round_.verified) : 0;
+}
+std::size_t RoundReader::max_of_p_rows() const {
+  return 1 + (round_.depths.empty() ? round_.draft_tokens.size() : static_cast<std::size_t>(round_.accepted));
 }
 std::size_t RoundReader::max_of_p() const {
   return round_.depths.empty() ? round_.draft_tokens.size() : static_cast<std::size_t>(round_.verified);

@@ -13,9 +13,10 @@ namespace draftproof::spectrace {
 
 class RoundReader : LineReader {
  public:
-  /// `rows`: null where the header names no file of rows. `rule`, `hides_stop_tokens`: of the round's sequence.
-  RoundReader(const Header& header, RowsReader* rows, AcceptanceRule rule, bool hides_stop_tokens)
-      : LineReader(header), rows_(rows), rule_(rule), hides_stop_tokens_(hides_stop_tokens) {}
+  /// `rows`: null where the header names no file of rows. `rule`, `hides_stop_tokens`, `masked`: of the
+  /// round's sequence.
+  RoundReader(const Header& header, RowsReader* rows, AcceptanceRule rule, bool hides_stop_tokens, bool masked)
+      : LineReader(header), rows_(rows), rule_(rule), hides_stop_tokens_(hides_stop_tokens), masked_(masked) {}
 
   /// Throws Error when the line is not a well-formed round. Call once.
   RoundEvent read(const Json& line);
@@ -29,6 +30,7 @@ class RoundReader : LineReader {
   std::size_t min_of_q() const;
   std::size_t min_of_p() const;
   std::size_t max_of_p() const;
+  std::size_t max_of_p_rows() const;
   void read_weights(const Json& line);
   void read_random_numbers(const Json& line);
   void read_next(const Json& line);
@@ -46,6 +48,8 @@ class RoundReader : LineReader {
   void read_digests(const Json& line);
   void read_p_rows(const Json& line, std::size_t min, std::size_t max);
   void read_q_rows(const Json& line);
+  void read_allowed(const Json& line, std::size_t min, std::size_t max);
+  AllowedTokens allowed_tokens(const Json& value) const;
   void read_rows(const Json& line, const char* name, std::size_t min, std::size_t max,
                  std::vector<Distribution>& integers, std::vector<RealRow>& reals);
   Distribution row(const Json& list) const;
@@ -60,6 +64,7 @@ class RoundReader : LineReader {
   RowsReader* rows_;
   AcceptanceRule rule_;
   bool hides_stop_tokens_;
+  bool masked_;
   std::vector<std::size_t> walk_;  // of a tree: place in the line of the draft token at each place of the walk
   RoundEvent round_;
 };

@@ -19,9 +19,9 @@ void RoundReader::read_digests(const Json& line) {
   };
   const auto digest_of = [&](const Json& value) { return digest(value); };
   const std::size_t target_rows = static_cast<std::size_t>(round_.accepted) + 1;
-  rows("logits_digests", round_.logits_digests, target_rows, drafted + 1, digest_of);
-  rows("p_digests", round_.p_digests, target_rows, drafted + 1, digest_of);
-  rows("top_logits", round_.top_logits, target_rows, drafted + 1, [&](const Json& value) { return top_two(value); });
+  rows("logits_digests", round_.logits_digests, target_rows, max_of_p_rows(), digest_of);
+  rows("p_digests", round_.p_digests, target_rows, max_of_p_rows(), digest_of);
+  rows("top_logits", round_.top_logits, target_rows, max_of_p_rows(), [&](const Json& value) { return top_two(value); });
   rows("q_digests", round_.q_digests, min_of_q(), drafted, digest_of);
   order_by_walk(round_.q_digests);
 }
@@ -34,6 +34,34 @@ void RoundReader::read_q_rows(const Json& line) {
   read_rows(line, "q_rows", min_of_q(), round_.draft_tokens.size(), round_.q_rows, round_.q_reals);
   order_by_walk(round_.q_rows);
   order_by_walk(round_.q_reals);
+}
+
+/// Reads which tokens may follow at the rows of the target.
+void RoundReader::read_allowed(const Json& line, std::size_t min, std::size_t max) {
+  if (const auto list = line.find("allowed_tokens")) {
+    if (!masked_) list->fail("needs the field masked of its sequence: whether rows are masked is known before they are");
+    round_.allowed_tokens = read_list(*list, [&](const Json& value) { return allowed_tokens(value); });
+    expect_size(line, "allowed_tokens", round_.allowed_tokens, min, max);
+  }
+  if (const auto list = line.find("allowed_digests")) {
+    round_.allowed_digests = read_list(*list, [&](const Json& value) { return digest(value); });
+    expect_size(line, "allowed_digests", round_.allowed_digests, min, max);
+  }
+}
+
+AllowedTokens RoundReader::allowed_tokens(const Json& value) const {
+  AllowedTokens allowed;
+  if (value.is_null()) return allowed;
+  refuse_unknown(value, {"only", "except"});
+  if (value.has("only") == value.has("except")) value.fail("must be null, or have one of the fields only and except");
+  allowed.kind = value.has("only") ? AllowedTokens::Kind::only : AllowedTokens::Kind::except;
+  const Json list = value.at(value.has("only") ? "only" : "except");
+  allowed.tokens = tokens(list);
+  for (std::size_t i = 1; i < allowed.tokens.size(); ++i) {
+    if (allowed.tokens[i] <= allowed.tokens[i - 1]) list[i].fail("must be larger than the token before it");
+  }
+  if (allowed.kind == AllowedTokens::Kind::only && allowed.tokens.empty()) list.fail("allows no token");
+  return allowed;
 }
 
 /// Reads rows from the line, or from the file beside the trace.

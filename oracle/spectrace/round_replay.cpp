@@ -264,6 +264,7 @@ void replay_round(ReplayedRound r) {
   else if (r.round.has_draft_tokens) replay_draft_tokens(r);
   else replay_tokens(r);
   add_to_text(r);
+  r.rows.expect_state(r.sequence, r.round, r.findings);
 }
 
 }  // namespace draftproof::spectrace

@@ -55,6 +55,13 @@ void RowSource::name_adjustments(const SequenceEvent& declared) {
     report_.missing.insert("'" + printable(name) +
                            "' changes the logits (field adjustments): p is taken as the trace states it");
   }
+  if (!declared.other_sampler.empty()) {
+    report_.missing.insert("tokens are drawn by '" + printable(declared.other_sampler) +
+                           "' (field other_sampler): p is taken as the trace states it");
+  }
+  if (declared.masked) {
+    report_.missing.insert("which tokens may follow is taken as the trace states it (field allowed_tokens)");
+  }
 }
 
 /// Returns the reader of the grammar of a sequence; nullptr without one. Throws Error where it cannot be compiled.
@@ -66,7 +73,7 @@ std::unique_ptr<ConstraintReader> RowSource::constraint_of(const SequenceEvent& 
 
 void RowSource::hold_to_target(const OpenSequence& sequence, TargetRows& rows) {
   const SequenceEvent& declared = sequence.declared;
-  if (!declared.adjustments.empty()) return;
+  if (!declared.adjustments.empty() || !declared.other_sampler.empty()) return;
   std::unique_ptr<ConstraintReader> constraint;
   try {
     constraint = constraint_of(declared);
@@ -149,8 +156,8 @@ std::int64_t RowSource::positions(const OpenSequence& sequence, const TargetRows
 
 /// Returns the target's row after the text. All sequences' KV caches together have no more positions than the longest
 /// text of one could take; the caches read longest ago are released.
-const PlainRow& RowSource::read(const OpenSequence& sequence, const TargetRows& rows) {
-  const PlainRow& row = rows.reader->after(sequence.text);
+const PlainRow& RowSource::read(const OpenSequence& sequence, const TargetRows& rows, const TokenSet* stated) {
+  const PlainRow& row = rows.reader->after(sequence.text, stated);
   std::erase(readers_, rows.reader.get());
   readers_.push_back(rows.reader.get());
   std::size_t positions = 0;
@@ -185,11 +192,16 @@ KnownRow RowSource::after(const OpenSequence& sequence, const RoundEvent& round,
       return known;
     }
     ++report_.examined.rows;
-    const PlainRow& plain = read(sequence, rows);
+    std::optional<TokenSet> stated;
+    if (row < round.allowed_tokens.size() && round.allowed_tokens[row].kind != AllowedTokens::Kind::all) {
+      stated = round.allowed_tokens[row].set(header_.vocabulary);
+    }
+    const PlainRow& plain = read(sequence, rows, stated ? &*stated : nullptr);
     if (rows.foreign) exact_.sample(sequence, rows.reader->logits());
     if (rows.foreign) expect_near(sequence, row, *rows.reader, known, findings);
     else expect_own(round, row, plain, known, findings);
   }
+  expect_allowed(round, row, behind_end ? nullptr : rows.reader.get(), findings);
   if (known.p && row < round.p_digests.size()) {
     const Fingerprint digest = known.p->fingerprint();
     findings.expect(
@@ -197,6 +209,65 @@ KnownRow RowSource::after(const OpenSequence& sequence, const RoundEvent& round,
         [&] { return round.p_digests[row].hex(); });
   }
   return known;
+}
+
+void RowSource::expect_state(const OpenSequence& sequence, const RoundEvent& round, const Findings& findings) {
+  if (!round.state_digest) return;
+  const TargetRows& rows = rows_.at(sequence.declared.sequence);
+  const auto read = std::span(sequence.text).first(sequence.text.size() - 1);
+  const bool fits = rows.reader && !rows.foreign && positions(sequence, rows) <= rows.target->context() + 1;
+  const std::optional<Fingerprint> own = fits ? rows.reader->state_after(read) : std::nullopt;
+  if (!own) {
+    findings.unread("state_digest",
+                    "caches are known only of a target that computes in the numerics of the trace, and of some text");
+    return;
+  }
+  findings.expect(
+      *round.state_digest == *own, "state", [&] { return "a cache that has read the text has the digest " + own->hex(); },
+      [&] { return round.state_digest->hex(); });
+}
+
+/// Checks what may follow at a row: the emitted token and what the stated row has are among it, and a grammar that is
+/// known here allows it. Other adjustments may allow less than a grammar does.
+void RowSource::expect_allowed(const RoundEvent& round, std::size_t row, const PlainReader* reader,
+                               const Findings& findings) {
+  const TokenSet* const by_grammar = reader == nullptr ? nullptr : reader->allowed_by_constraint();
+  if (row < round.allowed_digests.size()) {
+    const bool stated = row < round.allowed_tokens.size();
+    if (stated || by_grammar != nullptr) {
+      const Fingerprint own = fingerprint_of(
+          stated ? round.allowed_tokens[row].set(header_.vocabulary) : *by_grammar, header_.vocabulary);
+      findings.expect(
+          round.allowed_digests[row] == own, "allowed",
+          [&] { return "the tokens that may follow at " + target_row(row) + " have the digest " + own.hex(); },
+          [&] { return round.allowed_digests[row].hex(); });
+    } else {
+      findings.unread("allowed_digests", "neither a target with the grammar nor allowed_tokens says what may follow");
+    }
+  }
+  if (row >= round.allowed_tokens.size()) return;
+  const AllowedTokens& allowed = round.allowed_tokens[row];
+  const auto expect_one = [&](Token token, const char* what) {
+    findings.expect(
+        allowed.has(token), "allowed",
+        [&] { return std::string(what) + " is one of those that may follow at " + target_row(row); },
+        [&] { return "token " + number(token); });
+  };
+  if (row < round.emitted.size()) expect_one(round.emitted[row], "the emitted token");
+  if (row < round.p_rows.size()) {
+    for (const Token token : round.p_rows[row].tokens()) expect_one(token, "a token with a weight in p");
+  }
+  if (row < round.p_reals.size()) {
+    for (const Token token : round.p_reals[row].tokens) expect_one(token, "a token with a weight in p");
+  }
+  if (by_grammar == nullptr || allowed.kind == AllowedTokens::Kind::all) return;
+  for (Token token = 0; token < header_.vocabulary; ++token) {
+    if (!allowed.has(token) || by_grammar->has(token)) continue;
+    findings.expect(
+        false, "allowed", [&] { return "the grammar does not allow token " + number(token) + " at " + target_row(row); },
+        [] { return std::string("it may follow"); });
+    return;
+  }
 }
 
 std::optional<std::span<const double>> RowSource::logits(const OpenSequence& sequence) const {
@@ -289,6 +360,7 @@ void RowSource::expect_near(const OpenSequence& sequence, std::size_t row, const
 void RowSource::expect_declared(const OpenSequence& sequence, const RoundEvent& round, std::size_t row,
                                 const Findings& findings) const {
   const Sampling& s = sequence.declared.sampling;
+  if (!sequence.declared.other_sampler.empty()) return;
   if (!s.greedy() && s.top_k <= 0 && row >= round.top_logits.size()) return;
   const RealRow* const reals = row < round.p_reals.size() ? &round.p_reals[row] : nullptr;
   RealRow stated;

@@ -48,6 +48,10 @@ class RowSource {
   /// Returns whether nothing may follow the text, with these tokens behind it, by a grammar that is known here.
   bool complete(const OpenSequence& sequence, std::span<const Token> more = {}) const;
 
+  /// Checks the digest of the target's cache after a round, where that is stated: it has read the text but its last
+  /// token.
+  void expect_state(const OpenSequence& sequence, const RoundEvent& round, const Findings& findings);
+
   /// Returns the row after the text, which ends in the first `row` tokens of the round: computed where possible, else
   /// as the trace states it.
   KnownRow after(const OpenSequence& sequence, const RoundEvent& round, std::size_t row, const Findings& findings);
@@ -77,7 +81,8 @@ class RowSource {
   const std::string& foreign(const std::string& numerics);
 
   std::int64_t positions(const OpenSequence& sequence, const TargetRows& rows) const;
-  const PlainRow& read(const OpenSequence& sequence, const TargetRows& rows);
+  const PlainRow& read(const OpenSequence& sequence, const TargetRows& rows, const TokenSet* stated);
+  void expect_allowed(const RoundEvent& round, std::size_t row, const PlainReader* reader, const Findings& findings);
   void expect_own(const RoundEvent& round, std::size_t row, const PlainRow& plain, KnownRow& known,
                   const Findings& findings) const;
   void expect_near(const OpenSequence& sequence, std::size_t row, const PlainReader& reader, KnownRow& known,

@@ -40,24 +40,26 @@ std::string fraction(std::uint64_t u, std::uint64_t bound) {
 }
 
 std::string shown_draft_token(const RoundEvent& r, std::size_t j, const Header& header, AcceptanceRule rule) {
-  const auto accepted = static_cast<std::size_t>(r.accepted);
-  std::string text =
-      fmt::format("  {:>8}  draft token {:>7}", r.position + static_cast<std::int64_t>(j), r.draft_tokens[j]);
+  std::string text = fmt::format("  {:>8}  draft token {:>7}", r.position + r.depth(j), r.draft_tokens[j]);
   if (r.q_draft && j < r.q_draft->size()) text += "  q " + probability((*r.q_draft)[j], header);
-  if (r.p_draft && j < r.p_draft->size() && j <= accepted) text += "  p " + probability((*r.p_draft)[j], header);
+  if (r.p_draft && j < r.p_draft->size() && r.verifies(j)) text += "  p " + probability((*r.p_draft)[j], header);
   if (r.accept_u && j < r.accept_u->size() && (*r.accept_u)[j]) {
     const StatedNumber& u = *(*r.accept_u)[j];
     const bool below_q = rule == AcceptanceRule::rejection && r.q_draft && j < r.q_draft->size();
     const std::uint64_t bound = below_q ? (*r.q_draft)[j].integer : header.total;
     text += "  u " + (header.total > 0 ? fraction(u.integer, bound) : fmt::format("{:.6f}", u.real));
   }
-  return text + (j < accepted ? "  accepted\n" : j == accepted ? "  rejected\n" : "  not verified\n");
+  if (!r.verifies(j)) return text + "  not verified\n";
+  if (r.accepts(j)) return text + "  accepted\n";
+  const bool sibling = j < r.accepted_tokens.size();
+  return text + "  rejected" + (sibling ? fmt::format(", its sibling {} accepted\n", r.accepted_tokens[j]) : "\n");
 }
 
 std::string shown(const RoundEvent& r, const Header& header, AcceptanceRule rule) {
   std::string text = fmt::format("round {} of sequence {}, from position {}: ", r.round, r.sequence, r.position);
   if (!r.has_draft_tokens) return text + "emitted " + listed(r.emitted) + "\n";
-  text += fmt::format("{} of {} draft tokens accepted", r.accepted, r.draft_tokens.size());
+  text += fmt::format("{} of {} draft tokens{} accepted", r.accepted, r.draft_tokens.size(),
+                      r.depths.empty() ? "" : " of a tree");
   text += r.width ? fmt::format(", {} rows\n", *r.width) : "\n";
   if (r.target_held && r.draft_held) {
     text += "  the target holds " + std::to_string(*r.target_held) + " positions, the draft";

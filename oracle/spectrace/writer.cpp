@@ -148,6 +148,7 @@ std::string asked_text(const Round& round) {
 /// Returns the fields about what target and draft held when the draft had proposed.
 std::string held_text(const Trace& trace, const Round& round) {
   std::string text = fmt::format(",\"target_held\":{}", round.positions_before);
+  if (round.cache != Fingerprint()) text += ",\"state_digest\":" + shown(round.cache);
   if (round.draft_positions.empty() || round.position > trace.draft_reach) return text;
   std::vector<std::int64_t> held, unread;
   for (const DraftPositions& stage : round.draft_positions) {

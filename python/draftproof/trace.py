@@ -304,10 +304,20 @@ class TraceWriter:
                 self._fail(about, "constrained_prompt", line["constrained_prompt"], "must not exceed the prompt")
         if "draft_costs" in line:
             self._check_costs(about, line["draft_costs"])
+        if line.get("other_sampler") == "":
+            self._fail(about, "other_sampler", "", "must not be empty; leave it out where tokens are drawn as declared")
+        if "continues" in line:
+            if line["continues"] >= line["sequence"]:
+                self._fail(about, "continues", line["continues"], "must be the number of an earlier sequence")
+            if "reused" not in line:
+                self._fail(about, "reused", None, "must be given where the sequence continues another")
         if len(self._open) == 2**14:
             raise Error(f"{self._path}: more than 2**14 sequences are open at once; call end(...) of some first")
         self._open[line["sequence"]] = _Sequence(
-            rule, len(line["prompt"]), hides_stops=line.get("stop_token_emitted") is False and "stop_tokens" in line
+            rule,
+            len(line["prompt"]),
+            hides_stops=line.get("stop_token_emitted") is False and "stop_tokens" in line,
+            masked=line.get("masked", False),
         )
         self._last = line["sequence"]
         self._line("sequence", line)
@@ -446,6 +456,10 @@ class TraceWriter:
             "constrained_prompt": _COUNT,
             "json_schema": _json,
             "adjustments": _list_of(_text),
+            "masked": _boolean,
+            "other_sampler": _text,
+            "continues": _integer(0, _EXACT_MAX),
+            "reused": _COUNT,
             "max_new_tokens": _COUNT,
             "stop_tokens": tokens,
             "stop_strings": _list_of(_text),
@@ -473,7 +487,7 @@ class TraceWriter:
                 "u": _or_none(_integer(0, max(self._total - 1, 0))),
                 "bound": _integer(1, max(self._total, 1)),
                 "before": _integer(0, self._total),
-                "weight": _integer(1, max(self._total, 1)),
+                "weight": _integer(0, max(self._total, 1)),
                 "p": _integer(0, self._total),
                 "q": _integer(0, self._total),
             },
@@ -497,6 +511,13 @@ class TraceWriter:
             "p_before": integers,
             "draft_u": _list_of(_or_none(u)),
             "q_before": integers,
+            "draft_parents": _list_of(_integer(-1, _DRAFT_TOKENS_MAX)),
+            "accepted_path": _list_of(_COUNT),
+            "sibling_draws": _list_of(_or_none(draw)),
+            "sibling_u": _list_of(_or_none(_any_real)),
+            "allowed_tokens": _list_of(_or_none(self._allowed)),
+            "allowed_digests": _list_of(_digest),
+            "state_digest": _digest,
             "next": draw,
             "next_u": _or_none(_any_real),
             "rng_positions": _object(dict.fromkeys(("target", "draft", "accept", "residual"), counts)),
@@ -537,6 +558,18 @@ class TraceWriter:
             ),
             "sha256": _text,
         }
+
+    def _allowed(self, value: Any) -> dict[str, Any]:
+        tokens = _list_of(self._token)
+        allowed = _object({"only": tokens, "except": tokens})(value)
+        if len(allowed) != 1:
+            _wrong("must be None, or have one of the fields only and except")
+        (listed,) = allowed.values()
+        if sorted(set(listed)) != listed:
+            _wrong("must list tokens in ascending order, each once")
+        if allowed.get("only") == []:
+            _wrong("must allow a token")
+        return allowed
 
     def _logit_bias(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
@@ -602,11 +635,14 @@ class TraceWriter:
         held = len(line.get("draft_held", []))
         size("draft_unread", held, held)
         size("draft_asked", 1, 64)
+        if "allowed_tokens" in line and not state.masked:
+            self._fail(about, "allowed_tokens", line["allowed_tokens"], "needs masked=True of its sequence")
         if "draft_tokens" not in line:
             for name in line:
                 if name not in _WITHOUT_DRAFT_TOKENS and not name.startswith("x_"):
                     needs(name, "draft_tokens")
-            size("p_rows", emitted, emitted)
+            for name in ("p_rows", "allowed_tokens", "allowed_digests"):
+                size(name, emitted, emitted)
             return
         for name in ("accepted", "next_from"):
             if name not in line:
@@ -624,49 +660,83 @@ class TraceWriter:
             self._fail(about, "width", line["width"], f"must be at most {drafted + 1}; do not count padding")
         if line.get("draft_forced", 0) > drafted:
             self._fail(about, "draft_forced", line["draft_forced"], f"must be at most {drafted}")
+        tree = "draft_parents" in line
+        rows = self._check_tree(about, line, state) if tree else min(accepted + 1, drafted)
         alone = state.rule != "block" and not state.rule.startswith("lossy:")
-        verified = min(accepted + 1, drafted) if alone else 0
-        of_q = drafted if state.rule == "block" else min(accepted + 1, drafted)
+        verified = rows if alone else 0
+        of_p = rows if tree else drafted
+        of_q = drafted if tree or state.rule == "block" else rows
         matching = state.rule == "matching"
         size("q_draft", of_q, drafted)
-        size("p_draft", verified, drafted)
+        size("p_draft", verified, of_p)
         if state.rule == "greedy" and "accept_u" in line:
             self._fail(about, "accept_u", line["accept_u"], "must be left out: the rule greedy draws none")
-        size("accept_u", accepted if matching else verified, accepted if matching else drafted)
+        size("accept_u", accepted if matching else verified, accepted if matching else of_p)
         if "p_before" in line and not matching:
             self._fail(about, "p_before", line["p_before"], "belongs to the rule matching only")
         size("p_before", accepted, accepted)
         size("draft_u", of_q, drafted)
         size("q_before", of_q, drafted)
-        for name in ("logits_digests", "p_digests", "top_logits", "p_rows"):
-            size(name, accepted + 1, drafted + 1)
+        for name in ("logits_digests", "p_digests", "top_logits", "p_rows", "allowed_tokens", "allowed_digests"):
+            size(name, accepted + 1, accepted + 1 if tree else drafted + 1)
+        for name in ("sibling_draws", "sibling_u"):
+            if name in line and state.rule != "rejection":
+                self._fail(about, name, line[name], "belongs to the rule rejection only")
+            size(name, accepted, accepted)
         for name in ("q_digests", "q_rows"):
             size(name, of_q, drafted)
+        if not tree:
+            for name in ("accepted_path", "sibling_draws", "sibling_u"):
+                needs(name, "draft_parents")
         needs("draft_cut", "draft_asked")
         needs("verify_seconds", "draft_asked")
         needs("verify_seconds", "draft_seconds")
         needs("draft_seconds", "verify_seconds")
         self._check_weights(about, line, state)
 
+    def _check_tree(self, about: str, line: Mapping[str, Any], state: _Sequence) -> int:
+        """Holds the shape of a tree. Returns at how many rows a draft token is verified."""
+        if state.rule == "block":
+            self._fail(about, "draft_parents", line["draft_parents"], "belongs to a tree; block verification is of chains")
+        parents, path = line["draft_parents"], line.get("accepted_path")
+        drafted, accepted = len(line["draft_tokens"]), line["accepted"]
+        if len(parents) != drafted or any(parent >= place for place, parent in enumerate(parents)):
+            self._fail(about, "draft_parents", parents, "must state for each draft token the place of one before it, or -1")
+        above = [-1, *(path or [])]
+        if path is None or len(path) != accepted or any(
+            node >= drafted or parents[node] != parent for parent, node in zip(above, path)
+        ):
+            self._fail(about, "accepted_path", path, "must hold the places of the accepted draft tokens, each a child of the last")
+        return accepted + (1 if above[-1] in parents else 0)
+
     def _check_weights(self, about: str, line: Mapping[str, Any], state: _Sequence) -> None:
         """Holds integers to their bounds, and to a header that has them."""
         if not self._total:
-            for name in ("next", "p_before", "q_before"):
+            for name in ("next", "p_before", "q_before", "sibling_draws"):
                 if name in line:
                     self._fail(about, name, line[name], "needs integer weights; give the TraceWriter total_weight")
             return
-        if "next_u" in line:
-            self._fail(about, "next_u", line["next_u"], "belongs to real weights; integer weights use the field next")
+        for name in ("next_u", "sibling_u"):
+            if name in line:
+                self._fail(about, name, line[name], "belongs to real weights; integer weights use the field next")
         if state.rule == "rejection" and "q_draft" in line:
-            for u, q in zip(line.get("accept_u", []), line["q_draft"]):
+            for u, q in zip(line.get("accept_u", []), self._verified(line, line["q_draft"])):
                 if u is not None and u >= q:
                     self._fail(about, "accept_u", line["accept_u"], "must lie below the weights of q_draft")
-        draw = line.get("next")
-        if draw is None:
-            return
-        inside = draw["weight"] <= draw["bound"] and draw["before"] <= draw["bound"] - draw["weight"]
-        if not inside or (draw.get("u") is not None and draw["u"] >= draw["bound"]):
-            self._fail(about, "next", draw, "must have before + weight within bound, and u below it")
+        for name, draw in (("next", line.get("next")), *(("sibling_draws", draw) for draw in line.get("sibling_draws", []))):
+            if draw is None:
+                continue
+            inside = draw["weight"] <= draw["bound"] and draw["before"] <= draw["bound"] - draw["weight"]
+            if not inside or (draw.get("u") is not None and draw["u"] >= draw["bound"]):
+                self._fail(about, name, draw, "must have before + weight within bound, and u below it")
+
+    @staticmethod
+    def _verified(line: Mapping[str, Any], of_draft_tokens: list[Any]) -> list[Any]:
+        """Returns what is stated of the draft tokens that rejection verifies, by row."""
+        if "draft_parents" not in line:
+            return of_draft_tokens
+        rows = [-1, *line["accepted_path"]]
+        return [of_draft_tokens[line["draft_parents"].index(above)] for above in rows if above in line["draft_parents"]]
 
     def _rows_kind(self, value: Any) -> list[_Row]:
         if self._total not in (0, _ROWS_TOTAL):
@@ -729,15 +799,17 @@ _Row = tuple[NDArray[np.int32], NDArray[Any]]
 
 # Fields that a round may have although it states no draft tokens.
 _WITHOUT_DRAFT_TOKENS = frozenset(
-    "sequence round position emitted p_rows logprobs top_logprobs target_held draft_held draft_unread".split()
+    "sequence round position emitted p_rows logprobs top_logprobs target_held draft_held draft_unread allowed_tokens "
+    "allowed_digests state_digest".split()
 )
 
 
 class _Sequence:
     """What was written of an open sequence."""
 
-    def __init__(self, rule: str, prompt: int, *, hides_stops: bool) -> None:
+    def __init__(self, rule: str, prompt: int, *, hides_stops: bool, masked: bool) -> None:
         self.rule = rule
+        self.masked = masked
         self.text = prompt
         self.position = prompt - 1
         self.hides_stops = hides_stops

@@ -52,6 +52,8 @@ def documented():
         ("### sequence", "sequence"),
         ("### round", "round"),
         ("### Adjustments", "sequence"),
+        ("### Turns", "sequence"),
+        ("### Trees", "round"),
         ("### context_shift", "context_shift"),
         ("### end", "end"),
     ):
@@ -442,6 +444,10 @@ class Fuzz(Case):
             "logit_bias": (source.choice([{1: 2}, {"3": -1.5}, {4: 1}]), 0.2),
             "sampler_order": (["temperature", "top_k"], 0.2),
             "adjustments": (["xtc"], 0.1),
+            "masked": (source.choice([True, False]), 0.5),
+            "other_sampler": (source.choice(["", "mirostat"]), 0.1),
+            "continues": (0, 0.1),
+            "reused": (source.randrange(3), 0.2),
             "top_k": (source.choice([2, -1, 2**31]), 0.2),
         }
 
@@ -502,6 +508,17 @@ class Fuzz(Case):
             "top_logits": (many(lambda: [token(), 1.5, token(), 1], accepted + 1), 0.1),
             "rng_positions": ({"target": [1, 2], "draft": [3]}, 0.1),
         }
+        if source.random() < 0.3:
+            parents = [source.randrange(-1, place) for place in range(drafted)]
+            path, above = [], -1
+            while len(path) < accepted and above in parents:
+                above = source.choice([place for place, parent in enumerate(parents) if parent == above])
+                path.append(above)
+            with_draft["accepted"] = (size(len(path)), 0.95)
+            with_draft["accepted_path"] = (path if source.random() < 0.9 else [0, 1], 0.95)
+            with_draft["draft_parents"] = (parents if source.random() < 0.9 else [0], 0.95)
+            with_draft["sibling_draws"] = ([source.choice([None, draw]) for _ in path], 0.2 if total else 0.02)
+            with_draft["sibling_u"] = ([source.choice([None, 0.5]) for _ in path], 0.02 if total else 0.2)
         if source.random() < 0.25:
             with_draft = {}
         emitted = many(token, source.randrange(1, accepted + 2))
@@ -512,6 +529,9 @@ class Fuzz(Case):
             "p_rows": (many(row, rows_of), 0.3),
             "logprobs": (many(lambda: -source.random(), len(emitted)), 0.1),
             "top_logprobs": (many(lambda: {0: -1.0, 2: -2.5}, len(emitted)), 0.1),
+            "allowed_tokens": (many(lambda: source.choice([None, {"only": [1, 3]}, {"except": []}]), rows_of), 0.1),
+            "allowed_digests": (many(lambda: "0" * 32, rows_of), 0.1),
+            "state_digest": ("0" * 32, 0.1),
             "target_held": (source.randrange(-1, 3), 0.1),
             "draft_held": ([1], 0.2),
             "draft_unread": (many(lambda: 0, 1), 0.1),

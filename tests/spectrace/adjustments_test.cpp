@@ -213,6 +213,128 @@ TEST_F(Adjustments, WhatIsNotReadableIsRefused) {
   refused("constrained_prompt", 1, "needs the field grammar");
 }
 
+/// Returns the trace with what a grammar lets follow at every row stated: as sets in place of the grammar, or as digests
+/// beside it. `late`: each row states that of the row before.
+std::string with_allowed(const std::string& text, const std::string& gbnf, bool sets, bool late = false) {
+  const auto constraint = constraint_of(gbnf, {});
+  const auto reader = constraint->reader();
+  std::vector<std::string> lines = lines_of(text);
+  std::vector<Token> output;
+  for (std::string& line : lines) {
+    Json json = Json::parse(line);
+    if (json["type"] == "sequence" && sets) {
+      json.erase("grammar");
+      json["masked"] = true;
+    }
+    if (json["type"] == "round") {
+      Json allowed = Json::array(), digests = allowed;
+      std::vector<Token> row = output;
+      const std::vector<Token> draft_tokens = json["draft_tokens"];
+      for (int i = 0; i <= json["accepted"].get<int>(); ++i) {
+        const std::size_t behind = late && !row.empty() ? 1 : 0;
+        const TokenSet set = reader->allowed(std::span(row).first(row.size() - behind));
+        Json only = Json::array();
+        for (Token token = 0; token < 6; ++token) {
+          if (set.has(token)) only.push_back(token);
+        }
+        allowed.push_back({{"only", only}});
+        digests.push_back(fingerprint_of(set, 6).hex());
+        if (i < std::ssize(draft_tokens)) row.push_back(draft_tokens[i]);
+      }
+      if (sets) json["allowed_tokens"] = allowed;
+      json["allowed_digests"] = digests;
+      for (const Token token : json["emitted"].get<std::vector<Token>>()) output.push_back(token);
+    }
+    line = json.dump();
+  }
+  return sealed(lines);
+}
+
+TEST_F(Adjustments, TokensThatMayFollowAreAppliedAsTheTraceStatesThem) {
+  for (const Rule* const rule : {&matching, &rejection}) {
+    for (const float temperature : {0.0F, 1.0F}) {
+      const std::string text = recorded.text(constrained(case_of(*rule, temperature, false), endless));
+      const TraceReport sets = check(with_allowed(text, endless, true));
+      EXPECT_EQ(sets.verdict(), ReportVerdict::pass_stat) << report_text(make_report(sets));
+      EXPECT_THAT(sets.missing, Contains(HasSubstr("as the trace states it (field allowed_tokens)")));
+      EXPECT_EQ(check(with_allowed(text, endless, false)).verdict(), ReportVerdict::pass_exact);
+    }
+  }
+}
+
+TEST_F(Adjustments, AMaskOfTheRowBeforeIsFound) {
+  for (const Rule* const rule : {&matching, &rejection}) {
+    const std::string text = recorded.text(constrained(case_of(*rule, 1, false), endless));
+    for (const bool sets : {true, false}) {
+      const TraceReport report = check(with_allowed(text, endless, sets, true));
+      EXPECT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(make_report(report));
+      EXPECT_THAT(report.findings, Contains(testing::Field(&TraceFinding::check, testing::StrEq("allowed"))));
+    }
+  }
+}
+
+TEST_F(Adjustments, AMaskThatTheGrammarDoesNotAllowIsFoundAndOneThatAllowsLessIsNot) {
+  const std::string text = recorded.text(constrained(case_of(matching, 1, false), endless));
+  const auto verdict = [&](const Json& row) {
+    std::vector<std::string> lines = lines_of(text);
+    Json opening = Json::parse(lines[1]);
+    opening["masked"] = true;
+    lines[1] = opening.dump();
+    Json round = Json::parse(lines[2]);
+    round["allowed_tokens"] = Json::array();
+    for (int i = 0; i <= round["accepted"].get<int>(); ++i) round["allowed_tokens"].push_back(row);
+    lines[2] = round.dump();
+    return check(sealed(lines));
+  };
+  EXPECT_EQ(verdict(nullptr).verdict(), ReportVerdict::pass_stat);
+  EXPECT_EQ(verdict({{"except", {5}}}).verdict(), ReportVerdict::bug_proven) << "token 3 may follow c only";
+  EXPECT_EQ(verdict({{"except", {3, 4, 5}}}).verdict(), ReportVerdict::pass_stat) << "as the grammar at the start";
+  EXPECT_THAT(verdict({{"only", Json::array()}}).invalid, HasSubstr("allows no token"));
+  EXPECT_THAT(verdict({{"only", {2, 1}}}).invalid, HasSubstr("must be larger than the token before it"));
+  EXPECT_THAT(verdict({{"all", {2, 1}}}).invalid, HasSubstr("all"));
+  EXPECT_THAT(verdict(Json::object()).invalid, HasSubstr("one of the fields only and except"));
+  EXPECT_THAT(check(text.substr(0, text.find('\n') + 1) +
+                    [&] {
+                      Json round = Json::parse(lines_of(text)[2]);
+                      round["allowed_tokens"] = {nullptr};
+                      return lines_of(text)[1] + "\n" + round.dump() + "\n";
+                    }())
+                  .invalid,
+              HasSubstr("needs the field masked"));
+}
+
+TEST_F(Adjustments, AnotherSamplerLeavesPToTheRows) {
+  const std::string text = recorded.text(case_of(rejection, 1, false));
+  const TraceReport report = check_with(text, "other_sampler", "mirostat");
+  EXPECT_TRUE(report.findings.empty()) << report_text(make_report(report));
+  EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat);
+  EXPECT_THAT(report.missing, Contains(HasSubstr("tokens are drawn by 'mirostat' (field other_sampler)")));
+  EXPECT_EQ(report.examined.rows, 0) << "the target's rows are not those of this sampler";
+  // Declared cuts are not held to rows of another sampler, and without its name they are.
+  std::vector<std::string> lines = lines_of(text);
+  Json opening = Json::parse(lines[1]);
+  opening["top_k"] = 1;
+  lines[1] = opening.dump();
+  EXPECT_FALSE(replay(File(sealed(lines)).path()).findings.empty());
+  opening["other_sampler"] = "mirostat";
+  lines[1] = opening.dump();
+  EXPECT_TRUE(replay(File(sealed(lines)).path()).findings.empty());
+  EXPECT_THAT(check_with(text, "other_sampler", "").invalid, HasSubstr("is empty"));
+  // A token that its own row does not have is found all the same.
+  Json round = Json::parse(lines[2]);
+  Json& row = round["p_rows"].back();
+  const Token next = round["next"]["token"];
+  for (std::size_t i = 0; i < row.size(); i += 2) {
+    if (row[i] == next) {
+      row[i == 0 ? 3 : 1] = row[i == 0 ? 3 : 1].get<std::uint64_t>() + row[i + 1].get<std::uint64_t>();
+      row.erase(row.begin() + static_cast<std::ptrdiff_t>(i), row.begin() + static_cast<std::ptrdiff_t>(i) + 2);
+      break;
+    }
+  }
+  lines[2] = round.dump();
+  EXPECT_EQ(replay(File(sealed(lines)).path()).verdict(), ReportVerdict::bug_proven);
+}
+
 /// A trace whose draft token has q in `q_draft` and `row` in `q_rows`.
 TraceReport check_of_q(const std::string& q, const std::string& row, const std::string& other) {
   const std::string text =

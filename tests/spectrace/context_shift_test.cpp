@@ -108,7 +108,13 @@ TEST(ContextShift, ThatCannotHaveHappenedIsNoTrace) {
 
 TEST(ContextShift, OfATargetThatCannotShiftLeavesTheRowsBehindItUndecided) {
   Recorded recorded;
-  const File file(joined(trace_of(recorded)));
+  std::vector<std::string> lines = trace_of(recorded);
+  for (std::string& line : lines) {
+    Json json = Json::parse(line);
+    json.erase("state_digest");  // the state of this target is another one
+    line = json.dump();
+  }
+  const File file(sealed(lines));
   const auto recurrent = make_hash_model({.vocabulary = 6, .levels = 4, .seed = 5, .recurrent = true});
   TraceTarget target = recorded.target();
   target.computing_in = [&](const std::string&) {

@@ -147,7 +147,7 @@ TEST(Evidence, AnAcceptanceIsBetOnWhereItDecidedTheText) {
   Bets bets;
   RoundEvent round;
   round.draft_tokens = {1};
-  round.accepted = 1;
+  round.accept_of_chain(1);
   round.p_draft = std::vector<StatedNumber>{{.integer = total / 4}};
   round.q_draft = std::vector<StatedNumber>{{.integer = total / 2}};
   bets.sequence.decided_end = 3;
@@ -163,6 +163,7 @@ TEST(Evidence, WhatIsStatedOnSomeLinesOnlyIsNamedWithTheLinesThatLackIt) {
   Bets bets;
   RoundEvent round;
   round.draft_tokens = {1};
+  round.accept_of_chain(0);
   bets.evidence.bet_on_draft(AcceptanceRule::rejection, round, 0, bets.place);
   round.q_rows = {one_of(1, 4)};
   bets.evidence.bet_on_draft(AcceptanceRule::rejection, round, 0, {.line = 3});

@@ -320,7 +320,6 @@ std::vector<Bad> bad_draws_and_rows() {
        "field draft_u[0]"},
       {"a draft's coin missing", with(at, [](Json& json) { json["draft_u"].erase(0); }), refused, "field draft_u"},
       {"a draw below 0", with_next("bound", 0), refused, "field next.bound"},
-      {"a draw without weight", with_next("weight", 0), refused, "field next.weight"},
       {"a draw beyond its bound", with_next("before", round["next"]["bound"]), refused, "field next.before"},
       {"a draw's coin beyond its bound", with_next("u", round["next"]["bound"]), refused, "field next.u"},
       {"a draw of no token", with_next("token", 6), refused, "field next.token"},

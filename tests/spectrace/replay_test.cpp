@@ -152,6 +152,7 @@ const Owners& owners() {
       {"round.next.p", {"", "residual"}},
       {"round.next.q", {"", "residual"}},
       {"round.target_held", {"", "target_held"}},
+      {"round.state_digest", {"state"}},
       {"round.draft_held", {"", "draft_held"}},
       {"round.draft_anchor", {"", "draft_anchor"}},
       {"round.rng_positions.target", {"keys"}},
@@ -314,7 +315,7 @@ TEST(Replay, AMissingFieldIsNamedOrDecidesNothing) {
   }
   // More evidence of what is proved without it.
   for (const char* field : {"rng_positions", "logits_digests", "p_digests", "q_digests", "p_rows", "target_held",
-                            "draft_held", "draft_anchor"}) {
+                            "state_digest", "draft_held", "draft_anchor"}) {
     EXPECT_EQ(without(field).verdict(), ReportVerdict::pass_exact) << field;
   }
 }

@@ -24,10 +24,7 @@ RoundEvent right_round() {
   round.position = 3;
   round.has_draft_tokens = true;
   round.draft_tokens = {1, 2};
-  round.accepted = 1;
-  round.accepted_tokens = {1};
-  round.verified = 2;
-  round.refused = {2};
+  round.accept_of_chain(1);
   round.next_from = NextFrom::residual;
   round.emitted = {1, 4};
   round.q_draft = std::vector<StatedNumber>(2, {.integer = total});
@@ -170,7 +167,7 @@ TEST(RoundReplay, AGreedyRoundEmitsTheBestTokens) {
   round.position = 3;
   round.has_draft_tokens = true;
   round.draft_tokens = {1};
-  round.accepted = 1;
+  round.accept_of_chain(1);
   round.next_from = NextFrom::greedy;
   round.emitted = {1, 4};
   round.top_logits = {{1, 2, 5.0, 3.0}, {4, 2, 5.0, 3.0}};
