@@ -13,12 +13,18 @@ namespace {
 const Names header_names = {"type", "schema", "engine",       "weights", "vocabulary",
                             "rule", "dtype",  "total_weight", "rng",     "rows_file"};
 const Names sequence_names = [] {
-  Names names = {"type",           "sequence",          "rng_key",      "rule",
-                 "prompt",         "stop_tokens",       "stop_strings", "stop_token_emitted",
-                 "max_new_tokens", "max_draft_tokens",  "verification", "draft",
-                 "kernels",        "numerics",          "logprobs_of",  "sampler_order",
-                 "draft_costs",    "logit_bias",        "grammar",      "json_schema",
-                 "adjustments",    "constrained_prompt", "masked",      "other_sampler",
+  Names names = {"type",           "sequence",
+                 "rng_key",        "rule",
+                 "prompt",         "stop_tokens",
+                 "stop_strings",   "stop_token_emitted",
+                 "max_new_tokens", "max_draft_tokens",
+                 "verification",   "draft",
+                 "kernels",        "numerics",
+                 "logprobs_of",    "sampler_order",
+                 "draft_costs",    "logit_bias",
+                 "grammar",        "json_schema",
+                 "adjustments",    "constrained_prompt",
+                 "masked",         "other_sampler",
                  "continues",      "reused"};
   for_each_sampling_field([&](const auto& field) { names.insert(field.name); });
   return names;

@@ -80,8 +80,8 @@ void Replayer::expect_reused(const OpenSequence& sequence) {
     return;
   }
   const auto part = std::ranges::mismatch(*text, declared.prompt).in1;
-  expect_at_most(part - text->begin(), ": so far the text of sequence " + number(*declared.continues) +
-                                           " and the prompt agree");
+  expect_at_most(part - text->begin(),
+                 ": so far the text of sequence " + number(*declared.continues) + " and the prompt agree");
 }
 
 void Replayer::check_round(const RoundEvent& round) {

@@ -9,19 +9,18 @@
 namespace draftproof::spectrace {
 namespace {
 
-const Names round_names = {"type",         "sequence",       "round",         "position",      "width",
-                           "draft_tokens", "accepted",       "next_from",     "emitted",       "q_draft",
-                           "p_draft",      "accept_u",       "p_before",      "next",          "next_u",
-                           "draft_u",      "q_before",       "rng_positions", "top_logits",    "logprobs",
-                           "p_digests",    "logits_digests", "q_digests",     "p_rows",        "q_rows",
-                           "top_logprobs", "target_held",    "draft_held",    "draft_unread",  "draft_anchor",
-                           "draft_asked",  "draft_cut",      "draft_forced",  "draft_seconds", "verify_seconds",
-                           "draft_parents", "accepted_path", "sibling_draws", "sibling_u",  "allowed_tokens",
-                           "allowed_digests", "state_digest"};
+const Names round_names = {
+    "type",          "sequence",      "round",        "position",       "width",           "draft_tokens",
+    "accepted",      "next_from",     "emitted",      "q_draft",        "p_draft",         "accept_u",
+    "p_before",      "next",          "next_u",       "draft_u",        "q_before",        "rng_positions",
+    "top_logits",    "logprobs",      "p_digests",    "logits_digests", "q_digests",       "p_rows",
+    "q_rows",        "top_logprobs",  "target_held",  "draft_held",     "draft_unread",    "draft_anchor",
+    "draft_asked",   "draft_cut",     "draft_forced", "draft_seconds",  "verify_seconds",  "draft_parents",
+    "accepted_path", "sibling_draws", "sibling_u",    "allowed_tokens", "allowed_digests", "state_digest"};
 /// Fields of a round that states no draft tokens.
-const Names token_names = {"type",     "sequence",     "round",       "position",   "emitted",     "p_rows",
-                           "logprobs", "top_logprobs", "target_held", "draft_held", "draft_unread",
-                           "allowed_tokens", "allowed_digests", "state_digest"};
+const Names token_names = {"type",         "sequence",       "round",           "position",    "emitted",
+                           "p_rows",       "logprobs",       "top_logprobs",    "target_held", "draft_held",
+                           "draft_unread", "allowed_tokens", "allowed_digests", "state_digest"};
 
 }  // namespace
 
@@ -274,8 +273,7 @@ void RoundReader::read_random_numbers(const Json& line) {
       const bool below_q = rule_ == AcceptanceRule::rejection && round_.q_draft && i < round_.q_draft->size();
       return below_q ? (*round_.q_draft)[i].integer : header_.total;
     });
-    expect_size(line, "accept_u", *round_.accept_u, matching ? accepted : min_of_p(),
-                matching ? accepted : max_of_p());
+    expect_size(line, "accept_u", *round_.accept_u, matching ? accepted : min_of_p(), matching ? accepted : max_of_p());
   }
   if (const auto before = line.find("p_before")) {
     if (rule_ != AcceptanceRule::matching) before->fail("belongs to the rule matching only");

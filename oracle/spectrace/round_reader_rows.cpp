@@ -21,7 +21,8 @@ void RoundReader::read_digests(const Json& line) {
   const std::size_t target_rows = static_cast<std::size_t>(round_.accepted) + 1;
   rows("logits_digests", round_.logits_digests, target_rows, max_of_p_rows(), digest_of);
   rows("p_digests", round_.p_digests, target_rows, max_of_p_rows(), digest_of);
-  rows("top_logits", round_.top_logits, target_rows, max_of_p_rows(), [&](const Json& value) { return top_two(value); });
+  rows("top_logits", round_.top_logits, target_rows, max_of_p_rows(),
+       [&](const Json& value) { return top_two(value); });
   rows("q_digests", round_.q_digests, min_of_q(), drafted, digest_of);
   order_by_walk(round_.q_digests);
 }
@@ -39,7 +40,8 @@ void RoundReader::read_q_rows(const Json& line) {
 /// Reads which tokens may follow at the rows of the target.
 void RoundReader::read_allowed(const Json& line, std::size_t min, std::size_t max) {
   if (const auto list = line.find("allowed_tokens")) {
-    if (!masked_) list->fail("needs the field masked of its sequence: whether rows are masked is known before they are");
+    if (!masked_)
+      list->fail("needs the field masked of its sequence: whether rows are masked is known before they are");
     round_.allowed_tokens = read_list(*list, [&](const Json& value) { return allowed_tokens(value); });
     expect_size(line, "allowed_tokens", round_.allowed_tokens, min, max);
   }

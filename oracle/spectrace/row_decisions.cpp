@@ -60,7 +60,8 @@ void check_greedy_row(const ReplayedRound& r, std::size_t row, const ExactRow& p
 
 std::string next_draw_missing(const ReplayedRound& r) {
   return std::string("the trace does not state how the tokens after the draft tokens were drawn (") +
-         (r.reals() ? "field next_u, of a tree sibling_u, with p_rows and q_rows)" : "field next, of a tree sibling_draws)");
+         (r.reals() ? "field next_u, of a tree sibling_u, with p_rows and q_rows)"
+                    : "field next, of a tree sibling_draws)");
 }
 
 /// Bets on the coin of a row's draw for real weights; returns false where it is not stated.
@@ -254,7 +255,9 @@ void check_residual(const ReplayedRound& r, std::size_t row, const ExactRow& p) 
         [&] { return "token " + number(draft_token) + " again"; });
     r.findings.expect(
         *token == draft_token || !is_refused(r, *token), "acceptance",
-        [&] { return "draft token " + number(*token) + " is drawn after the rejection of its sibling and is accepted"; },
+        [&] {
+          return "draft token " + number(*token) + " is drawn after the rejection of its sibling and is accepted";
+        },
         [] { return std::string("it was rejected"); });
   }
   if (bet_on_draw(r, row) && row < round.p_reals.size() && row < round.q_reals.size()) {

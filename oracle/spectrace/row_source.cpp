@@ -223,7 +223,8 @@ void RowSource::expect_state(const OpenSequence& sequence, const RoundEvent& rou
     return;
   }
   findings.expect(
-      *round.state_digest == *own, "state", [&] { return "a cache that has read the text has the digest " + own->hex(); },
+      *round.state_digest == *own, "state",
+      [&] { return "a cache that has read the text has the digest " + own->hex(); },
       [&] { return round.state_digest->hex(); });
 }
 
@@ -235,8 +236,8 @@ void RowSource::expect_allowed(const RoundEvent& round, std::size_t row, const P
   if (row < round.allowed_digests.size()) {
     const bool stated = row < round.allowed_tokens.size();
     if (stated || by_grammar != nullptr) {
-      const Fingerprint own = fingerprint_of(
-          stated ? round.allowed_tokens[row].set(header_.vocabulary) : *by_grammar, header_.vocabulary);
+      const Fingerprint own =
+          fingerprint_of(stated ? round.allowed_tokens[row].set(header_.vocabulary) : *by_grammar, header_.vocabulary);
       findings.expect(
           round.allowed_digests[row] == own, "allowed",
           [&] { return "the tokens that may follow at " + target_row(row) + " have the digest " + own.hex(); },
@@ -264,7 +265,8 @@ void RowSource::expect_allowed(const RoundEvent& round, std::size_t row, const P
   for (Token token = 0; token < header_.vocabulary; ++token) {
     if (!allowed.has(token) || by_grammar->has(token)) continue;
     findings.expect(
-        false, "allowed", [&] { return "the grammar does not allow token " + number(token) + " at " + target_row(row); },
+        false, "allowed",
+        [&] { return "the grammar does not allow token " + number(token) + " at " + target_row(row); },
         [] { return std::string("it may follow"); });
     return;
   }

@@ -271,8 +271,8 @@ void Writer::add_round(const Trace& trace) {
                                                                  : NextFrom::residual;
   Coins coins(random_, trace.request.sequence);
   const std::vector<int> path = round.proposal.path_to(round.verdict.last);
-  const std::string drafts = tree_text(round.proposal, path) + draft_text(round, coins) +
-                             verified_text(round, path, coins);
+  const std::string drafts =
+      tree_text(round.proposal, path) + draft_text(round, coins) + verified_text(round, path, coins);
   const std::string next = next_text(round, coins);
   std::vector<Fingerprint> q_digests;
   for (const Distribution& row : round.proposal.drawn_from) q_digests.push_back(row.fingerprint());

@@ -213,8 +213,8 @@ TEST_F(Adjustments, WhatIsNotReadableIsRefused) {
   refused("constrained_prompt", 1, "needs the field grammar");
 }
 
-/// Returns the trace with what a grammar lets follow at every row stated: as sets in place of the grammar, or as digests
-/// beside it. `late`: each row states that of the row before.
+/// Returns the trace with what a grammar lets follow at every row stated: as sets in place of the grammar, or as
+/// digests beside it. `late`: each row states that of the row before.
 std::string with_allowed(const std::string& text, const std::string& gbnf, bool sets, bool late = false) {
   const auto constraint = constraint_of(gbnf, {});
   const auto reader = constraint->reader();

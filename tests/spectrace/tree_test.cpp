@@ -60,11 +60,11 @@ TEST(Trees, EachMutantOfTheZooIsFoundInItsTrace) {
     if (!mutant.parts.trees || mutant.harm != zoo::Harm::lossy) continue;
     Recorded recorded({.vocabulary = 6, .levels = 4, .seed = 5}, mutant.parts);
     Recorded sound;
-    if (mutant.id == std::string_view("A27")) continue;  // it reads rows of every branch; our loop records no such round
+    if (mutant.id == std::string_view("A27"))
+      continue;  // it reads rows of every branch; our loop records no such round
     // A rule is wrong under its own name; a target under any.
-    const Rule& rule = mutant.parts.rule != nullptr && mutant.parts.rule->draft_noise == matching.draft_noise
-                           ? matching
-                           : rejection;
+    const Rule& rule =
+        mutant.parts.rule != nullptr && mutant.parts.rule->draft_noise == matching.draft_noise ? matching : rejection;
     const TraceReport report = report_of(recorded.text(of_trees(rule, 300)), sound.target());
     EXPECT_EQ(report.verdict(), ReportVerdict::bug_proven) << mutant.id << " " << mutant.name << "\n" << shown(report);
     ++found;
@@ -78,10 +78,10 @@ class TreeEngine {
  public:
   enum class Fault {
     none,
-    sibling_by_p,        // a sibling is accepted when a coin lies below its p, not below its residual
-    sibling_not_taken,   // the draw after a rejection selects a sibling, and the round ends there
-    residual_of_first,   // below a sibling the residual of the first branch is drawn from
-    keeps_first,         // what was rejected is kept where a sibling was accepted
+    sibling_by_p,       // a sibling is accepted when a coin lies below its p, not below its residual
+    sibling_not_taken,  // the draw after a rejection selects a sibling, and the round ends there
+    residual_of_first,  // below a sibling the residual of the first branch is drawn from
+    keeps_first,        // what was rejected is kept where a sibling was accepted
   };
   TreeEngine(Fault fault, std::uint64_t seed) : fault_(fault), numbers_(seed) {
     for (int last = 0; last < vocabulary; ++last) {
@@ -92,8 +92,8 @@ class TreeEngine {
 
   /// `stated`: whether decisions are stated; else tokens and rows.
   std::string trace(int tokens, bool stated) {
-    const Json header = {{"type", "header"}, {"schema", "spectrace/2"},   {"engine", "trees"},
-                         {"vocabulary", 6},  {"rule", "rejection"},       {"dtype", "f64"},
+    const Json header = {{"type", "header"}, {"schema", "spectrace/2"}, {"engine", "trees"},
+                         {"vocabulary", 6},  {"rule", "rejection"},     {"dtype", "f64"},
                          {"prompt", {1}},    {"temperature", "0x1p+0"}};
     std::string text = header.dump() + "\n";
     for (int n = 0, position = 1; position < tokens; ++n) {
@@ -213,18 +213,25 @@ class TreeEngine {
       last = token;
     }
     last_ = emitted.back();
-    Json line = {{"type", "round"},   {"round", n},       {"position", position},
-                 {"emitted", emitted}, {"p_rows", p_rows}};
+    Json line = {{"type", "round"}, {"round", n}, {"position", position}, {"emitted", emitted}, {"p_rows", p_rows}};
     if (!stated) return line;
     Json q_draft = Json::array(), q_rows = q_draft;
     for (std::size_t j = 0; j < tokens.size(); ++j) {
       q_draft.push_back(hex(from[j][tokens[j]]));
       q_rows.push_back(pairs(from[j]));
     }
-    const Json more = {{"draft_tokens", tokens}, {"draft_parents", parents}, {"accepted_path", path},
-                       {"accepted", path.size()}, {"width", 6},              {"next_from", next_from},
-                       {"q_draft", q_draft},      {"draft_u", coins},        {"p_draft", p_draft},
-                       {"accept_u", accept_u},    {"sibling_u", sibling_u},  {"next_u", next_u},
+    const Json more = {{"draft_tokens", tokens},
+                       {"draft_parents", parents},
+                       {"accepted_path", path},
+                       {"accepted", path.size()},
+                       {"width", 6},
+                       {"next_from", next_from},
+                       {"q_draft", q_draft},
+                       {"draft_u", coins},
+                       {"p_draft", p_draft},
+                       {"accept_u", accept_u},
+                       {"sibling_u", sibling_u},
+                       {"next_u", next_u},
                        {"q_rows", q_rows}};
     line.update(more);
     return line;
@@ -257,7 +264,8 @@ TEST(Trees, OfAWrongEngineOfFloatsAreFound) {
   for (const auto& [fault, check] : faults) {
     const TraceReport report = report_of(TreeEngine(fault, 4).trace(2000, true));
     EXPECT_EQ(report.verdict(), ReportVerdict::bug_proven) << check;
-    EXPECT_THAT(report.findings, Contains(testing::Field(&TraceFinding::check, testing::StrEq(check)))) << shown(report);
+    EXPECT_THAT(report.findings, Contains(testing::Field(&TraceFinding::check, testing::StrEq(check))))
+        << shown(report);
   }
 }
 
@@ -275,8 +283,10 @@ TEST(Trees, ThatAreNoTreesAreRefusedWithASentence) {
   const std::string header =
       R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":6,"rule":"matching","temperature":"0x1p+0","prompt":[1]})";
   const auto said = [&](const std::string& fields, const std::string& head) {
-    return report_of(head + "\n{\"type\":\"round\",\"round\":0,\"position\":1,\"draft_tokens\":[1,2,3],\"next_from\":"
-                     "\"target\"," + fields + "}\n{\"type\":\"end\",\"reason\":\"cancelled\"}\n")
+    return report_of(head +
+                     "\n{\"type\":\"round\",\"round\":0,\"position\":1,\"draft_tokens\":[1,2,3],\"next_from\":"
+                     "\"target\"," +
+                     fields + "}\n{\"type\":\"end\",\"reason\":\"cancelled\"}\n")
         .invalid;
   };
   const std::pair<const char*, const char*> lines[] = {
