@@ -96,8 +96,8 @@ TEST(RowsSlow, RowsInAFileEqualRowsInTheLines) {
             << c.name << "\n"
             << said(report);
         EXPECT_EQ(said(report), said(replay(inside.path(), model))) << c.name;
-        const bool by_draw = c.rule == &matching && c.draft == tree_draft;  // says nothing about how good a draft is
-        EXPECT_EQ(report.depths.empty(), by_draw) << c.name;
+        const bool by_draw = c.rule == &matching && c.draft == tree_draft;  // trees say nothing of how good a draft is
+        EXPECT_TRUE(by_draw || !report.depths.empty()) << c.name;
       }
       EXPECT_NO_THROW(show(beside->trace, {}, [](const std::string&) {}));
       EXPECT_TRUE(compare(inside.path(), beside->trace).same());
