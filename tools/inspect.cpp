@@ -135,18 +135,27 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
       features.insert("gated delta net");
       continue;
     }
-    const Rope& rope = config.ropes[static_cast<std::size_t>(attention->rope)];
     if (attention->window != AttentionCache::everything) features.insert("sliding windows");
     if (attention->qkv_bias) features.insert("biases of q, k, v");
     if (attention->output_bias) features.insert("bias of o");
     if (attention->gate > 0) features.insert("gated attention");
     if (attention->shape.cap != 0) features.insert("capped scores");
     if (attention->values_from_keys) features.insert("values of the keys");
+    if (attention->qk_norm == QkNorm::whole) features.insert("norms of q and k, all heads together");
+    if (attention->rope == AttentionLayer::no_rope) {
+      features.insert("layers without RoPE");
+      continue;
+    }
+    const Rope& rope = config.ropes[static_cast<std::size_t>(attention->rope)];
     if (2 * rope.half() != attention->shape.head_dim) features.insert("RoPE of a part of a head");
+    if (attention->interleaved) features.insert("RoPE of neighbors");
   }
   if (config.norm_offset != 0) features.insert("norms of 1 + weight");
   if (config.activation == Activation::gelu) features.insert("GELU");
   if (config.layer_embedding > 0) features.insert("embeddings for each layer");
+  if (config.norm == Norm::layer) features.insert("norms without the mean");
+  if (config.residual_scale != 1) features.insert("scaled additions");
+  if (config.logit_scale != 1) features.insert("scaled logits");
   if (config.embedding_scale != 1) features.insert("scaled embedding");
   if (config.logit_cap != 0) features.insert("capped logits");
   return {features.begin(), features.end()};

@@ -53,8 +53,7 @@ void CausalTransformer::embed(std::span<const Token> tokens, float* rows) const 
 }
 
 void CausalTransformer::normalize(const float* rows, int count, float* normed) const {
-  const int width = config_.hidden;
-  kernels_.rms_norm(rows, width, count, 1, width, norm_.data(), config_.epsilon, normed, width);
+  normalize_rows(kernels_, config_, norm_, rows, count, normed);
 }
 
 bool CausalTransformer::unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const {
@@ -63,7 +62,12 @@ bool CausalTransformer::unembed(const float* rows, int count, PackedActivations&
     const std::size_t all = static_cast<std::size_t>(count) * static_cast<std::size_t>(config_.vocabulary);
     leave_out_tokens(head_tokens_, config_.vocabulary, {logits, all});
   }
-  return matmul_of_numbers(kernels_, head_matrix(), scratch, logits, config_.vocabulary);
+  const bool numbers = matmul_of_numbers(kernels_, head_matrix(), scratch, logits, config_.vocabulary);
+  if (config_.logit_scale != 1) {
+    const std::size_t all = static_cast<std::size_t>(count) * static_cast<std::size_t>(config_.vocabulary);
+    for (float& logit : std::span(logits, all)) logit *= config_.logit_scale;
+  }
+  return numbers;
 }
 
 void CausalTransformer::head_row(Token token, float* row) const { head_matrix().unpack_row(kernels_, token, row); }

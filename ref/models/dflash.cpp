@@ -143,7 +143,7 @@ float positive_factor(const Json& config, std::string_view name, float default_v
 /// no other: as many committed positions before it.
 void read_layers(const Json& config, int context_window, DFlashConfig& result) {
   const Json layer_fields = layer_config(config);
-  result.transformer = read_transformer_config(layer_fields, 1);
+  result.transformer = read_transformer_config(layer_fields, {.vocabulary = 1});
   const bool speculators = !speculators_type(config).empty();
   const auto block = config.find("dflash_config");
   const auto everywhere = config.find("is_causal");

@@ -78,7 +78,7 @@ const CheckpointKind eagle3_checkpoint = {
 Eagle3Config describe_eagle3(const Json& config) {
   const Json layer = layer_config(config);
   Eagle3Config result;
-  result.transformer = read_transformer_config(layer, 1);
+  result.transformer = read_transformer_config(layer, {.vocabulary = 1});
   if (result.transformer.depth() != 1) {
     layer.at("num_hidden_layers").fail("must be 1; EAGLE-3 drafts of more are not implemented");
   }

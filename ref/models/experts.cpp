@@ -22,23 +22,30 @@ int read_count(const Json& config) {
   return count;
 }
 
-MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix, int id) {
+MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
+                       const ExpertNames& names, int id) {
   const int inner = layer.intermediate;
   const std::string own = prefix + std::to_string(id) + ".";
-  if (from.weights.has(own + "gate_proj.weight")) return load_mlp(from, hidden, inner, false, own);
+  MlpWeights weights;
+  const std::string gate = own + names.gate + ".weight";
+  if (from.weights.has(gate)) {
+    weights.gate_up = load_matrix(from, {{gate, inner}, {own + names.up + ".weight", inner}}, hidden);
+    weights.down = load_matrix(from, {{own + names.down + ".weight", hidden}}, inner);
+    return weights;
+  }
 
   /// Rows of this expert in a tensor [count][rows][inputs] of all.
   const auto part = [&](const std::string& name, int rows, int inputs) {
     return NamedMatrix{prefix + name, rows, id * rows, {layer.count, rows, inputs}};
   };
-  MlpWeights weights;
-  if (from.weights.has(prefix + "gate_up_proj")) {
-    weights.gate_up = load_matrix(from, {part("gate_up_proj", 2 * inner, hidden)}, hidden);
+  if (const std::string joined = names.joined; from.weights.has(prefix + joined)) {
+    weights.gate_up = load_matrix(from, {part(joined, 2 * inner, hidden)}, hidden);
   } else {
     weights.gate_up =
         load_matrix(from, {part("gate_proj.weight", inner, hidden), part("up_proj.weight", inner, hidden)}, hidden);
   }
-  const std::string down = from.weights.has(prefix + "down_proj") ? "down_proj" : "down_proj.weight";
+  const std::string bare = names.down;
+  const std::string down = from.weights.has(prefix + bare) ? bare : "down_proj.weight";
   weights.down = load_matrix(from, {part(down, hidden, inner)}, inner);
   return weights;
 }
@@ -62,20 +69,34 @@ void add_shared_expert(const TransformerPass& pass, const ExpertsWeights& weight
 
 }  // namespace
 
-Experts read_experts(const Json& config) {
+Experts read_experts(const Json& config, std::string_view intermediate) {
   Experts experts;
   experts.count = read_count(config);
   experts.chosen = static_cast<int>(config.at("num_experts_per_tok").integer(1, experts.count));
-  experts.intermediate = positive(config, "moe_intermediate_size");
+  experts.intermediate = positive(config, intermediate);
   return experts;
 }
 
+void put_sparse_experts(const Json& config, const Experts& experts, TransformerConfig& to) {
+  const auto step = config.find("decoder_sparse_step");
+  const std::int64_t every = step ? step->integer(1, to.depth()) : 1;
+  const auto dense = config.find("mlp_only_layers");
+  std::vector<std::int64_t> only;
+  if (dense) only = dense->integers(0, to.depth() - 1);
+  for (int i = 0; i < to.depth(); ++i) {
+    LayerConfig& layer = to.layers[static_cast<std::size_t>(i)];
+    if ((i + 1) % every != 0 || std::ranges::find(only, i) != only.end()) continue;
+    layer.experts = experts;
+    layer.intermediate = 0;
+  }
+}
+
 ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
-                            const std::string& router) {
+                            const ExpertNames& names) {
   ExpertsWeights weights;
-  weights.router = load_matrix(from, {{prefix + router, layer.count}}, hidden);
+  weights.router = load_matrix(from, {{prefix + names.router, layer.count}}, hidden);
   for (int id = 0; id < layer.count; ++id) {
-    weights.experts.push_back(load_expert(from, hidden, layer, prefix + "experts.", id));
+    weights.experts.push_back(load_expert(from, hidden, layer, prefix + names.experts, names, id));
   }
   if (layer.shared > 0) {
     weights.shared = load_mlp(from, hidden, layer.shared, false, prefix + "shared_expert.");

@@ -15,6 +15,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ref/models/transformer.h"
@@ -28,14 +29,27 @@ struct ExpertsWeights {
   PackedMatrix shared_gate;  // [1][hidden]
 };
 
-/// Reads the number of experts, in either of its two spellings, how many of them a row chooses, and their size.
-Experts read_experts(const Json& config);
+/// How the tensors of one layer's experts are called.
+struct ExpertNames {
+  const char* router = "gate.weight";
+  const char* experts = "experts.";
+  const char* gate = "gate_proj";
+  const char* up = "up_proj";
+  const char* down = "down_proj";
+  const char* joined = "gate_up_proj";  // of all, gates and ups
+};
+
+/// Reads the number of experts, in either of its two spellings, how many of them a row chooses, and their size, which
+/// is in `intermediate`.
+Experts read_experts(const Json& config, std::string_view intermediate);
+/// Gives them to the layers that decoder_sparse_step and mlp_only_layers leave.
+void put_sparse_experts(const Json& config, const Experts& experts, TransformerConfig& to);
 
 /// `prefix` is everything before the router's name and "experts.", such as "model.layers.3.mlp.". Experts are stored
 /// one by one ("experts.0.gate_proj.weight"), all in one tensor with gate and up joined ("experts.gate_up_proj"), or
 /// all in one tensor each (GGUF). A shared expert is "shared_expert.", its gate "shared_expert_gate.weight".
 ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
-                            const std::string& router = "gate.weight");
+                            const ExpertNames& names = {});
 
 /// What a router chose: for each row `chosen` experts, ids ascending, and their weights.
 struct Choices {

@@ -14,26 +14,6 @@ namespace {
 constexpr std::int64_t window_max = 1 << 24;           // no real context comes near it
 constexpr double default_query_pre_attn_scalar = 256;  // transformers' of Gemma 2 and Gemma 3
 
-class Gemma final : public CausalTransformer {
- public:
-  Gemma(const WeightLoader& from, const TransformerConfig& description, bool head_norms)
-      : CausalTransformer(from, description) {
-    for (int i = 0; i < layers(); ++i) {
-      GemmaLayer& one = layers_.emplace_back(load_gemma_layer(from, config(), i, prefix(i)));
-      if (head_norms) load_head_norms(from, config(), config().attention(i), prefix(i) + "self_attn.", one.attention);
-    }
-  }
-
- private:
-  void layer(const TransformerPass& pass, int i) override {
-    const GemmaLayer& weights = layers_[static_cast<std::size_t>(i)];
-    gemma_attention(pass, i, weights);
-    gemma_mlp(pass, weights);
-  }
-
-  std::vector<GemmaLayer> layers_;
-};
-
 }  // namespace
 
 void require_model_type(const Json& config, std::initializer_list<const char*> known) {
@@ -59,26 +39,6 @@ float read_cap(const Json& config, std::string_view field, float default_value) 
   const auto cap = static_cast<float>(value->number());
   if (!(cap > 0 && cap <= std::numeric_limits<float>::max())) value->fail("must be a positive float");
   return cap;
-}
-
-std::vector<bool> read_sliding(const Json& config, int layers, int period) {
-  std::vector<bool> sliding;
-  const auto types = config.find("layer_types");
-  if (!types) {
-    for (int i = 0; i < layers; ++i) sliding.push_back((i + 1) % period != 0);
-    return sliding;
-  }
-  if (!types->is_array() || types->size() != static_cast<std::size_t>(layers)) {
-    types->fail("must list one type for each of the " + std::to_string(layers) + " layers");
-  }
-  for (std::size_t i = 0; i < types->size(); ++i) {
-    const Json type = (*types)[i];
-    sliding.push_back(type.string() == "sliding_attention");
-    if (!sliding.back() && type.string() != "full_attention") {
-      type.fail("layer type '" + type.string() + "' is not part of this architecture");
-    }
-  }
-  return sliding;
 }
 
 int read_gemma_window(const Json& config, int default_value) {
@@ -136,10 +96,6 @@ void multiply(const TransformerPass& pass, float factor, float* x) {
     const std::ptrdiff_t last = static_cast<std::ptrdiff_t>(end) * hidden;
     for (std::ptrdiff_t k = static_cast<std::ptrdiff_t>(begin) * hidden; k < last; ++k) x[k] *= factor;
   });
-}
-
-std::unique_ptr<Model> load_gemma(const WeightLoader& from, const TransformerConfig& config, bool head_norms) {
-  return std::make_unique<Gemma>(from, config, head_norms);
 }
 
 }  // namespace draftproof

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ref/formats/json.h"
+#include "ref/models/decoder.h"
 #include "ref/models/model.h"
 #include "ref/models/transformer.h"
 #include "ref/models/transformer_config.h"
@@ -24,9 +25,6 @@ TransformerConfig read_gemma_config(const Json& config, const Defaults& defaults
 
 /// Reads a cap: a positive number, 0 when the field is null, `default_value` when it is missing.
 float read_cap(const Json& config, std::string_view field, float default_value);
-
-/// Reads whether each layer slides: from layer_types or else all but every `period`-th.
-std::vector<bool> read_sliding(const Json& config, int layers, int period);
 
 /// Reads sliding_window, which is `default_value` when it is missing.
 int read_gemma_window(const Json& config, int default_value);
@@ -59,7 +57,7 @@ void gemma_mlp(const TransformerPass& pass, const GemmaLayer& weights);
 /// x [rows][hidden] *= factor
 void multiply(const TransformerPass& pass, float factor, float* x);
 
-/// Loads Gemma 2, or Gemma 3, whose q and k are normalized head by head.
-std::unique_ptr<Model> load_gemma(const WeightLoader& from, const TransformerConfig& config, bool head_norms);
+/// The names of Gemma 2 and 3.
+inline constexpr DecoderNames gemma_names = {.mlp_norm = "pre_feedforward_layernorm"};
 
 }  // namespace draftproof

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Gemma 2: full attention in every second layer and a sliding window in the others, capped scores and logits.
+#include "ref/models/decoder.h"
 #include "ref/models/gemma.h"
 #include "ref/models/models.h"
 
@@ -34,7 +35,7 @@ TransformerConfig describe_model(const Json& json) {
 }
 
 std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
-  return load_gemma(from, config, false);
+  return load_sandwich_decoder(from, config, gemma_names);
 }
 
 constexpr ArchitectureName names[] = {{"gemma2", "Gemma2ForCausalLM"}};

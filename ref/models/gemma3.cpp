@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Gemma 3, the text model: full attention in every sixth layer and a sliding window in the others, each kind with a
 // RoPE of its own; q and k are normalized head by head.
+#include "ref/models/decoder.h"
 #include "ref/models/gemma.h"
 #include "ref/models/models.h"
 
@@ -28,6 +29,7 @@ TransformerConfig describe_model(const Json& whole) {
   AttentionLayer attention;
   attention.shape = read_attention_shape(json, config.hidden, defaults);
   attention.shape.scale = read_score_scale(json);
+  attention.qk_norm = QkNorm::heads;
   config.ropes = {read_rope(json, attention.shape.head_dim, full_rope),
                   read_rope(json, attention.shape.head_dim, sliding_rope)};
   const int window = read_gemma_window(json, default_window);
@@ -44,7 +46,7 @@ TransformerConfig describe_model(const Json& whole) {
 }
 
 std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
-  return load_gemma(from, config, true);
+  return load_sandwich_decoder(from, config, gemma_names);
 }
 
 constexpr ArchitectureName names[] = {

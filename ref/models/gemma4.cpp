@@ -162,7 +162,7 @@ class Gemma4 final : public CausalTransformer {
       one.attention.v_norm.assign(static_cast<std::size_t>(attention.shape.head_dim), 1);
     }
     if (const Experts& experts = experts_of(i); experts.count > 0) {
-      one.experts = load_experts(from, hidden(), experts, prefix(i), "router.proj.weight");
+      one.experts = load_experts(from, hidden(), experts, prefix(i), {.router = "router.proj.weight"});
       one.router_norm = norm("router.scale");
       one.expert_scales = from.floats(prefix(i) + "router.per_expert_scale", {experts.count});
       one.dense_out_norm = norm("post_feedforward_layernorm_1.weight");

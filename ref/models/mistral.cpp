@@ -2,6 +2,7 @@
 // Mistral 7B and Nemo (Hugging Face `mistral`): Llama without biases, with a sliding window in every layer or in none.
 // A sliding_window of null means none; one that is absent means 4096. GGUF files of these models are `llama`, without a
 // window. Source: transformers, models/mistral.
+#include "ref/models/decoder.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
@@ -19,15 +20,11 @@ TransformerConfig describe_model(const Json& json) {
   return config;
 }
 
-std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
-  return llama_architecture.load(from, config);
-}
-
 constexpr ArchitectureName names[] = {{"mistral", "MistralForCausalLM"}};
 
 }  // namespace
 
 const Architecture mistral_architecture = {
-    .names = names, .describe = describe_model, .load = load, .mtp = &pre_norm_blocks};
+    .names = names, .describe = describe_model, .load = load_pre_norm_decoder, .mtp = &pre_norm_blocks};
 
 }  // namespace draftproof

@@ -24,6 +24,13 @@ std::span<const Architecture* const> all_architectures() noexcept {
       &gemma2_architecture,
       &gemma3_architecture,
       &gemma4_architecture,
+      &smollm3_architecture,
+      &olmo2_architecture,
+      &phi3_architecture,
+      &granite_architecture,
+      &mixtral_architecture,
+      &qwen2_moe_architecture,
+      &olmoe_architecture,
   };
   // clang-format on
   return list;

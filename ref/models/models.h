@@ -21,6 +21,13 @@ extern const Architecture ministral3_architecture;
 extern const Architecture gemma2_architecture;
 extern const Architecture gemma3_architecture;
 extern const Architecture gemma4_architecture;
+extern const Architecture smollm3_architecture;
+extern const Architecture olmo2_architecture;
+extern const Architecture phi3_architecture;
+extern const Architecture granite_architecture;
+extern const Architecture mixtral_architecture;
+extern const Architecture qwen2_moe_architecture;
+extern const Architecture olmoe_architecture;
 
 /// Returns the architectures above, in that order.
 std::span<const Architecture* const> all_architectures() noexcept;

@@ -8,10 +8,9 @@ namespace {
 
 class PreNormBlock final : public MtpBlock {
  public:
-  PreNormBlock(const WeightLoader& from, const TransformerConfig& config, int layer, const std::string& prefix,
-               bool head_norms)
+  PreNormBlock(const WeightLoader& from, const TransformerConfig& config, int layer, const std::string& prefix)
       : weights_(load_pre_norm_layer(from, config, layer, prefix)) {
-    if (head_norms) {
+    if (config.attention(layer).qk_norm != QkNorm::none) {
       load_head_norms(from, config, config.attention(layer), prefix + "self_attn.", weights_.attention);
     }
     const Experts& experts = config.layers[static_cast<std::size_t>(layer)].experts;
@@ -42,15 +41,13 @@ TransformerConfig describe_like_last(const Checkpoint&, const TransformerConfig&
   return config;
 }
 
-template <bool head_norms>
 std::unique_ptr<MtpBlock> load_pre_norm_block(const WeightLoader& from, const TransformerConfig& config, int layer,
                                               const std::string& prefix) {
-  return std::make_unique<PreNormBlock>(from, config, layer, prefix, head_norms);
+  return std::make_unique<PreNormBlock>(from, config, layer, prefix);
 }
 
 }  // namespace
 
-const MtpBlocks pre_norm_blocks = {describe_like_last, load_pre_norm_block<false>};
-const MtpBlocks head_norm_blocks = {describe_like_last, load_pre_norm_block<true>};
+const MtpBlocks pre_norm_blocks = {describe_like_last, load_pre_norm_block};
 
 }  // namespace draftproof

@@ -28,7 +28,5 @@ struct MtpBlocks {
 
 /// Of architectures whose layers are those of Llama, the MLP or experts in it: the block is like the last layer.
 extern const MtpBlocks pre_norm_blocks;
-/// The same with a norm of each head of q and k, as Qwen3 has it.
-extern const MtpBlocks head_norm_blocks;
 
 }  // namespace draftproof

@@ -228,7 +228,8 @@ void refuse_variants(const Json& config) {
   if (gate && gate->string() != "swish" && gate->string() != "silu") {
     gate->fail("gate '" + gate->string() + "' is not implemented; only 'swish' is");
   }
-  require_silu(config);
+  config.at("hidden_act");
+  require_activation(config, "hidden_act", "silu");
 }
 
 AttentionLayer read_gated_attention(const Json& config, int hidden) {
@@ -317,7 +318,7 @@ TransformerConfig describe_model(const Json& whole) {
   const bool mixes = json.at("model_type").string().starts_with("qwen3_5_moe");
   Experts experts;
   if (mixes) {
-    experts = read_experts(json);
+    experts = read_experts(json, "moe_intermediate_size");
     experts.normalized = true;
     experts.shared = positive(json, "shared_expert_intermediate_size");
   }

@@ -57,6 +57,7 @@ class RopeFields {
           named->fail("differs from another rope type of this config, " + *kind);
         }
         kind = named->string();
+        if (*kind == "su") kind = "longrope";  // as it was called at first
         if (*kind == "dynamic") {
           named->fail(
               "'dynamic' RoPE cannot be implemented: its frequencies depend on how a text is divided among "
@@ -102,6 +103,14 @@ class RopeFields {
     const auto found = find(name);
     return found && found->number() == 0 ? default_value : positive(name, default_value);
   }
+  /// A list of so many numbers.
+  Json list(const char* name, int size) const {
+    const Json value = blocks_.back().at(name);
+    if (!value.is_array() || value.size() != static_cast<std::size_t>(size)) {
+      value.fail("must list " + std::to_string(size) + " numbers, one for each pair that RoPE turns");
+    }
+    return value;
+  }
   double theta(double default_value) const {
     const auto found = find("rope_theta", theta_name_);
     const double theta = found ? found->number() : default_value;
@@ -118,7 +127,7 @@ class RopeFields {
  private:
   const Json& config_;
   const char* theta_name_ = "rope_theta";  // of the config itself
-  std::vector<const char*> kinds_ = {"default", "linear", "llama3", "yarn"};
+  std::vector<const char*> kinds_ = {"default", "linear", "llama3", "yarn", "longrope"};
   std::vector<Json> blocks_;
 };
 
@@ -156,11 +165,33 @@ YarnScaling read_yarn(const Json& config, const RopeFields& fields) {
   return result;
 }
 
+/// Of the two lists of factors the short one: the long one is for longer texts, and which of them a row has would
+/// depend on rows behind it. The context ends where the long one would begin (TransformerConfig::context).
+Rope read_longrope(const Json& config, const RopeFields& fields, double theta, int width) {
+  Rope rope = default_rope(theta, width);
+  rope.kind = "longrope";
+  const Json factors = fields.list("short_factor", width / 2);
+  for (std::size_t j = 0; j < rope.frequencies.size(); ++j) {
+    const auto by = static_cast<float>(factors[j].number());
+    if (!(by > 0 && by <= std::numeric_limits<float>::max())) factors[j].fail("must be a positive float");
+    rope.frequencies[j] /= by;
+  }
+  fields.list("long_factor", width / 2);
+  const auto context = static_cast<double>(config.at("max_position_embeddings").integer(1, std::int64_t{1} << 40));
+  constexpr const char* name = "original_max_position_embeddings";
+  rope.context = static_cast<int>(std::min(fields.positive(name, {}, name), 1e9));
+  const double factor = fields.positive("factor", context / rope.context);
+  const double magnitude = factor <= 1 ? 1 : std::sqrt(1 + log64(factor) / log64(rope.context));
+  rope.factor = static_cast<float>(fields.positive("attention_factor", magnitude));
+  return rope;
+}
+
 Rope rope_of(const Json& config, const RopeFields& fields, double theta, int width) {
   const std::string kind = fields.kind();
   if (kind == "linear") return linear_rope(theta, width, fields.positive("factor"));
   if (kind == "llama3") return llama3_rope(theta, width, read_llama3(fields));
   if (kind == "yarn") return yarn_rope(theta, width, read_yarn(config, fields));
+  if (kind == "longrope") return read_longrope(config, fields, theta, width);
   return default_rope(theta, width);
 }
 

@@ -21,6 +21,7 @@ struct Rope {
   double theta = 0;                // before any scaling; 0: not known
   std::vector<float> frequencies;  // [width / 2]
   float factor = 1;                // of cosine and sine, so it enters a score twice
+  int context = 0;                 // the longest text that it is for; 0: any
 
   int half() const noexcept { return static_cast<int>(frequencies.size()); }
   /// cosine, sine: [positions][half].
@@ -59,9 +60,9 @@ Rope yarn_rope(double theta, int width, const YarnScaling& scaling);
 Rope llama3_rope(double theta, int width, const Llama3Scaling& scaling);
 
 /// Reads rope_theta with rope_scaling or rope_parameters, in every published spelling, for `width` dimensions: default,
-/// linear, llama3 or yarn. Throws Error, naming file and field, for other kinds and for fields that contradict each
-/// other. `dynamic` is refused for good: its frequencies depend on the longest position of a call, so the bits of a row
-/// would depend on how the text was divided among calls.
+/// linear, llama3, yarn or longrope, whose short_factor it is. Throws Error, naming file and field, for other kinds and
+/// for fields that contradict each other. `dynamic` is refused for good: its frequencies depend on the longest position
+/// of a call, so the bits of a row would depend on how the text was divided among calls.
 Rope read_rope(const Json& config, int width);
 
 /// The RoPE of the layers of one type, where a config has one for each type.

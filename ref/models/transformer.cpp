@@ -58,10 +58,48 @@ std::unique_ptr<LayerCache> new_layer_cache(const TransformerConfig& config, con
     return new_gated_delta_net_cache(kernels, *shape, max_pending_rows);
   }
   const auto& attention = std::get<AttentionLayer>(layer.mixer);
-  const Rope& rope = config.ropes[static_cast<std::size_t>(attention.rope)];
+  AttentionCache::TurnBack turn_back;
+  if (attention.rope != AttentionLayer::no_rope) {
+    turn_back = config.ropes[static_cast<std::size_t>(attention.rope)].turn_back(kernels, attention.shape.head_dim);
+  }
   return std::make_unique<AttentionCache>(attention.shape.kv_heads, attention.shape.head_dim, attention.window,
-                                          capacity, max_pending_rows, kv,
-                                          rope.turn_back(kernels, attention.shape.head_dim));
+                                          capacity, max_pending_rows, kv, std::move(turn_back));
+}
+
+}  // namespace
+
+namespace {
+
+/// The pairs of a head that are neighbors in the checkpoint; 0: none are.
+int turned_pairs(const TransformerConfig& config, const AttentionLayer& layer) {
+  const bool turns = layer.interleaved && layer.rope != AttentionLayer::no_rope;
+  return turns ? config.ropes[static_cast<std::size_t>(layer.rope)].half() : 0;
+}
+
+/// The value of a head in the checkpoint that becomes its value `to`: first those at even places, then those at odd
+/// ones, of as many as RoPE turns.
+int place_of(int to, int pairs) { return to >= 2 * pairs ? to : to < pairs ? 2 * to : 2 * (to - pairs) + 1; }
+
+void separate_pairs(std::vector<float>& values, int pairs, int head_dim) {
+  if (values.empty()) return;  // counted
+  const std::vector<float> stored = values;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto d = static_cast<std::size_t>(head_dim);
+    values[i] = stored[i / d * d + static_cast<std::size_t>(place_of(static_cast<int>(i % d), pairs))];
+  }
+}
+
+/// Adds the rows of q, k or v, those of pairs in the order that `place_of` says.
+void add_rows(std::vector<NamedMatrix>& parts, const std::string& name, int width, int inputs, int pairs,
+              const AttentionLayer& layer) {
+  if (pairs == 0) {
+    parts.push_back({name, width});
+    return;
+  }
+  const int d = layer.shape.head_dim;
+  for (int row = 0; row < width; ++row) {
+    parts.push_back({name, 1, row / d * d + place_of(row % d, pairs), {width, inputs}});
+  }
 }
 
 }  // namespace
@@ -71,16 +109,27 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
   const int q = layer.q_width();
   const int kv = layer.kv_width();
   AttentionWeights weights;
-  std::vector<NamedMatrix> parts = {{prefix + "q_proj.weight", q}};
-  if (layer.donor == AttentionLayer::own) {
-    parts.push_back({prefix + "k_proj.weight", kv});
-    if (!layer.values_from_keys) parts.push_back({prefix + "v_proj.weight", kv});
+  const std::string joined = prefix + "qkv_proj.weight";
+  if (from.weights.has(joined)) {
+    weights.qkv = load_matrix(from, {{joined, layer.projected()}}, inputs);
+  } else {
+    std::vector<NamedMatrix> parts;
+    const auto add = [&](const std::string& name, int width, bool turned) {
+      add_rows(parts, prefix + name + ".weight", width, inputs, turned ? turned_pairs(config, layer) : 0, layer);
+    };
+    add("q_proj", q, true);
+    if (layer.donor == AttentionLayer::own) {
+      add("k_proj", kv, true);
+      if (!layer.values_from_keys) add("v_proj", kv, false);
+    }
+    weights.qkv = load_matrix(from, parts, inputs);
   }
-  weights.qkv = load_matrix(from, parts, inputs);
   weights.output = load_matrix(from, {{prefix + "o_proj.weight", config.hidden}}, q);
   if (layer.qkv_bias) {
     for (const auto& [name, width] : {std::pair("q_proj.bias", q), {"k_proj.bias", kv}, {"v_proj.bias", kv}}) {
-      append(weights.qkv_bias, from.floats(prefix + name, {width}));
+      std::vector<float> bias = from.floats(prefix + name, {width});
+      if (name[0] != 'v') separate_pairs(bias, turned_pairs(config, layer), layer.shape.head_dim);
+      append(weights.qkv_bias, bias);
     }
   }
   if (layer.sinks) weights.sinks = from.floats(prefix + "attention_sink_bias", {layer.shape.heads});
@@ -90,15 +139,20 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
 
 void load_head_norms(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
                      const std::string& prefix, AttentionWeights& to) {
-  to.q_norm = load_norm(from, config, prefix + "q_norm.weight", layer.shape.head_dim);
+  const bool whole = layer.qk_norm == QkNorm::whole;
+  to.q_norm = load_norm(from, config, prefix + "q_norm.weight", whole ? layer.q_width() : layer.shape.head_dim);
   if (layer.donor != AttentionLayer::own) return;
-  to.k_norm = load_norm(from, config, prefix + "k_norm.weight", layer.shape.head_dim);
+  to.k_norm = load_norm(from, config, prefix + "k_norm.weight", whole ? layer.kv_width() : layer.shape.head_dim);
 }
 
 MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& prefix) {
   MlpWeights weights;
-  weights.gate_up = load_matrix(
-      from, {{prefix + "gate_proj.weight", intermediate}, {prefix + "up_proj.weight", intermediate}}, hidden);
+  const std::string joined = prefix + "gate_up_proj.weight";
+  weights.gate_up =
+      from.weights.has(joined)
+          ? load_matrix(from, {{joined, 2 * intermediate}}, hidden)
+          : load_matrix(from, {{prefix + "gate_proj.weight", intermediate}, {prefix + "up_proj.weight", intermediate}},
+                        hidden);
   weights.down = load_matrix(from, {{prefix + "down_proj.weight", hidden}}, intermediate);
   if (bias) {
     weights.gate_up_bias = from.floats(prefix + "gate_proj.bias", {intermediate});
@@ -114,7 +168,28 @@ std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& 
   if (config.norm_offset != 0) {
     for (float& value : weight) value += config.norm_offset;
   }
+  const std::string bias = name.substr(0, name.rfind('.')) + ".bias";
+  if (config.norm == Norm::layer && from.weights.has(bias)) append(weight, from.floats(bias, {width}));
   return weight;
+}
+
+void normalize_rows(const Kernels& kernels, const TransformerConfig& config, const std::vector<float>& weight,
+                    const float* from, int count, float* to) {
+  const int width = config.hidden;
+  if (config.norm == Norm::rms) {
+    kernels.rms_norm(from, width, count, 1, width, weight.data(), config.epsilon, to, width);
+    return;
+  }
+  for (std::ptrdiff_t row = 0; row < count; ++row) {
+    const std::span<const float> x(from + row * width, static_cast<std::size_t>(width));
+    double sum = 0;
+    for (const float value : x) sum += value;
+    const auto mean = static_cast<float>(sum / width);
+    float* const y = to + row * width;
+    for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] - mean;
+    kernels.rms_norm(y, width, 1, 1, width, weight.data(), config.epsilon, y, width);
+    if (weight.size() > x.size()) kernels.add(weight.data() + width, x.size(), y);
+  }
 }
 
 void stretch_rope(const WeightLoader& from, Rope& rope) {
@@ -258,7 +333,7 @@ void TransformerPass::normalize(const std::vector<float>& weight, const float* f
   const int hidden = config.hidden;
   for_rows(rows, 4.0 * rows * hidden, [&](int begin, int end) {
     const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(begin) * hidden;
-    kernels.rms_norm(from + first, hidden, end - begin, 1, hidden, weight.data(), config.epsilon, to + first, hidden);
+    normalize_rows(kernels, config, weight, from + first, end - begin, to + first);
   });
 }
 
@@ -269,8 +344,6 @@ void TransformerPass::project(const AttentionLayer& layer, const AttentionWeight
   matmul(kernels, weights.qkv, s.activations, s.qkv.data(), stride);
 
   const AttentionShape& shape = layer.shape;
-  const int half = config.ropes[static_cast<std::size_t>(layer.rope)].half();
-  const Turns& turns = s.turns[static_cast<std::size_t>(layer.rope)];
   const double work = 4.0 * rows * (layer.q_width() + layer.kv_width());
   for_rows(rows, work, [&](int begin, int end) {
     float* const q = s.qkv.data() + static_cast<std::ptrdiff_t>(begin) * stride;
@@ -288,13 +361,17 @@ void TransformerPass::project(const AttentionLayer& layer, const AttentionWeight
         std::copy_n(k + row * stride, layer.kv_width(), v + row * stride);
       }
     }
-    const auto normalize_heads = [&](const std::vector<float>& weight, int heads, float* x) {
+    const auto normalize_heads = [&](const std::vector<float>& weight, int width, float* x) {
       if (weight.empty()) return;
-      kernels.rms_norm(x, stride, count, heads, shape.head_dim, weight.data(), config.epsilon, x, stride);
+      const int each = static_cast<int>(weight.size());
+      kernels.rms_norm(x, stride, count, width / each, each, weight.data(), config.epsilon, x, stride);
     };
-    normalize_heads(weights.q_norm, shape.heads, q);
-    normalize_heads(weights.k_norm, shape.kv_heads, k);
-    normalize_heads(weights.v_norm, shape.kv_heads, v);
+    normalize_heads(weights.q_norm, layer.q_width(), q);
+    normalize_heads(weights.k_norm, layer.kv_width(), k);
+    normalize_heads(weights.v_norm, layer.kv_width(), v);
+    if (layer.rope == AttentionLayer::no_rope) return;
+    const int half = config.ropes[static_cast<std::size_t>(layer.rope)].half();
+    const Turns& turns = s.turns[static_cast<std::size_t>(layer.rope)];
     const float* const cosine = turns.cosine.data() + static_cast<std::ptrdiff_t>(begin) * half;
     const float* const sine = turns.sine.data() + static_cast<std::ptrdiff_t>(begin) * half;
     kernels.rope(q, stride, count, shape.heads, shape.head_dim, half, cosine, sine);
@@ -393,6 +470,11 @@ void TransformerPass::add_projected() const {
   for_rows(rows, 2.0 * rows * hidden, [&](int begin, int end) {
     const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(begin) * hidden;
     const std::size_t count = static_cast<std::size_t>(end - begin) * static_cast<std::size_t>(hidden);
+    if (config.residual_scale != 1) {
+      for (float& value : std::span(scratch.projected).subspan(static_cast<std::size_t>(first), count)) {
+        value *= config.residual_scale;
+      }
+    }
     kernels.add(scratch.projected.data() + first, count, scratch.hidden_states.data() + first);
   });
 }

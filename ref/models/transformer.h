@@ -23,8 +23,8 @@ struct AttentionWeights {
   PackedMatrix output;             // [hidden][heads * d]
   std::vector<float> qkv_bias;     // [heads * d + 2 * kv_heads * d]
   std::vector<float> output_bias;  // [hidden]
-  std::vector<float> q_norm;       // [d], of each head before RoPE
-  std::vector<float> k_norm;       // [d]
+  std::vector<float> q_norm;       // [d], of each head before RoPE, or [heads * d]
+  std::vector<float> k_norm;       // [d] or [kv_heads * d]
   std::vector<float> v_norm;       // [d]
   std::vector<float> sinks;        // [heads]
 };
@@ -48,9 +48,13 @@ struct MlpWeights {
 /// `prefix` is everything before "gate_proj.weight", such as "model.layers.3.mlp.".
 MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& prefix);
 
-/// Loads the weights of a norm and adds config.norm_offset to each.
+/// Loads the weights of a norm and adds config.norm_offset to each; behind them its bias, where it has one.
 std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& config, const std::string& name,
                              int width);
+
+/// to [count][hidden] = the norm of the config, of rows; they may be the same. `weight` is from load_norm.
+void normalize_rows(const Kernels& kernels, const TransformerConfig& config, const std::vector<float>& weight,
+                    const float* from, int count, float* to);
 
 /// Divides the frequencies by those that GGUF files, which have no word for it in their metadata, keep as a tensor, if
 /// there is one.
@@ -183,7 +187,7 @@ struct TransformerPass {
   /// projected = norm(projected)
   void normalize_projected(const std::vector<float>& weight) const;
 
-  /// hidden_states += projected
+  /// hidden_states += config.residual_scale * projected
   void add_projected() const;
 
   /// hidden_states += attention(norm(hidden_states)). kv and visible are set.

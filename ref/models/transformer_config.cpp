@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "ref/base/require.h"
@@ -51,11 +52,6 @@ void require_activation(const Json& config, std::string_view field, const std::s
   }
 }
 
-void require_silu(const Json& config) {
-  config.at("hidden_act");
-  require_activation(config, "hidden_act", "silu");
-}
-
 void refuse_partial_rotary(const Json& config) {
   const auto refuse = [](const Json& block) {
     const auto factor = block.find("partial_rotary_factor");
@@ -67,18 +63,42 @@ void refuse_partial_rotary(const Json& config) {
   }
 }
 
-TransformerConfig read_sizes(const Json& config, const Defaults& defaults) {
+float read_factor(const Json& config, std::string_view field) {
+  const auto value = config.find(field);
+  if (!value) return 1;
+  const auto factor = static_cast<float>(value->number());
+  if (!(factor > 0 && factor <= std::numeric_limits<float>::max())) value->fail("must be a positive float");
+  return factor;
+}
+
+int read_rotary_width(const Json& config, int head_dim) {
+  std::optional<Json> part;
+  for (const Json& block :
+       {config, config.find("rope_scaling").value_or(config), config.find("rope_parameters").value_or(config)}) {
+    const auto found = block.find("partial_rotary_factor");
+    if (part && found && part->number() != found->number()) {
+      found->fail("differs from another partial_rotary_factor of this config");
+    }
+    if (found) part = found;
+  }
+  if (!part) return head_dim;
+  const double width = part->number() * head_dim;
+  if (!(width >= 2 && width <= head_dim)) part->fail("must turn between 2 and " + std::to_string(head_dim) + " values");
+  return static_cast<int>(width) / 2 * 2;
+}
+
+TransformerConfig read_sizes(const Json& config, const Defaults& defaults, const Features& features) {
   if (!config.is_object()) config.fail("must be a JSON object");
   TransformerConfig result;
   result.vocabulary = positive(config, "vocab_size", defaults.vocabulary);
   result.hidden = positive(config, "hidden_size");
   result.layers.resize(static_cast<std::size_t>(config.at("num_hidden_layers").integer(1, layers_max)));
   result.context = positive(config, "max_position_embeddings", defaults.context);
-  const auto epsilon = config.find("rms_norm_eps");
-  result.epsilon =
-      static_cast<float>(defaults.epsilon && !epsilon ? *defaults.epsilon : config.at("rms_norm_eps").number());
+  const char* const name = defaults.epsilon_field;
+  const auto epsilon = config.find(name);
+  result.epsilon = static_cast<float>(defaults.epsilon && !epsilon ? *defaults.epsilon : config.at(name).number());
   if (!(result.epsilon > 0 && result.epsilon < 1)) {  // as a float: 1e-60 would be 0, and a row of zeros NaN
-    config.at("rms_norm_eps").fail("must lie between 0 and 1 as a float");
+    config.at(name).fail("must lie between 0 and 1 as a float");
   }
   refuse_if_set(config, "quantization_config", "quantized checkpoints are not implemented");
   refuse_if_set(config, "rope_interleaved", "interleaved RoPE is not implemented");
@@ -86,7 +106,9 @@ TransformerConfig read_sizes(const Json& config, const Defaults& defaults) {
     if (const auto neox = config.find(field); neox && !neox->boolean())
       neox->fail("interleaved RoPE is not implemented");
   }
-  for (const char* field : {"logit_scale", "residual_multiplier", "embedding_multiplier", "attention_multiplier"}) {
+  for (const char* field :
+       {"logit_scale", "logits_scaling", "residual_multiplier", "embedding_multiplier", "attention_multiplier"}) {
+    if (features.multipliers) break;
     if (const auto factor = config.find(field); factor && factor->number() != 1) factor->fail("is not implemented");
   }
   for (const char* field : {"num_nextn_predict_layers", "mtp_num_hidden_layers"}) {
@@ -172,30 +194,63 @@ void set_window(const Json& config, int window, TransformerConfig& of) {
   for (LayerConfig& layer : of.layers) std::get<AttentionLayer>(layer.mixer).window = window;
 }
 
-TransformerConfig read_transformer_config(const Json& config, std::optional<int> vocabulary) {
-  TransformerConfig result = read_sizes(config, {.vocabulary = vocabulary});
-  const AttentionShape shape = read_attention_shape(config, result.hidden);
+std::vector<bool> read_sliding(const Json& config, int layers, int period) {
+  std::vector<bool> sliding;
+  const auto types = config.find("layer_types");
+  if (!types) {
+    for (int i = 0; i < layers; ++i) sliding.push_back((i + 1) % period != 0);
+    return sliding;
+  }
+  if (!types->is_array() || types->size() != static_cast<std::size_t>(layers)) {
+    types->fail("must list one type for each of the " + std::to_string(layers) + " layers");
+  }
+  for (std::size_t i = 0; i < types->size(); ++i) {
+    const Json type = (*types)[i];
+    sliding.push_back(type.string() == "sliding_attention");
+    if (!sliding.back() && type.string() != "full_attention") {
+      type.fail("layer type '" + type.string() + "' is not part of this architecture");
+    }
+  }
+  return sliding;
+}
+
+void set_qk_norm(QkNorm norm, TransformerConfig& of) {
+  for (LayerConfig& layer : of.layers) std::get<AttentionLayer>(layer.mixer).qk_norm = norm;
+}
+
+TransformerConfig read_uniform_layers(const Json& config, const Defaults& defaults, const Features& features) {
+  TransformerConfig result = read_sizes(config, defaults, features);
+  const AttentionShape shape = read_attention_shape(config, result.hidden, defaults);
   const int intermediate = positive(config, "intermediate_size");
-  require_silu(config);
-  refuse_partial_rotary(config);
+  config.at("hidden_act");
+  require_activation(config, "hidden_act", features.activation);
+  if (!features.partial_rotary) refuse_partial_rotary(config);
   const auto said = [&](const char* field) {
     const auto value = config.find(field);
     return value && value->boolean();
   };
   const bool bias = said("attention_bias");
-  result.ropes = {read_rope(config, shape.head_dim)};
-  const std::vector<int> windows = read_windows(config, result.depth());
-  for (std::size_t i = 0; i < windows.size(); ++i) {
-    result.layers[i].mixer =
-        AttentionLayer{.shape = shape, .window = windows[i], .qkv_bias = bias, .output_bias = bias};
-    result.layers[i].intermediate = intermediate;
-    result.layers[i].mlp_bias = said("mlp_bias");
+  for (LayerConfig& layer : result.layers) {
+    layer.mixer = AttentionLayer{.shape = shape, .qkv_bias = bias, .output_bias = bias};
+    layer.intermediate = intermediate;
+    layer.mlp_bias = said("mlp_bias");
   }
   return result;
 }
 
-TransformerConfig read_target_config(const Json& config) {
-  TransformerConfig result = read_transformer_config(config);
+TransformerConfig read_transformer_config(const Json& config, const Defaults& defaults, const Features& features) {
+  TransformerConfig result = read_uniform_layers(config, defaults, features);
+  result.ropes = {read_rope(config, read_rotary_width(config, result.attention(0).shape.head_dim))};
+  if (const int end = result.ropes[0].context; end > 0) result.context = std::min(result.context, end);
+  const std::vector<int> windows = read_windows(config, result.depth());
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    std::get<AttentionLayer>(result.layers[i].mixer).window = windows[i];
+  }
+  return result;
+}
+
+TransformerConfig read_target_config(const Json& config, const Defaults& defaults, const Features& features) {
+  TransformerConfig result = read_transformer_config(config, defaults, features);
   if (const auto cap = config.find("final_logit_softcapping")) cap->fail("soft-capped logits are not implemented");
   for (const char* field : {"rope_scaling", "rope_parameters"}) {
     const auto block = config.find(field);

@@ -21,14 +21,23 @@ namespace draftproof {
 /// Of the gate of an MLP. gelu: its tanh form.
 enum class Activation : std::uint8_t { silu, gelu };
 
+/// Of q and k, behind their projection and bias. heads: each head is normalized. whole: all heads together.
+enum class QkNorm : std::uint8_t { none, heads, whole };
+
+/// layer: the mean is subtracted first, and a bias is added where the checkpoint has one.
+enum class Norm : std::uint8_t { rms, layer };
+
 /// The attention of one layer. A row of its projection holds q, k, v and, of some architectures, an output gate.
 struct AttentionLayer {
   static constexpr int own = -1;
+  static constexpr int no_rope = -1;
 
   AttentionShape shape = {};
   int window = AttentionCache::everything;  // positions that a row sees, its own included
-  int rope = 0;                             // of TransformerConfig::ropes
-  int gate = 0;                             // floats behind v
+  int rope = 0;                             // of TransformerConfig::ropes; no_rope: heads are not turned
+  bool interleaved = false;                 // the checkpoint has RoPE turn neighboring rows of q and k
+  QkNorm qk_norm = QkNorm::none;
+  int gate = 0;  // floats behind v
   bool qkv_bias = false;
   bool output_bias = false;
   bool sinks = false;             // a score of each head's own
@@ -60,10 +69,13 @@ struct LayerConfig {
 struct TransformerConfig {
   int vocabulary = 0;
   int hidden = 0;
-  int context = 0;        // max_position_embeddings
-  float epsilon = 0;      // of all norms
+  int context = 0;    // max_position_embeddings
+  float epsilon = 0;  // of all norms
+  Norm norm = Norm::rms;
   float norm_offset = 0;  // what norms add to the stored weights
   float embedding_scale = 1;
+  float residual_scale = 1;  // of what attention and MLP add to the stream
+  float logit_scale = 1;
   int layer_embedding = 0;  // values that a token has of its own for each layer; 0: none
   float logit_cap = 0;      // logits become cap * tanh(logit / cap); 0: they stay
   Activation activation = Activation::silu;
@@ -87,17 +99,29 @@ struct Defaults {
   std::optional<int> kv_heads = {};
   std::optional<int> head_dim = {};
   std::optional<double> epsilon = {};
+  const char* epsilon_field = "rms_norm_eps";
+};
+
+/// What an architecture has of the fields that change the computation; of one that it does not have, any value but the
+/// usual is refused.
+struct Features {
+  const char* activation = "silu";  // hidden_act
+  bool multipliers = false;         // the architecture reads them itself: of Granite, the scale of logits
+  bool partial_rotary = false;
 };
 
 /// Reads the config.json of an architecture with the shape of Llama: every layer has attention of one geometry, over
 /// everything or a sliding window, and an MLP of one size with SiLU. Throws Error, naming file and field, when a field
 /// is missing, negative or contradictory, when the activation is unknown, and for every switch that would change the
-/// computation and is not implemented. `vocabulary`: the value of a missing vocab_size; without it the field is
-/// required.
-TransformerConfig read_transformer_config(const Json& config, std::optional<int> vocabulary = {});
+/// computation and is not implemented.
+TransformerConfig read_transformer_config(const Json& config, const Defaults& defaults = {},
+                                          const Features& features = {});
+
+/// The same without what may differ between layers of one kind and another: RoPE and windows.
+TransformerConfig read_uniform_layers(const Json& config, const Defaults& defaults = {}, const Features& features = {});
 
 /// The same of a target. A draft brings its own cap of the target's logits; here one is refused.
-TransformerConfig read_target_config(const Json& config);
+TransformerConfig read_target_config(const Json& config, const Defaults& defaults = {}, const Features& features = {});
 
 /// Returns the config of the text part of a multimodal checkpoint, `text_config`; of other configs all.
 Json text_config(const Json& config);
@@ -112,20 +136,30 @@ void refuse_if_set(const Json& config, std::string_view field, const std::string
 
 /// Throws Error when `field` is there and names another activation of the MLPs.
 void require_activation(const Json& config, std::string_view field, const std::string& name);
-/// Throws Error unless the activation of the MLPs is SiLU.
-void require_silu(const Json& config);
 
 /// Throws Error when RoPE shall turn a part of a head only, in a field of the config or of its RoPE.
 void refuse_partial_rotary(const Json& config);
 
 /// Reads vocabulary, hidden, context and epsilon, makes num_hidden_layers layers, and refuses unknown switches.
-TransformerConfig read_sizes(const Json& config, const Defaults& defaults = {});
+TransformerConfig read_sizes(const Json& config, const Defaults& defaults = {}, const Features& features = {});
+
+/// Reads a positive factor, 1 where the field is missing.
+float read_factor(const Json& config, std::string_view field);
+
+/// Reads how many dimensions of a head RoPE turns: all but for a partial_rotary_factor.
+int read_rotary_width(const Json& config, int head_dim);
 
 /// Reads heads, kv_heads and head_dim; the scale is 1 / sqrt(head_dim).
 AttentionShape read_attention_shape(const Json& config, int hidden, const Defaults& defaults = {});
 
 /// Reads the window of each layer from layer_types or use_sliding_window.
 std::vector<int> read_windows(const Json& config, int layers);
+
+/// Reads whether each layer slides: from layer_types or else all but every `period`-th.
+std::vector<bool> read_sliding(const Json& config, int layers, int period);
+
+/// Gives all layers the same norms of q and k.
+void set_qk_norm(QkNorm norm, TransformerConfig& of);
 
 /// Gives all layers one window. Throws Error when the config lists layer_types that say otherwise.
 void set_window(const Json& config, int window, TransformerConfig& of);

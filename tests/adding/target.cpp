@@ -5,6 +5,8 @@
 namespace draftproof {
 namespace {
 
+TransformerConfig describe_model(const Json& config) { return qwen3_architecture.describe(config); }
+
 std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
   return qwen3_architecture.load(from, config);
 }
@@ -13,6 +15,6 @@ constexpr ArchitectureName names[] = {{"renamed", "RenamedForCausalLM"}};
 
 }  // namespace
 
-const Architecture renamed_architecture = {.names = names, .describe = read_target_config, .load = load};
+const Architecture renamed_architecture = {.names = names, .describe = describe_model, .load = load};
 
 }  // namespace draftproof

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+#include "ref/models/decoder.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ref/models/causal_transformer.h"
+
+namespace draftproof {
+namespace {
+
+class Decoder : public CausalTransformer {
+ protected:
+  struct Layer {
+    AttentionWeights attention;
+    MlpWeights mlp;
+    ExpertsWeights experts;             // in place of the MLP
+    std::vector<float> attention_norm;  // [hidden]
+    std::vector<float> attended_norm;
+    std::vector<float> mlp_norm;
+    std::vector<float> mlp_out_norm;
+  };
+
+  Decoder(const WeightLoader& from, const TransformerConfig& description, const DecoderNames& names)
+      : CausalTransformer(from, description) {
+    for (int i = 0; i < layers(); ++i) {
+      const AttentionLayer& attention = config().attention(i);
+      const LayerConfig& layer = config().layers[static_cast<std::size_t>(i)];
+      Layer& weights = layers_.emplace_back();
+      const std::string self_attn = prefix(i) + "self_attn.";
+      weights.attention = load_attention(from, config(), attention, self_attn, hidden());
+      if (attention.qk_norm != QkNorm::none) {
+        load_head_norms(from, config(), attention, self_attn, weights.attention);
+      }
+      if (layer.experts.count > 0) {
+        weights.experts = load_experts(from, hidden(), layer.experts, prefix(i) + names.experts_block, names.experts);
+      } else {
+        weights.mlp = load_mlp(from, hidden(), layer.intermediate, layer.mlp_bias, prefix(i) + "mlp.");
+      }
+    }
+    for (int r = 0; r < static_cast<int>(config().ropes.size()); ++r) stretch_rope(from, rope(r));
+  }
+
+  const Layer& weights(int i) const { return layers_[static_cast<std::size_t>(i)]; }
+
+  void load_norm_of_all(const WeightLoader& from, std::vector<float> Layer::*norm, const char* name) {
+    for (int i = 0; i < layers(); ++i) {
+      layers_[static_cast<std::size_t>(i)].*norm = load_norm(from, config(), prefix(i) + name + ".weight", hidden());
+    }
+  }
+
+  /// projected = attention(normed)
+  void attend(const TransformerPass& pass, int i) const {
+    const AttentionLayer& attention = config().attention(i);
+    pass.see(i);
+    pass.project(attention, weights(i).attention);
+    pass.attend(attention, weights(i).attention);
+    pass.project_attended(weights(i).attention);
+  }
+
+  /// projected = MLP(normed), or the experts'
+  void mlp(const TransformerPass& pass, int i) {
+    const Experts& experts = config().layers[static_cast<std::size_t>(i)].experts;
+    if (experts.count == 0) pass.mlp(weights(i).mlp);
+    else mix_experts(pass, experts, weights(i).experts, scratch_);
+  }
+
+ private:
+  std::vector<Layer> layers_;
+  ExpertsScratch scratch_;
+};
+
+class PreNormDecoder final : public Decoder {
+ public:
+  PreNormDecoder(const WeightLoader& from, const TransformerConfig& description, const DecoderNames& names)
+      : Decoder(from, description, names) {
+    load_norm_of_all(from, &Layer::attention_norm, names.attention_norm);
+    load_norm_of_all(from, &Layer::mlp_norm, names.mlp_norm);
+  }
+
+ private:
+  void layer(const TransformerPass& pass, int i) override {
+    pass.normalize(weights(i).attention_norm);
+    attend(pass, i);
+    pass.add_projected();
+    pass.normalize(weights(i).mlp_norm);
+    mlp(pass, i);
+    pass.add_projected();
+  }
+};
+
+class PostNormDecoder final : public Decoder {
+ public:
+  PostNormDecoder(const WeightLoader& from, const TransformerConfig& description, const DecoderNames& names)
+      : Decoder(from, description, names) {
+    load_norm_of_all(from, &Layer::attended_norm, names.attended_norm);
+    load_norm_of_all(from, &Layer::mlp_out_norm, names.mlp_out_norm);
+  }
+
+ private:
+  void layer(const TransformerPass& pass, int i) override {
+    read_stream(pass);
+    attend(pass, i);
+    pass.normalize_projected(weights(i).attended_norm);
+    pass.add_projected();
+    read_stream(pass);
+    mlp(pass, i);
+    pass.normalize_projected(weights(i).mlp_out_norm);
+    pass.add_projected();
+  }
+
+  /// normed = hidden_states
+  static void read_stream(const TransformerPass& pass) {
+    const auto count = static_cast<std::ptrdiff_t>(pass.rows) * pass.config.hidden;
+    std::copy_n(pass.scratch.hidden_states.begin(), count, pass.scratch.normed.begin());
+  }
+};
+
+class SandwichDecoder final : public Decoder {
+ public:
+  SandwichDecoder(const WeightLoader& from, const TransformerConfig& description, const DecoderNames& names)
+      : Decoder(from, description, names) {
+    load_norm_of_all(from, &Layer::attention_norm, names.attention_norm);
+    load_norm_of_all(from, &Layer::attended_norm, names.attended_norm);
+    load_norm_of_all(from, &Layer::mlp_norm, names.mlp_norm);
+    load_norm_of_all(from, &Layer::mlp_out_norm, names.mlp_out_norm);
+  }
+
+ private:
+  void layer(const TransformerPass& pass, int i) override {
+    pass.normalize(weights(i).attention_norm);
+    attend(pass, i);
+    pass.normalize_projected(weights(i).attended_norm);
+    pass.add_projected();
+    pass.normalize(weights(i).mlp_norm);
+    mlp(pass, i);
+    pass.normalize_projected(weights(i).mlp_out_norm);
+    pass.add_projected();
+  }
+};
+
+class ParallelDecoder final : public Decoder {
+ public:
+  ParallelDecoder(const WeightLoader& from, const TransformerConfig& description, const DecoderNames& names)
+      : Decoder(from, description, names) {
+    load_norm_of_all(from, &Layer::attention_norm, names.attention_norm);
+  }
+
+ private:
+  void layer(const TransformerPass& pass, int i) override {
+    pass.normalize(weights(i).attention_norm);
+    attend(pass, i);
+    pass.add_projected();
+    mlp(pass, i);  // of the same rows
+    pass.add_projected();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Model> load_pre_norm_decoder(const WeightLoader& from, const TransformerConfig& config,
+                                             const DecoderNames& names) {
+  return std::make_unique<PreNormDecoder>(from, config, names);
+}
+
+std::unique_ptr<Model> load_pre_norm_decoder(const WeightLoader& from, const TransformerConfig& config) {
+  return load_pre_norm_decoder(from, config, {});
+}
+
+std::unique_ptr<Model> load_post_norm_decoder(const WeightLoader& from, const TransformerConfig& config,
+                                              const DecoderNames& names) {
+  return std::make_unique<PostNormDecoder>(from, config, names);
+}
+
+std::unique_ptr<Model> load_sandwich_decoder(const WeightLoader& from, const TransformerConfig& config,
+                                             const DecoderNames& names) {
+  return std::make_unique<SandwichDecoder>(from, config, names);
+}
+
+std::unique_ptr<Model> load_parallel_decoder(const WeightLoader& from, const TransformerConfig& config,
+                                             const DecoderNames& names) {
+  return std::make_unique<ParallelDecoder>(from, config, names);
+}
+
+}  // namespace draftproof
