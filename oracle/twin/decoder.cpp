@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The forward pass of Qwen2, Qwen3, Qwen3.5, Llama, Mistral and Ministral 3: layers of attention or of a gated delta
-// net, each followed by an MLP or a mixture of experts. Which of these a layer has follows from its tensors.
+// The forward pass of all decoders but Gemma: layers of attention or of a gated delta net, each followed by an MLP or a
+// mixture of experts. Which of these a layer has, and where its norms are, follows from its tensors.
 #include <cmath>
 #include <string>
 
@@ -17,37 +17,45 @@ class DecoderFamily final : public TwinFamily {
  public:
   explicit DecoderFamily(const TwinWeights& weights)
       : w_(weights),
-        heads_(weights.integer("num_attention_heads")),
-        kv_heads_(weights.integer("num_key_value_heads")),
-        head_dim_(weights.config().find("head_dim") ? weights.integer("head_dim")
-                                                    : weights.integer("hidden_size") / heads_),
-        layers_(weights.integer("num_hidden_layers")),
-        epsilon_(weights.number("rms_norm_eps", 1e-6)) {
-    const bool hybrid = w_.family().starts_with("qwen3_5");
-    const auto rope = rope_settings(w_);
-    const double share = hybrid && rope ? rope->at("partial_rotary_factor").number() : 1;
-    rope_ = rope_of(w_, static_cast<int>(head_dim_ * share), head_dim_);
+        facts_(decoder_facts(weights.config())),
+        heads_(facts_.heads),
+        kv_heads_(facts_.kv_heads),
+        head_dim_(facts_.head_dim),
+        layers_(static_cast<int>(facts_.layers.size())),
+        epsilon_(facts_.epsilon) {
+    for (const RopeFacts& rope : facts_.ropes) ropes_.push_back(rope_of(w_, rope, facts_.turned, head_dim_));
   }
 
   Row read(std::span<const Token> tokens, TextPast& past) const override {
     past.layers.resize(static_cast<std::size_t>(layers_));
-    Matrix x = embedded(w_["embed_tokens"], tokens);
+    Matrix x = embedded(w_["embed_tokens"], tokens) * facts_.embedding_scale;
     for (int i = 0; i < layers_; ++i) {
       const std::string prefix = "layers." + std::to_string(i) + ".";
       LayerPast& kept = past.layers[static_cast<std::size_t>(i)];
-      const Matrix first = normed(x, w_.norm(prefix + "input_layernorm"), epsilon_);
+      const LayerNorms norms = layer_norms(prefix, [&](const std::string& name) { return w_.has(name + ".weight"); });
+      const Matrix first = norm_if(norms.attention, x);
       const bool recurrent = w_.has(prefix + "linear_attn.in_proj_qkv.weight");
-      x += recurrent ? delta_net(w_, prefix + "linear_attn.", first, kept)
-                     : attention(i, prefix + "self_attn.", first, kept, past.positions);
-      const Matrix second = normed(x, w_.norm(prefix + "post_attention_layernorm"), epsilon_);
+      x += norm_if(norms.attended, recurrent ? delta_net(w_, prefix + "linear_attn.", first, kept)
+                                             : attention(i, prefix + "self_attn.", first, kept, past.positions)) *
+           facts_.residual_scale;
+      const Matrix second = norms.parallel ? first : norm_if(norms.mlp, x);
       const bool mixture = w_.has(prefix + "mlp.gate.weight");
-      x += mixture ? experts(prefix + "mlp.", second) : gated_mlp(w_, prefix + "mlp.", second);
+      x += norm_if(norms.mlp_out, mixture ? experts(prefix + "mlp.", second) : gated_mlp(w_, prefix + "mlp.", second)) *
+           facts_.residual_scale;
     }
     past.positions += static_cast<int>(tokens.size());
-    return times(normed(x.bottomRows(1), w_.norm("norm"), epsilon_), w_.head());
+    return times(norm_if("norm", x.bottomRows(1)), w_.head()) * facts_.logit_scale;
   }
 
  private:
+  /// `name` is empty where a layer has no such norm.
+  Matrix norm_if(const std::string& name, const Matrix& x) const {
+    if (name.empty()) return x;
+    if (!facts_.layer_norm) return normed(x, w_.norm(name), epsilon_);
+    const Matrix centered = x.colwise() - x.rowwise().mean();
+    return biased(w_, name + ".bias", normed(centered, w_.norm(name), epsilon_));
+  }
+
   Matrix attention(int layer, const std::string& prefix, const Matrix& x, LayerPast& kept, int first) const {
     const auto project = [&](const char* part) {
       return biased(w_, prefix + part + "_proj.bias", times(x, w_[prefix + part + "_proj"]));
@@ -68,16 +76,20 @@ class DecoderFamily final : public TwinFamily {
     }
     queries = heads_normed(queries, "q_norm");
     Matrix keys = heads_normed(project("k"), "k_norm");
-    rotate(queries, rope_, head_dim_, first);
-    rotate(keys, rope_, head_dim_, first);
+    const LayerFacts& facts = facts_.layers[static_cast<std::size_t>(layer)];
+    if (facts.rope >= 0) {
+      rotate(queries, ropes_[static_cast<std::size_t>(facts.rope)], head_dim_, first);
+      rotate(keys, ropes_[static_cast<std::size_t>(facts.rope)], head_dim_, first);
+    }
     grow(queries, first);
     append(kept.keys, keys);
     append(kept.values, project("v"));
+    const double usual = 1 / std::sqrt(static_cast<double>(head_dim_));
     const TwinAttention how{.heads = heads_,
                             .kv_heads = kv_heads_,
                             .head_dim = head_dim_,
-                            .scale = 1 / std::sqrt(static_cast<double>(head_dim_)),
-                            .window = window_of(layer)};
+                            .scale = facts_.attention_scale != 0 ? facts_.attention_scale : usual,
+                            .window = facts.window};
     Matrix mixed = attend(how, queries, kept.keys, kept.values, first);
     if (gates.size() > 0) mixed = mixed.cwiseProduct(gates.unaryExpr(&sigmoid));
     return biased(w_, prefix + "o_proj.bias", times(mixed, w_[prefix + "o_proj"]));
@@ -85,7 +97,7 @@ class DecoderFamily final : public TwinFamily {
 
   /// Ministral 3 makes queries larger behind its original context.
   void grow(Matrix& queries, int first) const {
-    const auto block = rope_settings(w_);
+    const auto& block = facts_.ropes[0].block;
     const auto beta = block ? block->find("llama_4_scaling_beta") : std::nullopt;
     if (!beta) return;
     const auto step = static_cast<int>(block->at("original_max_position_embeddings").integer(1, 1 << 30));
@@ -94,28 +106,19 @@ class DecoderFamily final : public TwinFamily {
     }
   }
 
-  int window_of(int layer) const {
-    const auto types = w_.config().find("layer_types");
-    const bool all_slide = w_.family() == "mistral" && w_.config().find("sliding_window");
-    const bool slides =
-        all_slide || (types && (*types)[static_cast<std::size_t>(layer)].string() == "sliding_attention");
-    return slides ? w_.integer("sliding_window") : unlimited;
-  }
-
   /// Every row goes through the experts that its router chooses, and through the shared expert where there is one.
   Matrix experts(const std::string& prefix, const Matrix& x) const {
     const bool shared = w_.has(prefix + "shared_expert_gate.weight");
-    const bool normalized = w_.says("norm_topk_prob", shared);
     const Matrix logits = times(x, w_[prefix + "gate"]);
     Matrix y = Matrix::Zero(x.rows(), x.cols());
     for (Eigen::Index r = 0; r < x.rows(); ++r) {
       const Row p = softmax(logits.row(r));
-      const std::vector<int> chosen = largest(p, w_.integer("num_experts_per_tok"));
+      const std::vector<int> chosen = largest(p, facts_.chosen);
       double sum = 0;
       for (const int e : chosen) sum += p[e];
       for (const int e : chosen) {
         const std::string expert = prefix + "experts." + std::to_string(e) + ".";
-        y.row(r) += p[e] / (normalized ? sum : 1) * gated_mlp(w_, expert, x.row(r));
+        y.row(r) += p[e] / (facts_.normalized ? sum : 1) * gated_mlp(w_, expert, x.row(r));
       }
     }
     if (!shared) return y;
@@ -126,9 +129,10 @@ class DecoderFamily final : public TwinFamily {
   }
 
   const TwinWeights& w_;
+  DecoderFacts facts_;
   int heads_, kv_heads_, head_dim_, layers_;
   double epsilon_;
-  TwinRope rope_;
+  std::vector<TwinRope> ropes_;
 };
 
 }  // namespace

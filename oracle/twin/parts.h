@@ -2,10 +2,10 @@
 // What all families of the float64 twin are made of, each as its paper writes it.
 #pragma once
 
-#include <limits>
 #include <string>
 #include <vector>
 
+#include "oracle/twin/facts.h"
 #include "oracle/twin/matrix.h"
 #include "oracle/twin/weights.h"
 
@@ -21,9 +21,6 @@ Matrix normed(const Matrix& x, const Row& weight, double epsilon);
 
 /// Adds the bias NAME to every row, where the checkpoint has it.
 Matrix biased(const TwinWeights& weights, const std::string& name, Matrix x);
-
-/// The first token of a text that sees everything before it.
-inline constexpr int unlimited = std::numeric_limits<int>::max();
 
 struct TwinAttention {
   int heads = 0;

@@ -61,18 +61,20 @@ double yarn_magnitude(const Json& block) {
   return mscale != 0 && all != 0 ? at(mscale) / at(all) : at(1);
 }
 
-}  // namespace
-
-std::optional<Json> rope_settings(const TwinWeights& weights) {
-  const Json& config = weights.config();
-  return config.find(config.find("rope_theta") ? "rope_scaling" : "rope_parameters");
+/// Larger, the longer the context became.
+double longrope_magnitude(const Json& config, const Json& block) {
+  if (const auto stated = block.find("attention_factor")) return stated->number();
+  constexpr const char* name = "original_max_position_embeddings";
+  const auto own = block.find(name);
+  const double original = own ? own->number() : config.at(name).number();
+  const double factor = given(block, "factor", config.at("max_position_embeddings").number() / original);
+  return factor <= 1 ? 1 : std::sqrt(1 + log64(factor) / log64(original));
 }
 
-TwinRope rope_of(const TwinWeights& weights, int turned, int head_dim) {
-  const Json& config = weights.config();
-  const auto flat = config.find("rope_theta");
-  const double theta = flat ? flat->number() : config.at("rope_parameters").at("rope_theta").number();
-  const auto block = rope_settings(weights);
+}  // namespace
+
+TwinRope rope_of(const TwinWeights& weights, const RopeFacts& of, int turned, int head_dim) {
+  const auto& [theta, block] = of;
   const std::string kind = block ? kind_of(*block) : "default";
   TwinRope rope;
   for (int j = 0; j < turned / 2; ++j) {
@@ -81,10 +83,12 @@ TwinRope rope_of(const TwinWeights& weights, int turned, int head_dim) {
     if (kind == "linear") frequency /= block->at("factor").number();
     else if (kind == "llama3") frequency = llama3(*block, frequency);
     else if (kind == "yarn") frequency = yarn(*block, theta, head_dim, j, frequency);
+    else if (kind == "longrope") frequency /= block->at("short_factor")[static_cast<std::size_t>(j)].number();
     else if (kind != "default") block->fail("the float64 twin does not have the RoPE '" + kind + "'");
     rope.frequencies.push_back(frequency);
   }
   if (kind == "yarn") rope.magnitude = yarn_magnitude(*block);
+  if (kind == "longrope") rope.magnitude = longrope_magnitude(weights.config(), *block);
   return rope;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "oracle/twin/facts.h"
 #include "oracle/twin/matrix.h"
 #include "oracle/twin/weights.h"
 
@@ -15,12 +16,10 @@ struct TwinRope {
   double magnitude = 1;             // of cosine and sine
 };
 
-/// Returns the settings of RoPE in the configuration of these, if there are any beside its base.
-std::optional<Json> rope_settings(const TwinWeights& weights);
-
 /// Returns the RoPE of all families but Gemma, the first `turned` dimensions of heads of `head_dim` turning: plain, or
-/// with wavelengths stretched as llama3, linear or yarn say. Throws Error for another kind.
-TwinRope rope_of(const TwinWeights& weights, int turned, int head_dim);
+/// with wavelengths stretched as llama3, linear, yarn or the short factors of longrope say. Throws Error for another
+/// kind.
+TwinRope rope_of(const TwinWeights& weights, const RopeFacts& of, int turned, int head_dim);
 
 /// Returns that of Gemma's full or sliding layers: plain, linear or proportional. Throws Error for another kind.
 TwinRope gemma_rope_of(const TwinWeights& weights, bool sliding, int head_dim);

@@ -14,9 +14,9 @@
 namespace draftproof {
 namespace {
 
-constexpr std::array<std::string_view, 10> decoders = {"qwen2",        "qwen3",       "qwen3_moe",        "qwen3_5",
-                                                       "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "llama",
-                                                       "mistral",      "ministral3"};
+constexpr std::array decoders = std::to_array<std::string_view>(
+    {"qwen2", "qwen3", "qwen3_moe", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "llama", "mistral",
+     "ministral3", "smollm3", "olmo2", "olmo3", "phi3", "granite", "granitemoe", "mixtral", "qwen2_moe", "olmoe"});
 constexpr std::array<std::string_view, 6> gemmas = {"gemma2",      "gemma3", "gemma3_text",
                                                     "gemma4_text", "gemma4", "gemma4_unified_text"};
 

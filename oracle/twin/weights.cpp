@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/twin/weights.h"
 
-#include <vector>
-
+#include "oracle/twin/facts.h"
 #include "ref/base/error.h"
 
 namespace draftproof::twin {
@@ -13,13 +12,10 @@ TwinWeights::TwinWeights(const Checkpoint& checkpoint) : config_(checkpoint.conf
   // A GGUF stores the sum for Gemma.
   const bool gemma = of.starts_with("gemma2") || of.starts_with("gemma3");
   norms_are_offsets_ = of.starts_with("qwen3_5") || (gemma && checkpoint.metadata() == nullptr);
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    if (!tensor.format || tensor.shape.empty()) continue;  // integers
-    const std::vector<float> values = checkpoint.floats(name, tensor.shape);
-    const Eigen::Index width = tensor.shape.back();
-    const auto size = static_cast<Eigen::Index>(values.size());
-    tensors_[name.starts_with("model.") ? name.substr(6) : name] =
-        Eigen::Map<const Weight>(values.data(), width == 0 ? 0 : size / width, width);
+  for (const auto& [name, tensor] : decoder_tensors(checkpoint, config_)) {
+    const auto size = static_cast<Eigen::Index>(tensor.values.size());
+    const Eigen::Index width = tensor.width;
+    tensors_[name] = Eigen::Map<const Weight>(tensor.values.data(), width == 0 ? 0 : size / width, width);
     count_ += size;
   }
 }

@@ -93,6 +93,10 @@ TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfTheReferenceWi
   }
 }
 
+std::string stretching(const TwinCheckpoint& twin) {
+  return twin.stretch ? twin.stretch->at("rope_type").string() : "";
+}
+
 bool has_stretched_layers(const TwinCheckpoint& twin) {
   const auto all = twin.gemma == 3 ? twin.config().find("rope_parameters") : std::nullopt;
   return all && all->at("full_attention").find("factor");
@@ -111,28 +115,38 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::no_output_bias: return twin.has("layers.0.self_attn.o_proj.bias");
     case Mistake::no_mlp_bias: return twin.has("layers.0.mlp.down_proj.bias");
     case Mistake::unstretched_rope: return twin.stretch.has_value() || has_stretched_layers(twin);
-    case Mistake::evenly_stretched_rope: return twin.stretch && twin.stretch->at("rope_type").string() != "linear";
+    case Mistake::evenly_stretched_rope: return stretching(twin) == "llama3" || stretching(twin) == "yarn";
     case Mistake::ungrown_queries: return twin.stretch && twin.stretch->find("llama_4_scaling_beta");
     case Mistake::plain_magnitude:
-      return twin.stretch && twin.stretch->at("rope_type").string() == "yarn" && !twin.stretch->find("mscale");
+      return stretching(twin) == "longrope" || (stretching(twin) == "yarn" && !twin.stretch->find("mscale"));
+    case Mistake::long_factors: return stretching(twin) == "longrope";
+    case Mistake::turned_everywhere:
+      return std::ranges::any_of(twin.facts.layers, [](const auto& layer) { return layer.rope < 0; });
+    case Mistake::head_by_head:
+      return twin.has("layers.0.self_attn.q_norm.weight") &&
+             twin["layers.0.self_attn.q_norm"].width == twin.heads * twin.head_dim;
+    case Mistake::no_residual_scale: return twin.facts.residual_scale != 1;
+    case Mistake::no_logit_scale: return twin.facts.logit_scale != 1;
+    case Mistake::no_mean: return twin.facts.layer_norm;
+    case Mistake::no_norm_bias: return twin.has("norm.bias");
     case Mistake::other_experts_weights:  // of Gemma 4 the norm behind the experts hides a factor of all weights
-      return twin.config().find("num_experts_per_tok").has_value();
-    case Mistake::next_expert: return twin.config().find("num_experts_per_tok") || has_router;
+      return twin.facts.chosen > 0;
+    case Mistake::next_expert: return twin.facts.chosen > 0 || has_router;
     case Mistake::no_shared_expert:
-    case Mistake::ungated_shared_expert: return twin.has("layers.0.mlp.shared_expert_gate.weight");
+    case Mistake::ungated_shared_expert: return twin.has("layers.1.mlp.shared_expert_gate.weight");
     case Mistake::window_longer:
     case Mistake::window_shorter:
       return twin.gemma != 0 ||
              std::ranges::any_of(twin.windows, [](int w) { return w != std::numeric_limits<int>::max(); });
     case Mistake::unscaled_scores: return twin.gemma != 4;
-    case Mistake::no_embedding_scale:
-    case Mistake::no_post_norms:
-    case Mistake::scale_of_heads:
+    case Mistake::no_embedding_scale: return twin.gemma != 0 || twin.facts.embedding_scale != 1;
+    case Mistake::scale_of_heads: return twin.gemma != 0 || twin.facts.attention_scale != 0;
+    case Mistake::no_post_norms: return twin.has("layers.0.post_feedforward_layernorm.weight");
     case Mistake::exact_gelu: return twin.gemma != 0;
     case Mistake::no_cap: return twin.gemma == 2 || (twin.gemma != 0 && twin.config().find("final_logit_softcapping"));
     case Mistake::no_score_cap:
     case Mistake::cap_before_scale: return twin.gemma == 2;
-    case Mistake::swapped_ropes: return twin.gemma > 2;
+    case Mistake::swapped_ropes: return twin.gemma > 2 || twin.facts.ropes.size() > 1;
     case Mistake::stretched_everywhere: return has_stretched_layers(twin);
     case Mistake::final_norm_without_offset: return twin.gemma == 2 || twin.gemma == 3;
     case Mistake::no_value_norm:
@@ -146,9 +160,9 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::unscaled_layer_table: return twin.has("embed_tokens_per_layer.weight");
     case Mistake::routed_by_normed:
     case Mistake::no_expert_scale: return has_router;
-    case Mistake::norms_without_offset: return twin.gemma == 2 || twin.gemma == 3 || twin.turned != twin.head_dim;
+    case Mistake::norms_without_offset: return twin.gemma == 2 || twin.gemma == 3 || twin.recurrent.conv_width > 0;
     case Mistake::no_gate:
-    case Mistake::gates_behind_queries:
+    case Mistake::gates_behind_queries: return twin.recurrent.conv_width > 0;
     case Mistake::whole_heads_turned:
     case Mistake::frequencies_of_heads: return twin.turned != twin.head_dim;
     case Mistake::heads_dealt_out: return twin.kv_heads != 1 && twin.kv_heads != twin.heads;
@@ -214,7 +228,14 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
                                 Mistake::no_layer_embeddings,
                                 Mistake::unscaled_layer_table,
                                 Mistake::routed_by_normed,
-                                Mistake::no_expert_scale}) {
+                                Mistake::no_expert_scale,
+                                Mistake::turned_everywhere,
+                                Mistake::head_by_head,
+                                Mistake::long_factors,
+                                Mistake::no_residual_scale,
+                                Mistake::no_logit_scale,
+                                Mistake::no_mean,
+                                Mistake::no_norm_bias}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = text_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());
@@ -253,6 +274,7 @@ TEST_P(SlidingFixture, SlidingLayersAreWithinTheRoundingBoundOfTheTwinAndAWindow
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TargetFixture, testing::ValuesIn(tiny_targets), printable_name);
+INSTANTIATE_TEST_SUITE_P(Variations, TargetFixture, testing::ValuesIn(tiny_variations), printable_name);
 INSTANTIATE_TEST_SUITE_P(Hybrid, TargetFixture, testing::ValuesIn(tiny_hybrid_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(Gemma, TargetFixture, testing::ValuesIn(tiny_gemma_targets), printable_name);
 

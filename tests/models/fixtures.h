@@ -38,6 +38,10 @@ inline const std::string tiny_hybrid_targets[] = {"qwen35-tiny-nested", "qwen35-
 inline const std::string tiny_gemma_targets[] = {"gemma2-tiny",        "gemma3-tiny",        "gemma3-tiny-nested",
                                                  "gemma4-tiny",        "gemma4-tiny-shared", "gemma4-tiny-donors",
                                                  "gemma4-tiny-experts"};
+/// Those that are made of the parts of others (decoder.h).
+inline const std::string tiny_variations[] = {"smollm3-tiny",       "olmo2-tiny",   "olmo3-tiny",      "phi3-tiny",
+                                              "phi3-tiny-longrope", "granite-tiny", "granitemoe-tiny", "mixtral-tiny",
+                                              "qwen2-moe-tiny",     "olmoe-tiny"};
 inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                                    "qwen2-tiny-tied", "qwen2-tiny-untied"};
 

@@ -53,6 +53,7 @@
 #include <vector>
 
 #include "kernels/formats.h"
+#include "oracle/twin/facts.h"
 #include "ref/base/token.h"
 #include "ref/caches/recurrent_cache.h"
 #include "ref/formats/checkpoint.h"
@@ -177,6 +178,13 @@ enum class Mistake {
   unscaled_layer_table,
   routed_by_normed,  // by what the experts read
   no_expert_scale,
+  turned_everywhere,  // also the layers whose q and k are not
+  head_by_head,       // norms of q and k
+  long_factors,
+  no_residual_scale,
+  no_logit_scale,
+  no_mean,  // subtracted by norms
+  no_norm_bias,
   feature_first,        // EAGLE-3: the pair is [feature; embedding]
   unshifted_pairs,      // a row reads the feature of its own position
   next_feature_normed,  // once more or less
@@ -203,33 +211,28 @@ class TwinCheckpoint {
     const std::string& type = config_.at("model_type").string();
     if (type.starts_with("gemma")) gemma = type[5] - '0';
     const bool hybrid = type.starts_with("qwen3_5");
-    for (const auto& [name, tensor] : checkpoint.tensors()) {
-      if (!tensor.format) continue;  // d2t and t2d
-      const std::vector<float> values = checkpoint.floats(name, tensor.shape);
-      Rows& rows = tensors_[name.starts_with("model.") ? name.substr(6) : name];
-      rows.width = static_cast<int>(tensor.shape.back());
-      const int block = traits(*tensor.format).block_inputs;
+    for (const auto& [name, tensor] : twin::decoder_tensors(checkpoint, config_)) {
+      Rows& rows = tensors_[name];
+      rows.width = tensor.width;
+      const int block = traits(tensor.format).block_inputs;
       rows.operand_block = block > 1 ? block : 0;
       const bool norm = name.ends_with("norm.weight") || name.find("pre_fc_norm") != std::string::npos;
       if (hybrid && norm && !name.ends_with("linear_attn.norm.weight")) rows.offset = 1;
       if ((gemma == 2 || gemma == 3) && name.ends_with("norm.weight") && checkpoint.metadata() == nullptr) {
         rows.offset = 1;
       }
-      rows.at.assign(values.begin(), values.end());
+      rows.at.assign(tensor.values.begin(), tensor.values.end());
     }
-    heads = integer("num_attention_heads");
-    kv_heads = integer("num_key_value_heads");
-    head_dim = config_.find("head_dim") ? integer("head_dim") : integer("hidden_size") / heads;
-    layers = integer("num_hidden_layers");
-    epsilon = config_.find("rms_norm_eps") ? config_.at("rms_norm_eps").number() : 1e-6;
+    facts = twin::decoder_facts(config_);
+    heads = facts.heads;
+    kv_heads = facts.kv_heads;
+    head_dim = facts.head_dim;
+    layers = static_cast<int>(facts.layers.size());
+    epsilon = facts.epsilon;
     turned = head_dim;
     if (gemma != 0) return;
-    const auto flat = config_.find("rope_theta");
-    theta = flat ? flat->number() : config_.at("rope_parameters").at("rope_theta").number();
-    const auto rope = config_.find(flat ? "rope_scaling" : "rope_parameters");
-    const auto kind = rope ? rope->find("rope_type") : std::nullopt;
-    if (kind && kind->string() != "default") stretch = rope;
-    turned = hybrid ? static_cast<int>(head_dim * rope->at("partial_rotary_factor").number()) : head_dim;
+    use_rope(0);
+    turned = facts.turned;
     if (hybrid) {
       recurrent = {.delta = {.key_heads = integer("linear_num_key_heads"),
                              .value_heads = integer("linear_num_value_heads"),
@@ -237,13 +240,14 @@ class TwinCheckpoint {
                              .value_dim = integer("linear_value_head_dim")},
                    .conv_width = integer("linear_conv_kernel_dim")};
     }
-    const auto types = config_.find("layer_types");
-    const bool everywhere =
-        config_.find("model_type") && config_.at("model_type").string() == "mistral" && config_.find("sliding_window");
-    for (int i = 0; i < layers; ++i) {
-      const bool slides = everywhere || (types && (*types)[i].string() == "sliding_attention");
-      windows.push_back(slides ? integer("sliding_window") : std::numeric_limits<int>::max());
-    }
+    for (const twin::LayerFacts& layer : facts.layers) windows.push_back(layer.window);
+  }
+
+  /// Makes theta and stretch those of one RoPE.
+  void use_rope(int i) {
+    const twin::RopeFacts& rope = facts.ropes[static_cast<std::size_t>(i)];
+    theta = rope.theta;
+    stretch = rope.block;
   }
 
   const Json& config() const { return config_; }
@@ -255,6 +259,7 @@ class TwinCheckpoint {
   }
   const Rows& head() const { return (*this)[has("lm_head.weight") ? "lm_head" : "embed_tokens"]; }
 
+  twin::DecoderFacts facts;
   int gemma = 0;  // the generation of a Gemma
   int heads = 0, kv_heads = 0, head_dim = 0, layers = 0;
   int turned = 0;            // dimensions of a head that RoPE turns
@@ -329,6 +334,24 @@ inline Rows rms_norm(Rows x, const Rows& weight, double epsilon, Rounding& round
   return x;
 }
 
+/// The norm of each `width` values, with its part of the weight.
+inline Rows norm_of_parts(Rows x, const Rows& weight, int width, double epsilon, Rounding& round) {
+  for (int first = 0; first < x.width; first += width) {
+    Rows part(x.rows(), width);
+    Rows of(1, width);
+    std::copy_n(weight.at.begin() + first % weight.width, width, of.at.begin());
+    for (int r = 0; r < x.rows(); ++r) std::copy_n(x.row(r) + first, width, part.row(r));
+    part = rms_norm(std::move(part), of, epsilon, round);
+    for (int r = 0; r < x.rows(); ++r) std::copy_n(part.row(r), width, x.row(r) + first);
+  }
+  return x;
+}
+
+inline void scale(Rows& x, double factor, Rounding& round) {
+  if (factor == 1) return;
+  for (double& value : x.at) value = round(value * round(factor));
+}
+
 inline Rows sum_of(Rows x, const Rows& y, Rounding& round) {
   for (std::size_t i = 0; i < x.at.size(); ++i) x.at[i] = round(x.at[i] + y.at[i]);
   return x;
@@ -377,11 +400,18 @@ struct Angles {
       double magnitude = 1;
       if (checkpoint.stretch && mistake != Mistake::unstretched_rope) {
         const std::string& kind = checkpoint.stretch->at("rope_type").string();
-        const double stretched = round(frequency / checkpoint.stretch->at("factor").number());
-        if (kind == "linear" || mistake == Mistake::evenly_stretched_rope) frequency = stretched;
+        const auto factor = checkpoint.stretch->find("factor");
+        const double stretched = factor ? round(frequency / factor->number()) : frequency;
+        if (kind == "longrope") {
+          const bool wrong = mistake == Mistake::long_factors;
+          const Json factors = checkpoint.stretch->at(wrong ? "long_factor" : "short_factor");
+          frequency = round(1 / round(factors[static_cast<std::size_t>(j)].number() * round(1 / frequency)));
+        } else if (kind == "linear" || mistake == Mistake::evenly_stretched_rope) frequency = stretched;
         else if (kind == "llama3") frequency = llama3(checkpoint, frequency, stretched, round);
         else frequency = yarn(checkpoint, j, frequency, stretched, round);
-        if (kind == "yarn" && mistake != Mistake::plain_magnitude) magnitude = yarn_magnitude(*checkpoint.stretch);
+        if (mistake == Mistake::plain_magnitude) magnitude = 1;
+        else if (kind == "yarn") magnitude = yarn_magnitude(*checkpoint.stretch);
+        else if (kind == "longrope") magnitude = longrope_magnitude(checkpoint);
       }
       for (int p = 0; p < positions; ++p) {
         const double angle = round(p * frequency);
@@ -429,6 +459,12 @@ struct Angles {
     high = std::min(high, checkpoint.head_dim - 1.0);
     const double slowed = std::clamp(round(round(j - low) / round(high - low)), 0.0, 1.0);
     return round(round(stretched * slowed) + round(frequency * round(1 - slowed)));
+  }
+
+  static double longrope_magnitude(const TwinCheckpoint& checkpoint) {
+    const double original = checkpoint.stretch->at("original_max_position_embeddings").number();
+    const double factor = checkpoint.config().at("max_position_embeddings").number() / original;
+    return factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(original));
   }
 
   static double yarn_magnitude(const Json& block) {
@@ -508,9 +544,8 @@ inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& p
                           Mistake mistake) {
   const bool shared = checkpoint.has(prefix + "shared_expert_gate.weight");
   const Rows logits = times(x, checkpoint[prefix + "gate"], round);
-  const auto chosen = static_cast<std::size_t>(checkpoint.config().at("num_experts_per_tok").integer(1, 1 << 16));
-  const auto normalized_field = checkpoint.config().find("norm_topk_prob");
-  const bool normalized = normalized_field ? normalized_field->boolean() : shared;
+  const auto chosen = static_cast<std::size_t>(checkpoint.facts.chosen);
+  const bool normalized = checkpoint.facts.normalized;
   Rows y(x.rows(), x.width);
   for (int r = 0; r < x.rows(); ++r) {
     const double* const of = logits.row(r);
@@ -753,7 +788,9 @@ inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& pr
   const auto normed_heads = [&](Rows rows_of, const char* part) {
     const bool crossed = mistake == Mistake::swapped_head_norms;
     const std::string name = prefix + "self_attn." + (crossed == (*part == 'q') ? "k" : "q") + "_norm";
-    return checkpoint.has(name + ".weight") ? rms_norm(std::move(rows_of), checkpoint[name], epsilon, round) : rows_of;
+    if (!checkpoint.has(name + ".weight")) return rows_of;
+    if (mistake == Mistake::head_by_head) return norm_of_parts(std::move(rows_of), checkpoint[name], d, epsilon, round);
+    return rms_norm(std::move(rows_of), checkpoint[name], epsilon, round);
   };
   const bool unbiased = mistake == Mistake::no_key_bias || mistake == Mistake::bias_on_turned_keys;
   Rows queries = with_bias(times(own, weight("self_attn.q_proj"), round), "q");
@@ -769,12 +806,18 @@ inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& pr
   const Rows values = with_bias(times(all, weight("self_attn.v_proj"), round), "v");
   Rows keys = mistake == Mistake::no_key_norm ? plain_keys : normed_heads(plain_keys, "k");
   if (mistake == Mistake::no_context_key_norm) std::copy_n(plain_keys.row(0), settled * keys.width, keys.row(0));
-  rotate(queries, angles, own_positions, round, mistake == Mistake::interleaved_rope);
-  rotate(keys, angles, key_positions, round, mistake == Mistake::interleaved_rope);
+  if (angles.cosine.width > 0) {
+    rotate(queries, angles, own_positions, round, mistake == Mistake::interleaved_rope);
+    rotate(keys, angles, key_positions, round, mistake == Mistake::interleaved_rope);
+  }
   if (mistake != Mistake::ungrown_queries) grow(checkpoint, queries, own_positions, round);
   if (mistake == Mistake::bias_on_turned_keys) keys = with_bias(std::move(keys), "k");
 
-  const double scale = mistake == Mistake::unscaled_scores ? 1 : round(1 / round(std::sqrt(static_cast<double>(d))));
+  const double usual = round(1 / round(std::sqrt(static_cast<double>(d))));
+  const double told = checkpoint.facts.attention_scale;
+  const double scale = mistake == Mistake::unscaled_scores               ? 1
+                       : told == 0 || mistake == Mistake::scale_of_heads ? usual
+                                                                         : round(told);
   Heads heads = {checkpoint.heads, checkpoint.kv_heads, d, scale};
   const std::string sinks = prefix + "self_attn.attention_sink_bias";
   if (checkpoint.has(sinks) && mistake != Mistake::no_sinks) {
@@ -792,38 +835,51 @@ inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& pr
   return mistake == Mistake::no_output_bias ? out : with_bias(std::move(out), "o");
 }
 
-/// The same of rows x before their norm. Context rows are not normalized; a target has none.
-inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& x,
-                         const Rows& first_norm, const Rows& context, const Angles& angles, const Sees& sees,
-                         Rounding& round, Mistake mistake) {
-  Rows normed = rms_norm(x, first_norm, checkpoint.epsilon, round);
-  const bool too = mistake == Mistake::context_input_norm && context.rows() > 0;
-  const Rows seen = too ? rms_norm(context, first_norm, checkpoint.epsilon, round) : context;
-  return attention_of(checkpoint, prefix, std::move(normed), seen, angles, sees, round, mistake);
+/// The norm of this name, where a layer has it.
+inline Rows normed_by(const TwinCheckpoint& checkpoint, const std::string& name, Rows x, Rounding& round,
+                      Mistake mistake = Mistake::none) {
+  if (name.empty()) return x;
+  if (checkpoint.facts.layer_norm && mistake != Mistake::no_mean) {
+    for (int r = 0; r < x.rows(); ++r) {
+      double sum = 0;
+      for (int i = 0; i < x.width; ++i) sum = round(sum + x.row(r)[i]);
+      const double mean = round(sum / x.width);
+      for (int i = 0; i < x.width; ++i) x.row(r)[i] = round(x.row(r)[i] - mean);
+    }
+  }
+  x = rms_norm(std::move(x), checkpoint[name], checkpoint.epsilon, round);
+  return mistake == Mistake::no_norm_bias ? x : biased(checkpoint, name + ".bias", std::move(x), round);
 }
 
 /// Computes one layer over rows x: attention as above or a gated delta net, then the MLP. `prefix` is everything before
 /// "input_layernorm".
 inline Rows decoder_layer(const TwinCheckpoint& checkpoint, const std::string& prefix, Rows x, const Rows& context,
                           const Angles& angles, const Sees& sees, Rounding& round, Mistake mistake) {
-  const auto weight = [&](const char* name) -> const Rows& { return checkpoint[prefix + name]; };
-  const bool swapped = mistake == Mistake::swapped_layer_norms;
-  const Rows& first_norm = weight(swapped ? "post_attention_layernorm" : "input_layernorm");
-  const Rows& second_norm = weight(swapped ? "input_layernorm" : "post_attention_layernorm");
-  const double epsilon = checkpoint.epsilon;
-  if (checkpoint.has(prefix + "linear_attn.in_proj_qkv.weight")) {
-    const Rows normed = rms_norm(x, first_norm, epsilon, round);
-    x = sum_of(std::move(x), delta_net_of(delta_layer(checkpoint, prefix + "linear_attn."), normed, round), round);
-  } else {
-    const Rows mixed = attention_of(checkpoint, prefix, x, first_norm, context, angles, sees, round, mistake);
-    x = sum_of(std::move(x), mixed, round);
+  twin::LayerNorms norms =
+      twin::layer_norms(prefix, [&](const std::string& name) { return checkpoint.has(name + ".weight"); });
+  if (mistake == Mistake::swapped_layer_norms) {
+    std::swap(norms.attention, norms.mlp);
+    std::swap(norms.attended, norms.mlp_out);
   }
-
-  const Rows normed = rms_norm(x, second_norm, epsilon, round);
+  if (mistake == Mistake::no_post_norms) norms.attended = norms.mlp_out = "";
+  const double share = mistake == Mistake::no_residual_scale ? 1 : checkpoint.facts.residual_scale;
+  const auto added = [&](const std::string& norm, Rows branch) {
+    branch = normed_by(checkpoint, norm, std::move(branch), round, mistake);
+    scale(branch, share, round);
+    return sum_of(std::move(x), branch, round);
+  };
+  const Rows first = normed_by(checkpoint, norms.attention, x, round, mistake);
+  if (checkpoint.has(prefix + "linear_attn.in_proj_qkv.weight")) {
+    x = added(norms.attended, delta_net_of(delta_layer(checkpoint, prefix + "linear_attn."), first, round));
+  } else {
+    const bool too = mistake == Mistake::context_input_norm && context.rows() > 0;
+    const Rows seen = too ? normed_by(checkpoint, norms.attention, context, round) : context;
+    x = added(norms.attended, attention_of(checkpoint, prefix, first, seen, angles, sees, round, mistake));
+  }
+  const Rows second = norms.parallel ? first : normed_by(checkpoint, norms.mlp, x, round, mistake);
   const bool experts = checkpoint.has(prefix + "mlp.gate.weight");
-  const Rows mlp = experts ? mixed_experts(checkpoint, prefix + "mlp.", normed, round, mistake)
-                           : gated_mlp(checkpoint, prefix + "mlp.", normed, round, mistake);
-  return sum_of(std::move(x), mlp, round);
+  return added(norms.mlp_out, experts ? mixed_experts(checkpoint, prefix + "mlp.", second, round, mistake)
+                                      : gated_mlp(checkpoint, prefix + "mlp.", second, round, mistake));
 }
 
 inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, const Rows& context,
@@ -848,9 +904,20 @@ inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std:
     wrong.drop_offsets();
     return target_answers(wrong, tokens, round);
   }
-  const Angles angles(target, static_cast<int>(tokens.size()) + 1, round, mistake);
+  std::vector<Angles> ropes;
+  TwinCheckpoint one = target;
+  for (std::size_t i = 0; i < target.facts.ropes.size(); ++i) {
+    const std::size_t last = target.facts.ropes.size() - 1;
+    one.use_rope(static_cast<int>(mistake == Mistake::swapped_ropes ? last - i : i));
+    ropes.emplace_back(one, static_cast<int>(tokens.size()) + 1, round, mistake);
+  }
+  const Angles none(target.head_dim, {}, 0, round);
   std::vector<Rows> answers = {embedded(target, tokens)};
+  if (mistake != Mistake::no_embedding_scale) scale(answers[0], target.facts.embedding_scale, round);
   for (int layer = 0; layer < target.layers; ++layer) {
+    const int rope = target.facts.layers[static_cast<std::size_t>(layer)].rope;
+    const bool turns = rope >= 0 || mistake == Mistake::turned_everywhere;
+    const Angles& angles = turns ? ropes[static_cast<std::size_t>(std::max(rope, 0))] : none;
     int window = target.windows[layer];
     if (window != std::numeric_limits<int>::max()) {
       if (mistake == Mistake::window_longer) ++window;
@@ -863,8 +930,9 @@ inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std:
     answers.push_back(decoder_layer(target, layer, answers.back(), Rows(), angles, sees, round, mistake));
   }
   const Rows& last = answers.back();
-  Rows normed = mistake == Mistake::no_final_norm ? last : rms_norm(last, target["norm"], target.epsilon, round);
+  Rows normed = mistake == Mistake::no_final_norm ? last : normed_by(target, "norm", last, round, mistake);
   Rows logits = times(activation_format(normed, target.head(), round), target.head(), round);
+  if (mistake != Mistake::no_logit_scale) scale(logits, target.facts.logit_scale, round);
   answers.push_back(std::move(normed));
   answers.push_back(std::move(logits));
   return answers;

@@ -57,7 +57,9 @@ INSTANTIATE_TEST_SUITE_P(All, StoredTarget,
                                          "qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-tiny-rectangular",
                                          "qwen35-moe-tiny", "gemma2-tiny", "gemma3-tiny", "gemma3-tiny-nested",
                                          "gemma4-tiny", "gemma4-tiny-shared", "gemma4-tiny-donors",
-                                         "gemma4-tiny-experts"),
+                                         "gemma4-tiny-experts", "smollm3-tiny", "olmo2-tiny", "olmo3-tiny", "phi3-tiny",
+                                         "phi3-tiny-longrope", "granite-tiny", "granitemoe-tiny", "mixtral-tiny",
+                                         "qwen2-moe-tiny", "olmoe-tiny"),
                          [](const auto& of) {
                            std::string name = of.param;
                            std::ranges::replace(name, '-', '_');

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/twin/facts.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "ref/formats/printable.h"
+
+namespace draftproof::twin {
+namespace {
+
+int integer(const Json& config, const char* field) { return static_cast<int>(config.at(field).integer(0, 1 << 30)); }
+
+double number(const Json& config, const char* field, double absent) {
+  const auto value = config.find(field);
+  return value ? value->number() : absent;
+}
+
+bool says(const Json& config, const char* field, bool absent = false) {
+  const auto value = config.find(field);
+  return value ? value->boolean() : absent;
+}
+
+bool is(const std::string& family, std::initializer_list<const char*> list) {
+  return std::ranges::find(list, family) != list.end();
+}
+
+/// The block that stretches a RoPE, unless it is plain.
+std::optional<Json> stretching(const std::optional<Json>& block) {
+  for (const char* name : {"rope_type", "type"}) {
+    const auto kind = block ? block->find(name) : std::nullopt;
+    if (kind) return kind->string() == "default" ? std::nullopt : block;
+  }
+  return std::nullopt;
+}
+
+RopeFacts rope_facts(const Json& config, const std::optional<Json>& block, double absent) {
+  const auto stated = block ? block->find("rope_theta") : std::nullopt;
+  return {stated ? stated->number() : number(config, "rope_theta", absent), stretching(block)};
+}
+
+std::vector<RopeFacts> ropes_of(const Json& config, const std::string& family) {
+  const auto all = config.find("rope_parameters");
+  const auto old = config.find("rope_scaling");
+  if (family == "olmo3") {
+    constexpr double theta = 500000;
+    const auto full = all ? all->find("full_attention") : old;
+    return {rope_facts(config, full, theta),
+            rope_facts(config, all ? all->find("sliding_attention") : std::nullopt, theta)};
+  }
+  return {rope_facts(config, all ? all : old, 10000)};
+}
+
+bool slides(const Json& config, const std::string& family, int layer) {
+  if (const auto types = config.find("layer_types")) {
+    return (*types)[static_cast<std::size_t>(layer)].string() == "sliding_attention";
+  }
+  if (family == "olmo3") return (layer + 1) % 4 != 0;
+  return is(family, {"mistral", "mixtral", "phi3"}) && config.find("sliding_window");
+}
+
+bool turns(const Json& config, const std::string& family, int layer) {
+  if (family != "smollm3") return true;
+  if (const auto listed = config.find("no_rope_layers")) {
+    return listed->integers(0, 1)[static_cast<std::size_t>(layer)] == 1;
+  }
+  return (layer + 1) % static_cast<int>(number(config, "no_rope_layer_interval", 4)) != 0;
+}
+
+}  // namespace
+
+DecoderFacts decoder_facts(const Json& config) {
+  const std::string family = config.at("model_type").string();
+  DecoderFacts facts;
+  facts.heads = integer(config, "num_attention_heads");
+  facts.kv_heads = static_cast<int>(number(config, "num_key_value_heads", family == "smollm3" ? 4 : facts.heads));
+  facts.head_dim = config.find("head_dim") ? integer(config, "head_dim") : integer(config, "hidden_size") / facts.heads;
+  facts.epsilon =
+      number(config, "rms_norm_eps", is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral"}) ? 1e-5 : 1e-6);
+  const auto block = config.find("rope_parameters");
+  const auto part = block ? block->find("partial_rotary_factor") : std::nullopt;
+  const double share = part ? part->number() : number(config, "partial_rotary_factor", 1);
+  facts.turned = static_cast<int>(facts.head_dim * share) / 2 * 2;
+  if (is(family, {"granite", "granitemoe"})) {
+    facts.attention_scale = number(config, "attention_multiplier", 1);
+    facts.embedding_scale = number(config, "embedding_multiplier", 1);
+    facts.residual_scale = number(config, "residual_multiplier", 1);
+    facts.logit_scale = 1 / number(config, "logits_scaling", 1);
+  }
+  facts.chosen = static_cast<int>(number(config, "num_experts_per_tok", 0));
+  facts.normalized =
+      says(config, "norm_topk_prob", is(family, {"qwen3_5_moe", "qwen3_5_moe_text", "granitemoe", "mixtral"}));
+  facts.ropes = ropes_of(config, family);
+  for (int i = 0; i < integer(config, "num_hidden_layers"); ++i) {
+    const bool short_sighted = slides(config, family, i);
+    facts.layers.push_back({.window = short_sighted ? integer(config, "sliding_window") : unlimited,
+                            .rope = !turns(config, family, i)            ? -1
+                                    : family == "olmo3" && short_sighted ? 1
+                                                                         : 0});
+  }
+  return facts;
+}
+
+namespace {
+
+/// Parts of names, from one checkpoint or another to those of Llama.
+constexpr std::array<std::pair<const char*, const char*>, 5> renamed = {
+    {{"block_sparse_moe.router.layer.", "mlp.gate."},
+     {"block_sparse_moe.", "mlp."},
+     {".w1.", ".gate_proj."},
+     {".w3.", ".up_proj."},
+     {".w2.", ".down_proj."}}};
+
+NamedTensor rows_of(const NamedTensor& all, std::size_t first, std::size_t count) {
+  const auto width = static_cast<std::size_t>(all.width);
+  const auto begin = all.values.begin() + static_cast<std::ptrdiff_t>(first * width);
+  return {{begin, begin + static_cast<std::ptrdiff_t>(count * width)}, all.width, all.format};
+}
+
+/// Adds a tensor that holds several, in equal or in other parts.
+void add_parts(std::map<std::string, NamedTensor>& to, const std::string& prefix, const NamedTensor& all,
+               std::initializer_list<std::pair<const char*, std::size_t>> parts, std::size_t first = 0) {
+  for (const auto& [name, rows] : parts) {
+    to[prefix + name + ".weight"] = rows_of(all, first, rows);
+    first += rows;
+  }
+}
+
+}  // namespace
+
+std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint, const Json& config) {
+  const bool gemma = config.at("model_type").string().starts_with("gemma");
+  std::map<std::string, NamedTensor> tensors;
+  for (const auto& [stored, tensor] : checkpoint.tensors()) {
+    if (!tensor.format || tensor.shape.empty()) continue;  // integers
+    const NamedTensor values = {checkpoint.floats(stored, tensor.shape), static_cast<int>(tensor.shape.back()),
+                                *tensor.format};
+    std::string name = stored.starts_with("model.") ? stored.substr(6) : stored;
+    for (const auto& [from, to] : renamed) {
+      if (const std::size_t at = name.find(from); at != std::string::npos)
+        name.replace(at, std::string(from).size(), to);
+    }
+    const std::size_t rows = values.width == 0 ? 0 : values.values.size() / static_cast<std::size_t>(values.width);
+    const auto ends = [&](const std::string& end) { return name.ends_with(end); };
+    const auto before = [&](const std::string& end) { return name.substr(0, name.size() - end.size()); };
+    if (ends("self_attn.qkv_proj.weight")) {
+      const DecoderFacts facts = decoder_facts(config);
+      const auto q = static_cast<std::size_t>(facts.heads * facts.head_dim);
+      const auto kv = static_cast<std::size_t>(facts.kv_heads * facts.head_dim);
+      add_parts(tensors, before("qkv_proj.weight"), values, {{"q_proj", q}, {"k_proj", kv}, {"v_proj", kv}});
+    } else if (ends("mlp.gate_up_proj.weight")) {
+      add_parts(tensors, before("gate_up_proj.weight"), values, {{"gate_proj", rows / 2}, {"up_proj", rows / 2}});
+    } else if (tensor.shape.size() == 3 && !gemma && name.find(".mlp.") != std::string::npos) {  // of all experts
+      const auto count = static_cast<std::size_t>(tensor.shape[0]);
+      const std::string mlp = name.substr(0, name.find(".mlp.") + 5);
+      for (std::size_t e = 0; e < count; ++e) {
+        const std::string expert = mlp + "experts." + std::to_string(e) + ".";
+        const std::size_t each = rows / count;
+        const bool joined = name.find("gate_up_proj") != std::string::npos || ends("input_linear.weight");
+        const bool down = name.find("down_proj") != std::string::npos || ends("output_linear.weight");
+        if (joined) {
+          add_parts(tensors, expert, values, {{"gate_proj", each / 2}, {"up_proj", each / 2}}, e * each);
+        } else {
+          const bool up = !down && name.find("up_proj") != std::string::npos;
+          add_parts(tensors, expert, values, {{down ? "down_proj" : up ? "up_proj" : "gate_proj", each}}, e * each);
+        }
+      }
+    } else {
+      tensors[name] = values;
+    }
+  }
+  return tensors;
+}
+
+}  // namespace draftproof::twin

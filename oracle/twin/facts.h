@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// What the config of a decoder says, and its tensors under one set of names: read once, for every float64 twin. All
+// that follows from tensors (biases, norms, experts) a twin sees there.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ref/formats/checkpoint.h"
+#include "ref/formats/json.h"
+
+namespace draftproof::twin {
+
+/// The window of a layer that sees everything before it.
+inline constexpr int unlimited = std::numeric_limits<int>::max();
+
+/// A RoPE: its base, and the block that says how it is stretched, where one does.
+struct RopeFacts {
+  double theta = 10000;
+  std::optional<Json> block = {};
+};
+
+struct LayerFacts {
+  int window = unlimited;
+  int rope = 0;  // of DecoderFacts::ropes; -1: q and k are not turned
+};
+
+struct DecoderFacts {
+  int heads = 0, kv_heads = 0, head_dim = 0;
+  int turned = 0;            // dimensions of a head
+  bool interleaved = false;  // the checkpoint has RoPE turn neighbors
+  double epsilon = 0;
+  bool layer_norm = false;     // norms subtract the mean
+  double attention_scale = 0;  // of scores; 0: 1 / sqrt(head_dim)
+  double embedding_scale = 1;
+  double residual_scale = 1;
+  double logit_scale = 1;
+  int chosen = 0;  // of experts
+  bool normalized = false;
+  std::vector<RopeFacts> ropes;
+  std::vector<LayerFacts> layers;
+};
+
+/// The norms of a layer, by name; one that it does not have is empty.
+struct LayerNorms {
+  std::string attention, attended, mlp, mlp_out;
+  bool parallel = false;  // the MLP reads what attention reads
+};
+/// `has(name)`: whether there is a tensor `name`.weight.
+template <class Has>
+LayerNorms layer_norms(const std::string& prefix, const Has& has) {
+  const auto found = [&](const char* name) { return has(prefix + name) ? prefix + name : ""; };
+  LayerNorms norms = {found("input_layernorm"), "", found("post_attention_layernorm"), ""};
+  norms.parallel = norms.mlp.empty();
+  if (has(prefix + "post_feedforward_layernorm")) {  // they are behind attention and MLP, as in Gemma
+    norms.attended = norms.mlp;
+    norms.mlp = found("pre_feedforward_layernorm");
+    norms.mlp_out = found("post_feedforward_layernorm");
+  }
+  return norms;
+}
+
+/// `config` is that of the text model.
+DecoderFacts decoder_facts(const Json& config);
+
+struct NamedTensor {
+  std::vector<float> values;
+  int width = 0;  // of a row
+  Format format = Format::f32;
+};
+
+/// Returns the tensors with the names of Llama, without "model.": joined projections apart, experts one by one, pairs
+/// that RoPE turns half a head apart. `config` is that of the text model.
+std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint, const Json& config);
+
+}  // namespace draftproof::twin
