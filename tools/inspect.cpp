@@ -127,6 +127,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (rope.kind != "default") features.insert("RoPE " + rope.kind);
   }
   for (const LayerConfig& layer : config.layers) {
+    if (!layer.gated) features.insert("MLPs without a gate");
     if (layer.mlp_bias) features.insert("biases of the MLP");
     if (layer.experts.count > 0) features.insert("experts");
     if (layer.experts.shared > 0) features.insert("a shared expert");
@@ -152,6 +153,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
   }
   if (config.norm_offset != 0) features.insert("norms of 1 + weight");
   if (config.activation == Activation::gelu) features.insert("GELU");
+  if (config.activation == Activation::relu2) features.insert("squared ReLU");
   if (config.layer_embedding > 0) features.insert("embeddings for each layer");
   if (config.norm == Norm::layer) features.insert("norms without the mean");
   if (config.residual_scale != 1) features.insert("scaled additions");

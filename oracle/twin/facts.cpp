@@ -5,8 +5,6 @@
 #include <array>
 #include <utility>
 
-#include "ref/formats/printable.h"
-
 namespace draftproof::twin {
 namespace {
 
@@ -56,11 +54,13 @@ bool slides(const Json& config, const std::string& family, int layer) {
   if (const auto types = config.find("layer_types")) {
     return (*types)[static_cast<std::size_t>(layer)].string() == "sliding_attention";
   }
-  if (family == "olmo3") return (layer + 1) % 4 != 0;
-  return is(family, {"mistral", "mixtral", "phi3"}) && config.find("sliding_window");
+  if (is(family, {"olmo3", "cohere2"})) return (layer + 1) % 4 != 0;
+  return is(family, {"mistral", "mixtral", "phi3", "starcoder2"}) && config.find("sliding_window");
 }
 
 bool turns(const Json& config, const std::string& family, int layer) {
+  const bool windows = config.find("sliding_window").has_value();
+  if (family == "cohere2" || (family == "exaone4" && windows)) return slides(config, family, layer);
   if (family != "smollm3") return true;
   if (const auto listed = config.find("no_rope_layers")) {
     return listed->integers(0, 1)[static_cast<std::size_t>(layer)] == 1;
@@ -77,11 +77,17 @@ DecoderFacts decoder_facts(const Json& config) {
   facts.kv_heads = static_cast<int>(number(config, "num_key_value_heads", family == "smollm3" ? 4 : facts.heads));
   facts.head_dim = config.find("head_dim") ? integer(config, "head_dim") : integer(config, "hidden_size") / facts.heads;
   facts.epsilon =
-      number(config, "rms_norm_eps", is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral"}) ? 1e-5 : 1e-6);
+      number(config, "rms_norm_eps",
+             is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee"}) ? 1e-5 : 1e-6);
   const auto block = config.find("rope_parameters");
   const auto part = block ? block->find("partial_rotary_factor") : std::nullopt;
   const double share = part ? part->number() : number(config, "partial_rotary_factor", 1);
   facts.turned = static_cast<int>(facts.head_dim * share) / 2 * 2;
+  facts.interleaved = is(family, {"glm4", "cohere2", "ernie4_5"});
+  facts.layer_norm = is(family, {"cohere2", "stablelm", "starcoder2"});
+  facts.gelu = family == "starcoder2";
+  if (facts.layer_norm) facts.epsilon = number(config, facts.gelu ? "norm_epsilon" : "layer_norm_eps", 1e-5);
+  if (family == "cohere2") facts.logit_scale = number(config, "logit_scale", 0.0625);
   if (is(family, {"granite", "granitemoe"})) {
     facts.attention_scale = number(config, "attention_multiplier", 1);
     facts.embedding_scale = number(config, "embedding_multiplier", 1);
@@ -105,17 +111,47 @@ DecoderFacts decoder_facts(const Json& config) {
 namespace {
 
 /// Parts of names, from one checkpoint or another to those of Llama.
-constexpr std::array<std::pair<const char*, const char*>, 5> renamed = {
+constexpr std::array<std::pair<const char*, const char*>, 7> renamed = {
     {{"block_sparse_moe.router.layer.", "mlp.gate."},
      {"block_sparse_moe.", "mlp."},
      {".w1.", ".gate_proj."},
      {".w3.", ".up_proj."},
-     {".w2.", ".down_proj."}}};
+     {".w2.", ".down_proj."},
+     {"mlp.c_fc.", "mlp.up_proj."},
+     {"mlp.c_proj.", "mlp.down_proj."}}};
 
 NamedTensor rows_of(const NamedTensor& all, std::size_t first, std::size_t count) {
   const auto width = static_cast<std::size_t>(all.width);
   const auto begin = all.values.begin() + static_cast<std::ptrdiff_t>(first * width);
   return {{begin, begin + static_cast<std::ptrdiff_t>(count * width)}, all.width, all.format};
+}
+
+/// A name of GLM-4 as Gemma has it.
+std::string sandwiched(std::string name) {
+  for (const auto& [from, to] : {std::pair("post_attention_layernorm", "pre_feedforward_layernorm"),
+                                 {"post_self_attn_layernorm", "post_attention_layernorm"},
+                                 {"post_mlp_layernorm", "post_feedforward_layernorm"}}) {
+    const std::size_t at = name.find(from);
+    if (at != std::string::npos) return name.replace(at, std::string(from).size(), to);
+  }
+  return name;
+}
+
+int layer_of(const std::string& name) { return std::stoi(name.substr(std::string("layers.").size())); }
+
+/// Of every head, puts the rows that RoPE turns at even places before those at odd ones.
+void separate_pairs(const DecoderFacts& facts, NamedTensor& tensor) {
+  const std::vector<float> stored = tensor.values;
+  const auto inputs = static_cast<std::size_t>(tensor.width);
+  const std::size_t width = inputs == stored.size() ? 1 : inputs;  // of a bias each value is a row
+  const auto d = static_cast<std::size_t>(facts.head_dim);
+  const auto half = static_cast<std::size_t>(facts.turned / 2);
+  for (std::size_t row = 0; row < stored.size() / width; ++row) {
+    const std::size_t i = row % d;
+    const std::size_t from = i >= 2 * half ? i : i < half ? 2 * i : 2 * (i - half) + 1;
+    const auto begin = stored.begin() + static_cast<std::ptrdiff_t>((row - i + from) * width);
+    std::copy_n(begin, width, tensor.values.begin() + static_cast<std::ptrdiff_t>(row * width));
+  }
 }
 
 /// Adds a tensor that holds several, in equal or in other parts.
@@ -130,7 +166,8 @@ void add_parts(std::map<std::string, NamedTensor>& to, const std::string& prefix
 }  // namespace
 
 std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint, const Json& config) {
-  const bool gemma = config.at("model_type").string().starts_with("gemma");
+  const std::string family = config.at("model_type").string();
+  const bool gemma = family.starts_with("gemma");
   std::map<std::string, NamedTensor> tensors;
   for (const auto& [stored, tensor] : checkpoint.tensors()) {
     if (!tensor.format || tensor.shape.empty()) continue;  // integers
@@ -141,6 +178,7 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
       if (const std::size_t at = name.find(from); at != std::string::npos)
         name.replace(at, std::string(from).size(), to);
     }
+    if (is(family, {"glm4"})) name = sandwiched(name);
     const std::size_t rows = values.width == 0 ? 0 : values.values.size() / static_cast<std::size_t>(values.width);
     const auto ends = [&](const std::string& end) { return name.ends_with(end); };
     const auto before = [&](const std::string& end) { return name.substr(0, name.size() - end.size()); };
@@ -169,6 +207,12 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
     } else {
       tensors[name] = values;
     }
+  }
+  const DecoderFacts facts = gemma ? DecoderFacts() : decoder_facts(config);
+  for (auto& [name, tensor] : tensors) {
+    const bool turned =
+        name.find("self_attn.q_proj.") != std::string::npos || name.find("self_attn.k_proj.") != std::string::npos;
+    if (facts.interleaved && turned && turns(config, family, layer_of(name))) separate_pairs(facts, tensor);
   }
   return tensors;
 }

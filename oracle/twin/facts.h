@@ -34,6 +34,7 @@ struct DecoderFacts {
   bool interleaved = false;  // the checkpoint has RoPE turn neighbors
   double epsilon = 0;
   bool layer_norm = false;     // norms subtract the mean
+  bool gelu = false;           // the activation of MLPs is GELU; else of those without a gate the square of ReLU
   double attention_scale = 0;  // of scores; 0: 1 / sqrt(head_dim)
   double embedding_scale = 1;
   double residual_scale = 1;

@@ -34,7 +34,7 @@ class TwinFamily {
 /// Returns the rows of the embedding.
 Matrix embedded(const Weight& table, std::span<const Token> tokens);
 
-/// Qwen2, Qwen3, Qwen3.5, Llama, Mistral, Ministral 3, dense and with experts (decoder.cpp). `weights` outlives it.
+/// All but Gemma (decoder.cpp). `weights` outlives it.
 std::unique_ptr<TwinFamily> decoder_family(const TwinWeights& weights);
 /// Gemma 2, 3 and 4 (gemma.cpp). `weights` outlives it.
 std::unique_ptr<TwinFamily> gemma_family(const TwinWeights& weights);

@@ -72,6 +72,12 @@ Matrix gated_mlp(const TwinWeights& weights, const std::string& prefix, const Ma
     const std::string name = prefix + part + "_proj";
     return biased(weights, name + ".bias", times(from, weights[name]));
   };
+  if (!weights.has(prefix + "gate_proj.weight")) {
+    const bool by_gelu = decoder_facts(weights.config()).gelu;
+    const auto squared = [](double v) { return v > 0 ? v * v : 0; };
+    return project("down",
+                   by_gelu ? Matrix(project("up", x).unaryExpr(&gelu)) : Matrix(project("up", x).unaryExpr(squared)));
+  }
   return project("down", project("gate", x).unaryExpr(&silu).cwiseProduct(project("up", x)));
 }
 

@@ -8,8 +8,8 @@
 //     TwinText text(twin);
 //     const std::vector<double> logits = text.read({1, 2, 3});  // of the row of token 3
 //
-// It has Qwen2, Qwen3 and Qwen3.5, Llama, Mistral and Ministral 3, dense and with experts stored one by one
-// (decoder.cpp), and Gemma 2, 3 and 4 (gemma.cpp). It holds every weight as a float: four bytes each.
+// It has every architecture of the engine: Gemma 2, 3 and 4 (gemma.cpp) and the others (decoder.cpp, of what facts.h
+// reads). It holds every weight as a float: four bytes each.
 #pragma once
 
 #include <cstdint>

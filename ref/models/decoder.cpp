@@ -34,6 +34,9 @@ class Decoder : public CausalTransformer {
       }
       if (layer.experts.count > 0) {
         weights.experts = load_experts(from, hidden(), layer.experts, prefix(i) + names.experts_block, names.experts);
+      } else if (!layer.gated) {
+        weights.mlp = load_plain_mlp(from, hidden(), layer.intermediate, layer.mlp_bias, prefix(i) + names.up,
+                                     prefix(i) + names.down);
       } else {
         weights.mlp = load_mlp(from, hidden(), layer.intermediate, layer.mlp_bias, prefix(i) + "mlp.");
       }

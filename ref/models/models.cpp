@@ -31,6 +31,14 @@ std::span<const Architecture* const> all_architectures() noexcept {
       &mixtral_architecture,
       &qwen2_moe_architecture,
       &olmoe_architecture,
+      &glm4_architecture,
+      &cohere2_architecture,
+      &exaone4_architecture,
+      &seed_oss_architecture,
+      &ernie45_architecture,
+      &stablelm_architecture,
+      &arcee_architecture,
+      &starcoder2_architecture,
   };
   // clang-format on
   return list;

@@ -28,6 +28,14 @@ extern const Architecture granite_architecture;
 extern const Architecture mixtral_architecture;
 extern const Architecture qwen2_moe_architecture;
 extern const Architecture olmoe_architecture;
+extern const Architecture glm4_architecture;
+extern const Architecture cohere2_architecture;
+extern const Architecture exaone4_architecture;
+extern const Architecture seed_oss_architecture;
+extern const Architecture ernie45_architecture;
+extern const Architecture stablelm_architecture;
+extern const Architecture arcee_architecture;
+extern const Architecture starcoder2_architecture;
 
 /// Returns the architectures above, in that order.
 std::span<const Architecture* const> all_architectures() noexcept;

@@ -12,6 +12,7 @@ constexpr Defaults defaults = {.kv_heads = 4};
 
 TransformerConfig describe_model(const Json& json) {
   TransformerConfig config = read_target_config(json, defaults);
+  require_rope_theta(json);
   const auto listed = json.find("no_rope_layers");
   std::vector<std::int64_t> turned;
   if (listed) turned = listed->integers(0, 1);

@@ -162,6 +162,18 @@ MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool
   return weights;
 }
 
+MlpWeights load_plain_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& up,
+                          const std::string& down) {
+  MlpWeights weights;
+  weights.gate_up = load_matrix(from, {{up + ".weight", intermediate}}, hidden);
+  weights.down = load_matrix(from, {{down + ".weight", hidden}}, intermediate);
+  if (bias) {
+    weights.gate_up_bias = from.floats(up + ".bias", {intermediate});
+    weights.down_bias = from.floats(down + ".bias", {hidden});
+  }
+  return weights;
+}
+
 std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& config, const std::string& name,
                              int width) {
   std::vector<float> weight = from.floats(name, {width});
@@ -449,14 +461,44 @@ void TransformerPass::mlp(const MlpWeights& weights) const {
   mlp(weights, scratch.normed.data(), rows, scratch.projected.data());
 }
 
+namespace {
+
+/// out [rows][width] = max(gate, 0)^2 * up, of the columns [begin, end), as the kernels' gates have it.
+void relu2_multiply(const float* gate_up, int rows, int width, int begin, int end, float* out) {
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    const float* const gate = gate_up + row * 2 * width;
+    for (int i = begin; i < end; ++i) {
+      const float positive = gate[i] < 0 ? 0 : gate[i];  // a NaN stays
+      out[row * width + i] = positive * positive * gate[width + i];
+    }
+  }
+}
+
+/// Adds the biases to gates, and makes all ups 1: what an MLP without a gate has in their place.
+void complete_gates(const Kernels& kernels, const std::vector<float>& bias, int rows, int width, float* gate_up) {
+  for_rows(rows, 2.0 * rows * width, [&](int begin, int end) {
+    for (std::ptrdiff_t row = begin; row < end; ++row) {
+      float* const gates = gate_up + row * 2 * width;
+      if (!bias.empty()) kernels.add(bias.data(), bias.size(), gates);
+      std::fill_n(gates + width, width, 1.0F);
+    }
+  });
+}
+
+}  // namespace
+
 void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, float* y) const {
   TransformerScratch& s = scratch;
   const int intermediate = weights.intermediate();
   pack_activations(kernels, weights.gate_up, x, config.hidden, count, s.activations);
   matmul(kernels, weights.gate_up, s.activations, s.gate_up.data(), 2 * intermediate);
-  add_bias(kernels, weights.gate_up_bias, count, s.gate_up.data());
+  const bool gated = weights.gate_up.outputs() != intermediate;
+  if (gated) add_bias(kernels, weights.gate_up_bias, count, s.gate_up.data());
+  else complete_gates(kernels, weights.gate_up_bias, count, intermediate, s.gate_up.data());
   s.activations.reserve(kernels, weights.down, count);
-  const auto gate = config.activation == Activation::silu ? kernels.silu_multiply : kernels.gelu_multiply;
+  const auto gate = config.activation == Activation::silu   ? kernels.silu_multiply
+                    : config.activation == Activation::gelu ? kernels.gelu_multiply
+                                                            : relu2_multiply;
   for_inputs(intermediate, gate_work * count * intermediate, [&](int begin, int end) {
     gate(s.gate_up.data(), count, intermediate, begin, end, s.gated.data());
     s.activations.pack(s.gated.data(), intermediate, begin, end);

@@ -37,9 +37,9 @@ void load_head_norms(const WeightLoader& from, const TransformerConfig& config, 
                      const std::string& prefix, AttentionWeights& to);
 
 struct MlpWeights {
-  PackedMatrix gate_up;             // [2 * intermediate][hidden]: gate, up
+  PackedMatrix gate_up;             // [2 * intermediate][hidden]: gate, up; [intermediate][hidden]: up, without a gate
   PackedMatrix down;                // [hidden][intermediate]
-  std::vector<float> gate_up_bias;  // [2 * intermediate]
+  std::vector<float> gate_up_bias;  // of each output
   std::vector<float> down_bias;     // [hidden]
 
   int intermediate() const noexcept { return down.inputs(); }
@@ -47,6 +47,10 @@ struct MlpWeights {
 
 /// `prefix` is everything before "gate_proj.weight", such as "model.layers.3.mlp.".
 MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& prefix);
+
+/// Loads one without a gate.
+MlpWeights load_plain_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& up,
+                          const std::string& down);
 
 /// Loads the weights of a norm and adds config.norm_offset to each; behind them its bias, where it has one.
 std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& config, const std::string& name,
@@ -180,8 +184,8 @@ struct TransformerPass {
   /// projected [rows][hidden] = the MLP of normed
   void mlp(const MlpWeights& weights) const;
 
-  /// y [count][hidden] = (activation(gate) * up) . down^T with gate, up = x . gate_up^T, and the biases. count is at
-  /// most `rows`.
+  /// y [count][hidden] = (activation(gate) * up) . down^T with gate, up = x . gate_up^T, and the biases; without a gate
+  /// activation(up) . down^T. count is at most `rows`.
   void mlp(const MlpWeights& weights, const float* x, int count, float* y) const;
 
   /// projected = norm(projected)

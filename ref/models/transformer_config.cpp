@@ -52,6 +52,11 @@ void require_activation(const Json& config, std::string_view field, const std::s
   }
 }
 
+void require_rope_theta(const Json& config) {
+  const auto block = config.find("rope_parameters");
+  if (!block || !block->find("rope_theta")) config.at("rope_theta");
+}
+
 void refuse_partial_rotary(const Json& config) {
   const auto refuse = [](const Json& block) {
     const auto factor = block.find("partial_rotary_factor");

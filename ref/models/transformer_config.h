@@ -18,8 +18,8 @@
 
 namespace draftproof {
 
-/// Of the gate of an MLP. gelu: its tanh form.
-enum class Activation : std::uint8_t { silu, gelu };
+/// Of the gate of an MLP, or of what has none. gelu: its tanh form. relu2: max(x, 0) squared.
+enum class Activation : std::uint8_t { silu, gelu, relu2 };
 
 /// Of q and k, behind their projection and bias. heads: each head is normalized. whole: all heads together.
 enum class QkNorm : std::uint8_t { none, heads, whole };
@@ -63,6 +63,7 @@ struct LayerConfig {
   std::variant<AttentionLayer, RecurrentShape> mixer;
   int intermediate = 0;  // of the MLP
   bool mlp_bias = false;
+  bool gated = true;  // the MLP is down(activation(gate x) * up x), else down(activation(up x))
   Experts experts = {};
 };
 
@@ -136,6 +137,9 @@ void refuse_if_set(const Json& config, std::string_view field, const std::string
 
 /// Throws Error when `field` is there and names another activation of the MLPs.
 void require_activation(const Json& config, std::string_view field, const std::string& name);
+
+/// Throws Error unless the config states rope_theta: classes of transformers have defaults of their own.
+void require_rope_theta(const Json& config);
 
 /// Throws Error when RoPE shall turn a part of a head only, in a field of the config or of its RoPE.
 void refuse_partial_rotary(const Json& config);

@@ -104,6 +104,7 @@ bool has_stretched_layers(const TwinCheckpoint& twin) {
 
 /// Some mistakes have no effect for models without the feature.
 bool possible(Mistake mistake, const TwinCheckpoint& twin) {
+  const std::string last = "layers." + std::to_string(twin.layers - 1) + ".";
   const bool has_router = twin.has("layers.0.router.proj.weight");
   const auto shared = twin.config().find("num_kv_shared_layers");
   const int shared_layers = shared ? static_cast<int>(shared->number()) : 0;
@@ -142,7 +143,11 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::no_embedding_scale: return twin.gemma != 0 || twin.facts.embedding_scale != 1;
     case Mistake::scale_of_heads: return twin.gemma != 0 || twin.facts.attention_scale != 0;
     case Mistake::no_post_norms: return twin.has("layers.0.post_feedforward_layernorm.weight");
-    case Mistake::exact_gelu: return twin.gemma != 0;
+    case Mistake::exact_gelu: return twin.gemma != 0 || twin.facts.gelu;
+    case Mistake::swapped_gate_and_up:
+      return twin.has(last + "mlp.gate_proj.weight") || twin.has(last + "mlp.gate.weight") || has_router;
+    case Mistake::no_relu:
+      return !twin.has(last + "mlp.gate_proj.weight") && !twin.facts.gelu && twin.facts.chosen == 0 && twin.gemma == 0;
     case Mistake::no_cap: return twin.gemma == 2 || (twin.gemma != 0 && twin.config().find("final_logit_softcapping"));
     case Mistake::no_score_cap:
     case Mistake::cap_before_scale: return twin.gemma == 2;
@@ -163,7 +168,7 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::norms_without_offset: return twin.gemma == 2 || twin.gemma == 3 || twin.recurrent.conv_width > 0;
     case Mistake::no_gate:
     case Mistake::gates_behind_queries: return twin.recurrent.conv_width > 0;
-    case Mistake::whole_heads_turned:
+    case Mistake::whole_heads_turned: return twin.turned != twin.head_dim && stretching(twin) != "longrope";
     case Mistake::frequencies_of_heads: return twin.turned != twin.head_dim;
     case Mistake::heads_dealt_out: return twin.kv_heads != 1 && twin.kv_heads != twin.heads;
     default: return true;
@@ -235,7 +240,8 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
                                 Mistake::no_residual_scale,
                                 Mistake::no_logit_scale,
                                 Mistake::no_mean,
-                                Mistake::no_norm_bias}) {
+                                Mistake::no_norm_bias,
+                                Mistake::no_relu}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = text_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());

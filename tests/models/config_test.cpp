@@ -191,7 +191,7 @@ const std::vector<BadConfig> bad_in_both = {
     {"rope_theta", "1e13", {"rope_theta", "between 1 and 1e12"}},
     {"rope_theta", "\"1e4\"", {"rope_theta", "number"}},
     {"rope_scaling", "[]", {"rope_scaling", "object"}},
-    {"rope_scaling", R"({"type": "longrope", "factor": 4})", {"rope_scaling.type", "'longrope' is not implemented"}},
+    {"rope_scaling", R"({"type": "longrope", "factor": 4})", {"rope_scaling.short_factor", "missing"}},
     {"rope_scaling", R"({"rope_type": "linear"})", {"rope_scaling.factor", "missing"}},
     {"rope_scaling", R"({"rope_type": "linear", "factor": -2})", {"rope_scaling.factor", "positive"}},
     {"rope_scaling", R"({"rope_type": "yarn", "factor": 0})", {"rope_scaling.factor", "positive"}},
@@ -226,6 +226,7 @@ const std::vector<BadConfig> bad_in_both = {
     {"rope_is_neox_style", "false", {"rope_is_neox_style", "not implemented"}},
     {"is_neox_style", "false", {"is_neox_style", "not implemented"}},
     {"logit_scale", "0.5", {"logit_scale", "not implemented"}},
+    {"logits_scaling", "8", {"logits_scaling", "not implemented"}},
     {"residual_multiplier", "2", {"residual_multiplier", "not implemented"}},
     {"embedding_multiplier", "12", {"embedding_multiplier", "not implemented"}},
     {"attention_multiplier", "0.1", {"attention_multiplier", "not implemented"}},
@@ -479,6 +480,48 @@ TEST(TargetConfig, WithoutRopeThetaUsesTheDefaultOfTransformersForEveryArchitect
               read(*load_model(Checkpoint(external_dir / name), best_kernels()), {1, 2, 3}, {}).logits)
         << name;
   }
+}
+
+/// The description of a folder whose config has another value of a field: of two the last one counts.
+TransformerConfig described_with(const std::string& name, const std::string& field, const std::string& value) {
+  const std::string config = bytes_of_file(external_dir / name / "config.json");
+  const std::string before = config.substr(0, config.rfind('}'));
+  return describe(Json::parse(before + ", \"" + field + "\": " + value + "}", "config.json"));
+}
+
+TEST(Variations, WhatTheyDoNotHaveIsRefusedByName) {
+  struct Refused {
+    const char* name;
+    const char* field;
+    const char* value;
+    const char* words;
+  };
+  for (const auto& [name, field, value, words] : std::vector<Refused>{
+           {"smollm3-tiny", "no_rope_layers", "[1, 0]", "must have a number for each of the 3 layers"},
+           {"smollm3-tiny", "rope_parameters", "null", "rope_theta"},
+           {"olmo2-tiny", "layer_types", R"(["full_attention", "sliding_attention", "full_attention"])",
+            "sliding_window"},
+           {"olmo3-tiny", "layer_types", R"(["full_attention"])", "must list one type for each of the 3 layers"},
+           {"phi3-tiny", "attention_bias", "true", "Phi-3 has no biases"},
+           {"phi3-tiny", "partial_rotary_factor", "1.5", "must turn between 2 and 8 values"},
+           {"granite-tiny", "residual_multiplier", "-1", "must be a positive float"},
+           {"granite-tiny", "logit_scale", "0.5", "Granite has logits_scaling"},
+           {"mixtral-tiny", "num_experts_per_tok", "6", "num_experts_per_tok"},
+           {"qwen2-moe-tiny", "shared_expert_intermediate_size", "null", "shared_expert_intermediate_size"},
+           {"olmoe-tiny", "clip_qkv", "8", "clipped q, k and v are not implemented"},
+           {"cohere2-tiny", "use_qk_norm", "true", "normalizes neither"},
+           {"cohere2-tiny", "embedding_multiplier", "2", "Cohere 2 has logit_scale"},
+           {"exaone4-tiny", "attention_bias", "true", "EXAONE 4 has no biases"},
+           {"ernie45-tiny", "mlp_bias", "true", "ERNIE 4.5 has use_bias"},
+           {"stablelm-tiny", "qk_layernorm", "true", "norms of q and k are not implemented"}}) {
+    const auto described = [&] { described_with(name, field, value); };
+    EXPECT_THAT(error_of(described), testing::HasSubstr(words)) << name << " " << field;
+  }
+}
+
+TEST(Variations, TheContextOfLongropeIsThatOfItsShortFactors) {
+  EXPECT_EQ(described_with("phi3-tiny-longrope", "use_cache", "true").context, 128);
+  EXPECT_EQ(described_with("phi3-tiny", "use_cache", "true").context, 512);
 }
 
 TEST(Architectures, EachIsFoundByEachOfItsNamesAndByTheModelTypeAlone) {

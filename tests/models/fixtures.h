@@ -39,9 +39,12 @@ inline const std::string tiny_gemma_targets[] = {"gemma2-tiny",        "gemma3-t
                                                  "gemma4-tiny",        "gemma4-tiny-shared", "gemma4-tiny-donors",
                                                  "gemma4-tiny-experts"};
 /// Those that are made of the parts of others (decoder.h).
-inline const std::string tiny_variations[] = {"smollm3-tiny",       "olmo2-tiny",   "olmo3-tiny",      "phi3-tiny",
-                                              "phi3-tiny-longrope", "granite-tiny", "granitemoe-tiny", "mixtral-tiny",
-                                              "qwen2-moe-tiny",     "olmoe-tiny"};
+inline const std::string tiny_variations[] = {
+    "smollm3-tiny",           "olmo2-tiny",    "olmo3-tiny",      "phi3-tiny",
+    "phi3-tiny-longrope",     "granite-tiny",  "granitemoe-tiny", "mixtral-tiny",
+    "qwen2-moe-tiny",         "olmoe-tiny",    "glm4-tiny",       "cohere2-tiny",
+    "exaone4-tiny",           "seed-oss-tiny", "ernie45-tiny",    "stablelm-tiny",
+    "stablelm-tiny-parallel", "arcee-tiny",    "starcoder2-tiny"};
 inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                                    "qwen2-tiny-tied", "qwen2-tiny-untied"};
 

@@ -185,6 +185,7 @@ enum class Mistake {
   no_logit_scale,
   no_mean,  // subtracted by norms
   no_norm_bias,
+  no_relu,
   feature_first,        // EAGLE-3: the pair is [feature; embedding]
   unshifted_pairs,      // a row reads the feature of its own position
   next_feature_normed,  // once more or less
@@ -520,7 +521,15 @@ inline void grow(const TwinCheckpoint& checkpoint, Rows& x, const std::vector<in
   }
 }
 
-/// Computes down(SiLU(gate x) * up x); `prefix` is everything before "gate_proj".
+inline double exact_or_tanh_gelu(double x, Rounding& round, Mistake mistake) {
+  if (mistake == Mistake::exact_gelu) return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
+  const double cube = round(round(x * x) * x);
+  const double u = round(round(std::sqrt(2 / std::numbers::pi)) * round(x + round(0.044715 * cube)));
+  return round(round(0.5 * x) * round(1 + round.by(std::tanh(u), 2)));
+}
+
+/// Computes down(SiLU(gate x) * up x), or without a gate down(activation(up x)); `prefix` is everything before
+/// "gate_proj".
 inline Rows gated_mlp(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& x, Rounding& round,
                       Mistake mistake) {
   const auto project = [&](const char* part, const Rows& from) {
@@ -528,7 +537,15 @@ inline Rows gated_mlp(const TwinCheckpoint& checkpoint, const std::string& prefi
     if (mistake == Mistake::no_mlp_bias) return y;
     return biased(checkpoint, prefix + part + "_proj.bias", std::move(y), round);
   };
-  const Rows rounded = activation_format(x, checkpoint[prefix + "gate_proj"], round);
+  const Rows rounded = activation_format(x, checkpoint[prefix + "up_proj"], round);
+  if (!checkpoint.has(prefix + "gate_proj.weight")) {
+    Rows up = project("up", rounded);
+    for (double& v : up.at) {
+      if (checkpoint.facts.gelu) v = exact_or_tanh_gelu(v, round, mistake);
+      else v = v > 0 || mistake == Mistake::no_relu ? round(v * v) : 0;
+    }
+    return project("down", activation_format(std::move(up), checkpoint[prefix + "down_proj"], round));
+  }
   Rows gate = project("gate", rounded);
   Rows up = project("up", rounded);
   if (mistake == Mistake::swapped_gate_and_up) std::swap(gate, up);

@@ -156,12 +156,7 @@ class GemmaTwin {
     for (double& v : x.at) v = round_(v * factor);
   }
 
-  double gelu(double g) const {
-    if (mistake_ == Mistake::exact_gelu) return 0.5 * g * (1 + std::erf(g / std::numbers::sqrt2));
-    const double cube = round_(round_(g * g) * g);
-    const double u = round_(round_(std::sqrt(2 / std::numbers::pi)) * round_(g + round_(0.044715 * cube)));
-    return round_(round_(0.5 * g) * round_(1 + round_.by(std::tanh(u), 2)));
-  }
+  double gelu(double g) const { return exact_or_tanh_gelu(g, round_, mistake_); }
 
   /// down(gelu(gate) * up)
   Rows mlp(const Rows& x, const Rows& gate_weight, const Rows& up_weight, const Rows& down_weight) const {

@@ -58,10 +58,16 @@ std::vector<float> logits_of(const Checkpoint& files, const LoadOptions& options
   return logits_of(*load_model(files, options));
 }
 
-const char* const exact_names[] = {
-    "qwen3-tiny-tied",   "qwen3-tiny-odd",     "qwen2-tiny-tied",    "qwen2-tiny-untied",  "llama-tiny-plain",
-    "llama-tiny-biased", "llama-tiny-linear",  "llama-tiny-yarn",    "mistral-tiny-nemo",  "ministral3-tiny",
-    "gemma4-tiny",       "gemma4-tiny-shared", "gemma4-tiny-donors", "gemma4-tiny-experts"};
+const char* const exact_names[] = {"qwen3-tiny-tied",    "qwen3-tiny-odd",      "qwen2-tiny-tied",
+                                   "qwen2-tiny-untied",  "llama-tiny-plain",    "llama-tiny-biased",
+                                   "llama-tiny-linear",  "llama-tiny-yarn",     "mistral-tiny-nemo",
+                                   "ministral3-tiny",    "gemma4-tiny",         "gemma4-tiny-shared",
+                                   "gemma4-tiny-donors", "gemma4-tiny-experts", "olmo2-tiny",
+                                   "olmo3-tiny",         "phi3-tiny",           "granite-tiny",
+                                   "qwen2-moe-tiny",     "olmoe-tiny",          "glm4-tiny",
+                                   "cohere2-tiny",       "exaone4-tiny",        "seed-oss-tiny",
+                                   "ernie45-tiny",       "stablelm-tiny",       "stablelm-tiny-parallel",
+                                   "arcee-tiny",         "starcoder2-tiny"};
 
 TEST(Convert, InFloatsHasTheBitsOfTheFolder) {
   for (const char* name : exact_names) {
@@ -154,6 +160,9 @@ TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
     copy_with_usual_scale(name, copy);
     families.insert(expect_keys_kept(copy.path().string()));
   }
+  const Folder all_turned;
+  copy_with("smollm3-tiny", all_turned, [](json& text) { text["no_rope_layers"] = {1, 1, 1}; });
+  families.insert(expect_keys_kept(all_turned.path().string()));
   const Folder experts;
   copy_with("qwen3-moe-tiny-unnormalized", experts, [](json& text) { text["norm_topk_prob"] = true; });
   families.insert(expect_keys_kept(experts.path().string()));
@@ -253,7 +262,8 @@ TEST(Convert, WhatAGgufCannotSayIsRefusedByName) {
       {"qwen2-tiny-windowed", "sliding_window"},
       {"qwen3-moe-tiny-mixed", "layers with and without experts have no form in a GGUF of qwen3moe"},
       {"qwen3-moe-tiny-unnormalized", "norm_topk_prob: must be true in a GGUF of qwen3moe"},
-      {"gemma2-tiny", "query_pre_attn_scalar: must be 8 in a GGUF of gemma2"}};
+      {"gemma2-tiny", "query_pre_attn_scalar: must be 8 in a GGUF of gemma2"},
+      {"smollm3-tiny", "no_rope_layers: leaves RoPE to other layers than a GGUF of smollm3"}};
   for (const auto& [name, words] : refused) {
     const Folder folder;
     try {

@@ -34,8 +34,13 @@ GgufModel::Layer as_gguf(const LayerConfig& layer) {
   if (const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer)) {
     const AttentionShape& shape = attention->shape;
     static_assert(AttentionCache::everything == 0, "as in a GgufModel");
-    result.attention =
-        GgufModel::Attention{shape.heads, shape.kv_heads, shape.head_dim, attention->window, shape.scale, shape.cap};
+    result.attention = GgufModel::Attention{shape.heads,
+                                            shape.kv_heads,
+                                            shape.head_dim,
+                                            attention->window,
+                                            shape.scale,
+                                            shape.cap,
+                                            attention->rope != AttentionLayer::no_rope};
   }
   return result;
 }
@@ -47,6 +52,8 @@ GgufModel as_gguf(const Json& json, const TransformerConfig& config) {
                      .hidden = config.hidden,
                      .context = config.context,
                      .epsilon = config.epsilon,
+                     .subtracts_mean = config.norm == Norm::layer,
+                     .logit_scale = config.logit_scale,
                      .logit_cap = config.logit_cap,
                      .layer_embedding = config.layer_embedding,
                      .shared_layers = config.depth() - config.cached_layers()};

@@ -37,6 +37,20 @@ extern const GgufFamily gguf_gemma3;
 extern const GgufFamily gguf_gemma4;
 extern const GgufFamily gguf_gemma4_assistant;
 extern const GgufFamily gguf_ministral3;
+extern const GgufFamily gguf_smollm3;
+extern const GgufFamily gguf_phi3;
+extern const GgufFamily gguf_granite;
+extern const GgufFamily gguf_qwen2_moe;
+extern const GgufFamily gguf_olmoe;
+extern const GgufFamily gguf_olmo2;
+extern const GgufFamily gguf_exaone4;
+extern const GgufFamily gguf_glm4;
+extern const GgufFamily gguf_cohere2;
+extern const GgufFamily gguf_seed_oss;
+extern const GgufFamily gguf_ernie45;
+extern const GgufFamily gguf_stablelm;
+extern const GgufFamily gguf_arcee;
+extern const GgufFamily gguf_starcoder2;
 extern const GgufFamily gguf_dflash;
 extern const GgufFamily gguf_ik_dflash;  // the same drafts, as ik_llama.cpp names everything
 

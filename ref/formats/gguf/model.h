@@ -18,9 +18,10 @@ struct GgufModel {
     int heads = 0;
     int kv_heads = 0;
     int head_dim = 0;
-    int window = 0;   // 0: the layer sees everything
-    float scale = 0;  // of scores
-    float cap = 0;    // of scores; 0: none
+    int window = 0;      // 0: the layer sees everything
+    float scale = 0;     // of scores
+    float cap = 0;       // of scores; 0: none
+    bool turned = true;  // by RoPE
   };
   struct Recurrence {
     int conv_width = 0;
@@ -57,6 +58,8 @@ struct GgufModel {
   int hidden = 0;
   int context = 0;
   float epsilon = 0;
+  bool subtracts_mean = false;  // in norms
+  float logit_scale = 1;
   float logit_cap = 0;      // 0: none
   int layer_embedding = 0;  // values that a token has of its own for each layer
   int shared_layers = 0;    // the last ones, which read the keys and values of others

@@ -113,13 +113,19 @@ ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const ch
                                      : keys.find_layer_size("attention.head_count_kv").value_or(heads)},
       {"head_dim", head_dim},
       {"max_position_embeddings", keys.size("context_length")},
-      {"rms_norm_eps", keys.number("attention.layer_norm_rms_epsilon")},
+      {"rms_norm_eps", nullptr},
       {"rope_theta", keys.find_number("rope.freq_base").value_or(10000.0)},
       {"hidden_act", "silu"},
       {"tie_word_embeddings", !file.tensors().contains("output.weight")},
       {"attention_bias", file.tensors().contains("blk.0.attn_output.bias")},  // those of q, k and v are beside it
       {"mlp_bias", file.tensors().contains("blk.0.ffn_down.bias")},
   };
+  if (const auto epsilon = keys.find_number("attention.layer_norm_epsilon")) {
+    config.erase("rms_norm_eps");
+    config["layer_norm_eps"] = *epsilon;
+  } else {
+    config["rms_norm_eps"] = keys.number("attention.layer_norm_rms_epsilon");
+  }
   if (uneven) config["intermediate_size"] = keys.layer_sizes("feed_forward_length")[0];
   else if (const auto inner = keys.find_layer_size("feed_forward_length")) config["intermediate_size"] = *inner;
   if (ordered_json scaling = rope_scaling(keys); !scaling.is_null()) config["rope_scaling"] = std::move(scaling);
@@ -188,7 +194,7 @@ Json read_gguf_target(const Gguf& file, const GgufTarget& how) {
 
 Json rope_block(const Json& config) {
   for (const char* name : {"rope_parameters", "rope_scaling"}) {
-    if (const auto block = config.find(name)) return *block;
+    if (const auto block = config.find(name)) return block->find("full_attention").value_or(*block);
   }
   return config;
 }
@@ -248,7 +254,8 @@ void write_transformer(const GgufModel& model, GgufKeyWriter& keys) {
   keys.size("context_length", model.context);
   keys.size("embedding_length", model.hidden);
   keys.size("vocab_size", model.vocabulary);
-  keys.number("attention.layer_norm_rms_epsilon", model.epsilon);
+  const char* const norm = model.subtracts_mean ? "layer_norm_epsilon" : "layer_norm_rms_epsilon";
+  keys.number(std::string("attention.") + norm, model.epsilon);
   for (const GgufModel::Layer& layer : model.layers) {
     if (!layer.attention) continue;
     write_attention(*layer.attention, model.ropes[0], keys);
