@@ -9,7 +9,7 @@
 namespace draftproof {
 namespace {
 
-class Decoder : public CausalTransformer {
+class LayerStack : public CausalTransformer {
  protected:
   struct Layer {
     AttentionWeights attention;
@@ -21,7 +21,7 @@ class Decoder : public CausalTransformer {
     std::vector<float> mlp_out_norm;
   };
 
-  Decoder(const WeightLoader& from, const TransformerConfig& description, const DecoderNames& names)
+  LayerStack(const WeightLoader& from, const TransformerConfig& description, const DecoderNames& names)
       : CausalTransformer(from, description) {
     for (int i = 0; i < layers(); ++i) {
       const AttentionLayer& attention = config().attention(i);
@@ -73,10 +73,10 @@ class Decoder : public CausalTransformer {
   ExpertsScratch scratch_;
 };
 
-class PreNormDecoder final : public Decoder {
+class PreNormDecoder final : public LayerStack {
  public:
   PreNormDecoder(const WeightLoader& from, const TransformerConfig& description, const DecoderNames& names)
-      : Decoder(from, description, names) {
+      : LayerStack(from, description, names) {
     load_norm_of_all(from, &Layer::attention_norm, names.attention_norm);
     load_norm_of_all(from, &Layer::mlp_norm, names.mlp_norm);
   }
@@ -92,10 +92,10 @@ class PreNormDecoder final : public Decoder {
   }
 };
 
-class PostNormDecoder final : public Decoder {
+class PostNormDecoder final : public LayerStack {
  public:
   PostNormDecoder(const WeightLoader& from, const TransformerConfig& description, const DecoderNames& names)
-      : Decoder(from, description, names) {
+      : LayerStack(from, description, names) {
     load_norm_of_all(from, &Layer::attended_norm, names.attended_norm);
     load_norm_of_all(from, &Layer::mlp_out_norm, names.mlp_out_norm);
   }
@@ -119,10 +119,10 @@ class PostNormDecoder final : public Decoder {
   }
 };
 
-class SandwichDecoder final : public Decoder {
+class SandwichDecoder final : public LayerStack {
  public:
   SandwichDecoder(const WeightLoader& from, const TransformerConfig& description, const DecoderNames& names)
-      : Decoder(from, description, names) {
+      : LayerStack(from, description, names) {
     load_norm_of_all(from, &Layer::attention_norm, names.attention_norm);
     load_norm_of_all(from, &Layer::attended_norm, names.attended_norm);
     load_norm_of_all(from, &Layer::mlp_norm, names.mlp_norm);
@@ -142,10 +142,10 @@ class SandwichDecoder final : public Decoder {
   }
 };
 
-class ParallelDecoder final : public Decoder {
+class ParallelDecoder final : public LayerStack {
  public:
   ParallelDecoder(const WeightLoader& from, const TransformerConfig& description, const DecoderNames& names)
-      : Decoder(from, description, names) {
+      : LayerStack(from, description, names) {
     load_norm_of_all(from, &Layer::attention_norm, names.attention_norm);
   }
 
