@@ -103,7 +103,8 @@ TEST(VerifyPlan, WhatDoesNotExistIsNotLeftOut) {
   q.request.max_new_tokens = 4;
   EXPECT_THAT(left_out(q, standard()),
               ElementsAre("3 other combinations of draft, table, threads and kind of verification",
-                          "repeated runs, whole, cancelled or beside another sequence, of the drafts perfect, tree-test",
+                          "repeated runs, whole, cancelled or beside another sequence, of the drafts perfect, "
+                          "tree-test",
                           "2 of 7 other batchings of the text"));
 }
 
