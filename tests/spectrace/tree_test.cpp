@@ -280,9 +280,8 @@ TEST(Trees, OfAWrongEngineAreFoundByTokensAndRowsAlone) {
 }
 
 TEST(Trees, ThatAreNoTreesAreRefusedWithASentence) {
-  const std::string header =
-      R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":6,"rule":"matching",)"
-      R"("temperature":"0x1p+0","prompt":[1]})";
+  const std::string header = R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":6,"rule":"matching",)"
+                             R"("temperature":"0x1p+0","prompt":[1]})";
   const auto said = [&](const std::string& fields, const std::string& head) {
     return report_of(head +
                      "\n{\"type\":\"round\",\"round\":0,\"position\":1,\"draft_tokens\":[1,2,3],\"next_from\":"
