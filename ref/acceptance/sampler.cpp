@@ -166,7 +166,9 @@ Distribution Sampler::blank() {
 }
 
 void Sampler::give_back(std::vector<Distribution>& read) {
-  std::move(read.begin(), read.end(), std::back_inserter(blanks_));
+  // Most of one token were named and not drawn, so nobody took a blank for them: kept, they would pile up.
+  std::copy_if(std::make_move_iterator(read.begin()), std::make_move_iterator(read.end()), std::back_inserter(blanks_),
+               [](const Distribution& one) { return !one.is_point(); });
   read.clear();
 }
 

@@ -41,7 +41,7 @@ class Sampler {
 
   /// Returns a distribution to read into. It reuses the storage of one that was given back, if there is any.
   Distribution blank();
-  /// Takes back all of these distributions for reuse and leaves `read` empty.
+  /// Takes back these distributions for reuse, but those of one token, and leaves `read` empty.
   void give_back(std::vector<Distribution>& read);
 
   /// Bytes that reading a row takes: the row with biases, constraint and penalties, its fixed-point weights, and two
