@@ -561,7 +561,7 @@ class TraceWriter:
 
     def _allowed(self, value: Any) -> dict[str, Any]:
         tokens = _list_of(self._token)
-        allowed = _object({"only": tokens, "except": tokens})(value)
+        allowed: dict[str, Any] = _object({"only": tokens, "except": tokens})(value)
         if len(allowed) != 1:
             _wrong("must be None, or have one of the fields only and except")
         (listed,) = allowed.values()
@@ -697,16 +697,20 @@ class TraceWriter:
     def _check_tree(self, about: str, line: Mapping[str, Any], state: _Sequence) -> int:
         """Holds the shape of a tree. Returns at how many rows a draft token is verified."""
         if state.rule == "block":
-            self._fail(about, "draft_parents", line["draft_parents"], "belongs to a tree; block verification is of chains")
+            parents = line["draft_parents"]
+            self._fail(about, "draft_parents", parents, "belongs to a tree; block verification is of chains")
         parents, path = line["draft_parents"], line.get("accepted_path")
-        drafted, accepted = len(line["draft_tokens"]), line["accepted"]
+        drafted = len(line["draft_tokens"])
+        accepted: int = line["accepted"]
         if len(parents) != drafted or any(parent >= place for place, parent in enumerate(parents)):
-            self._fail(about, "draft_parents", parents, "must state for each draft token the place of one before it, or -1")
+            what = "must state for each draft token the place of one before it, or -1"
+            self._fail(about, "draft_parents", parents, what)
         above = [-1, *(path or [])]
         if path is None or len(path) != accepted or any(
             node >= drafted or parents[node] != parent for parent, node in zip(above, path)
         ):
-            self._fail(about, "accepted_path", path, "must hold the places of the accepted draft tokens, each a child of the last")
+            what = "must hold the places of the accepted draft tokens, each a child of the last"
+            self._fail(about, "accepted_path", path, what)
         return accepted + (1 if above[-1] in parents else 0)
 
     def _check_weights(self, about: str, line: Mapping[str, Any], state: _Sequence) -> None:
@@ -723,7 +727,8 @@ class TraceWriter:
             for u, q in zip(line.get("accept_u", []), self._verified(line, line["q_draft"])):
                 if u is not None and u >= q:
                     self._fail(about, "accept_u", line["accept_u"], "must lie below the weights of q_draft")
-        for name, draw in (("next", line.get("next")), *(("sibling_draws", draw) for draw in line.get("sibling_draws", []))):
+        siblings = [("sibling_draws", draw) for draw in line.get("sibling_draws", [])]
+        for name, draw in [("next", line.get("next")), *siblings]:
             if draw is None:
                 continue
             inside = draw["weight"] <= draw["bound"] and draw["before"] <= draw["bound"] - draw["weight"]
