@@ -164,9 +164,8 @@ struct RoundEvent {
   bool has_draft_tokens = false;  // the line states the fields below, to next_from
   /// In the order of the walk: first the one that is verified at row 0, 1, ... of the accepted path, then all others.
   std::vector<Token> draft_tokens;
-  std::vector<int>
-      depths;        // of a tree: how many draft tokens lie above each; empty of a chain, where it is 0, 1, 2, ...
-  int accepted = 0;  // draft tokens
+  std::vector<int> depths;  // of a tree: draft tokens above each; of a chain empty, where they are 0, 1, 2, ...
+  int accepted = 0;         // draft tokens
   std::vector<Token> accepted_tokens;  // these
   int verified = 0;                    // rows at which a draft token is verified: all to `accepted`, or all before it
   std::vector<Token> refused;          // draft tokens that might have followed the accepted ones and did not

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The texts of the sequences that ended last, whose caches a later turn may go on with.
+// The texts of sequences that have ended, whose caches a later turn may go on with.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <utility>
+#include <map>
 #include <vector>
 
 #include "ref/base/token.h"
@@ -14,7 +13,7 @@ namespace draftproof::spectrace {
 
 class KeptTexts {
  public:
-  /// All texts together have at most this many tokens; the oldest are dropped.
+  /// All texts together have at most this many tokens; those of the lowest numbers are dropped.
   static constexpr std::size_t tokens_max = std::size_t{1} << 22;
 
   void add(std::int64_t sequence, std::vector<Token> text);
@@ -22,7 +21,7 @@ class KeptTexts {
   const std::vector<Token>* find(std::int64_t sequence) const;
 
  private:
-  std::deque<std::pair<std::int64_t, std::vector<Token>>> texts_;
+  std::map<std::int64_t, std::vector<Token>> texts_;  // by sequence
   std::size_t tokens_ = 0;
 };
 

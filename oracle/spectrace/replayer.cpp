@@ -50,8 +50,8 @@ void Replayer::open(const SequenceEvent& declared) {
                             "' is declared lossy: it does not promise the target's distribution");
   }
   place_ = {place_.line, declared.sequence, 0, static_cast<std::int64_t>(declared.prompt.size())};
-  expect_reused(sequence);
   rows_.open(sequence);
+  expect_reused(sequence);
   coins_.open(sequence);
   evidence_.open(declared);
 }
@@ -69,14 +69,17 @@ void Replayer::expect_reused(const OpenSequence& sequence) {
   };
   expect_at_most(static_cast<std::int64_t>(declared.prompt.size()) - 1, ", as the prompt's last token is read");
   if (!declared.continues) {
-    findings.unread("reused", "field continues does not say whose cache was kept");
+    // A target in the same numerics shows it by the rows.
+    const bool by_rows = rows_.has_target(declared.sequence) && !rows_.is_foreign(declared.sequence);
+    if (!by_rows) findings.unread("reused", "field continues does not say whose cache was kept");
     return;
   }
   const auto open = sequences_.find(*declared.continues);
   const std::vector<Token>* const text =
       open != sequences_.end() ? &open->second.text : kept_.find(*declared.continues);
   if (text == nullptr) {
-    findings.unread("reused", "the text of sequence " + number(*declared.continues) + " is not known any more");
+    findings.unread("reused", "the text of sequence " + number(*declared.continues) +
+                                  " is not known any more, or its context was shifted");
     return;
   }
   const auto part = std::ranges::mismatch(*text, declared.prompt).in1;
@@ -117,7 +120,7 @@ void Replayer::end(const EndEvent& end) {
   if (end.statistics) reconcile(sequence, *end.statistics, findings);
   coins_.close(sequence);
   rows_.close(end.sequence);
-  kept_.add(end.sequence, std::move(sequence.text));
+  if (sequence.dropped == 0) kept_.add(end.sequence, std::move(sequence.text));
   sequences_.erase(found);
 }
 

@@ -240,12 +240,12 @@ void Writer::open(const Trace& trace) {
   const Request& request = trace.request;
   add_line(fmt::format(
       "{{\"type\":\"sequence\",\"sequence\":{},\"rng_key\":{},\"draft\":{},\"kernels\":{},\"numerics\":{},"
-      "\"max_draft_tokens\":{},\"verification\":\"{}\",\"max_new_tokens\":{}{}{}{}{}{}{}}}",
+      "\"max_draft_tokens\":{},\"verification\":\"{}\",\"max_new_tokens\":{}{}{}{}{}{}{}{}}}",
       sequence_, request.sequence, in_json(setup_.draft), in_json(setup_.kernels), in_json(setup_.numerics),
       trace.execution.draft_max, name_of(trace.execution.verification), request.max_new_tokens,
-      sampling_text(request.sampling), adjustments_text(request, setup_.grammar), costs_text(trace),
-      list("stop_tokens", request.stops), setup_.stop_strings.empty() ? "" : list("stop_strings", setup_.stop_strings),
-      list("prompt", request.prompt)));
+      trace.reused == 0 ? "" : fmt::format(",\"reused\":{}", trace.reused), sampling_text(request.sampling),
+      adjustments_text(request, setup_.grammar), costs_text(trace), list("stop_tokens", request.stops),
+      setup_.stop_strings.empty() ? "" : list("stop_strings", setup_.stop_strings), list("prompt", request.prompt)));
 }
 
 void Writer::add_shifts(const Request& request, int tokens_read) {

@@ -168,6 +168,7 @@ void add_parts(std::map<std::string, NamedTensor>& to, const std::string& prefix
 std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint, const Json& config) {
   const std::string family = config.at("model_type").string();
   const bool gemma = family.starts_with("gemma");
+  const DecoderFacts facts = gemma ? DecoderFacts() : decoder_facts(config);
   std::map<std::string, NamedTensor> tensors;
   for (const auto& [stored, tensor] : checkpoint.tensors()) {
     if (!tensor.format || tensor.shape.empty()) continue;  // integers
@@ -178,12 +179,11 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
       if (const std::size_t at = name.find(from); at != std::string::npos)
         name.replace(at, std::string(from).size(), to);
     }
-    if (is(family, {"glm4"})) name = sandwiched(name);
+    if (family == "glm4") name = sandwiched(name);
     const std::size_t rows = values.width == 0 ? 0 : values.values.size() / static_cast<std::size_t>(values.width);
     const auto ends = [&](const std::string& end) { return name.ends_with(end); };
     const auto before = [&](const std::string& end) { return name.substr(0, name.size() - end.size()); };
     if (ends("self_attn.qkv_proj.weight")) {
-      const DecoderFacts facts = decoder_facts(config);
       const auto q = static_cast<std::size_t>(facts.heads * facts.head_dim);
       const auto kv = static_cast<std::size_t>(facts.kv_heads * facts.head_dim);
       add_parts(tensors, before("qkv_proj.weight"), values, {{"q_proj", q}, {"k_proj", kv}, {"v_proj", kv}});
@@ -208,7 +208,6 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
       tensors[name] = values;
     }
   }
-  const DecoderFacts facts = gemma ? DecoderFacts() : decoder_facts(config);
   for (auto& [name, tensor] : tensors) {
     const bool turned =
         name.find("self_attn.q_proj.") != std::string::npos || name.find("self_attn.k_proj.") != std::string::npos;

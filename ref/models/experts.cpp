@@ -77,6 +77,11 @@ Experts read_experts(const Json& config, std::string_view intermediate) {
   return experts;
 }
 
+bool read_norm_topk_prob(const Json& config) {
+  const auto normalized = config.find("norm_topk_prob");
+  return normalized && normalized->boolean();
+}
+
 void put_sparse_experts(const Json& config, const Experts& experts, TransformerConfig& to) {
   const auto step = config.find("decoder_sparse_step");
   const std::int64_t every = step ? step->integer(1, to.depth()) : 1;

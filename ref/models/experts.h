@@ -42,6 +42,9 @@ struct ExpertNames {
 /// Reads the number of experts, in either of its two spellings, how many of them a row chooses, and their size, which
 /// is in `intermediate`.
 Experts read_experts(const Json& config, std::string_view intermediate);
+
+/// Reads whether the weights of the experts that a row chooses are made to add up to 1; absent: they are not.
+bool read_norm_topk_prob(const Json& config);
 /// Gives them to the layers that decoder_sparse_step and mlp_only_layers leave.
 void put_sparse_experts(const Json& config, const Experts& experts, TransformerConfig& to);
 

@@ -17,8 +17,7 @@ TransformerConfig describe_model(const Json& json) {
   }
   Experts experts = read_experts(json, "moe_intermediate_size");
   experts.shared = positive(json, "shared_expert_intermediate_size");
-  const auto normalized = json.find("norm_topk_prob");
-  experts.normalized = normalized && normalized->boolean();
+  experts.normalized = read_norm_topk_prob(json);
   put_sparse_experts(json, experts, config);
   return config;
 }

@@ -20,8 +20,7 @@ TransformerConfig describe_model(const Json& json) {
   set_qk_norm(QkNorm::heads, config);
 
   Experts experts = read_experts(json, "moe_intermediate_size");
-  const auto normalized = json.find("norm_topk_prob");
-  experts.normalized = normalized && normalized->boolean();
+  experts.normalized = read_norm_topk_prob(json);
   put_sparse_experts(json, experts, config);
   return config;
 }

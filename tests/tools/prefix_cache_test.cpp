@@ -160,6 +160,8 @@ TEST_F(PrefixCacheFile, IsUsedByARunWithATraceThatCheckPasses) {
   for (int run = 0; run < 2; ++run) {
     const json traced = json_of(told(prompt) + cached + Words{"--draft", dflash, "--trace", trace});
     EXPECT_EQ(traced["reused"] > 0, run == 1);
+    const std::string stated = "\"reused\":" + traced["reused"].dump();
+    EXPECT_EQ(text_of(trace).find(stated) != std::string::npos, run == 1) << stated;
     const Outcome held = run_command({"trace", "check", trace, "--target", target});
     EXPECT_EQ(held.status, 0) << held.out << held.err;
     EXPECT_THAT(held.out, HasSubstr("PASS_EXACT"));

@@ -202,18 +202,13 @@ Json read_olmo2(const Gguf& file) {
   return read_gguf_target(file, {"olmo2", "Olmo2ForCausalLM", window_keys, {}, put_windows});
 }
 
-void write_olmo2(const GgufModel& model, GgufKeyWriter& keys) {
+void write_with_windows(const GgufModel& model, GgufKeyWriter& keys) {
   write_transformer(model, keys);
   write_windows(model, keys);
 }
 
 Json read_exaone4(const Gguf& file) {
   return read_gguf_target(file, {"exaone4", "Exaone4ForCausalLM", window_keys, {}, put_windows});
-}
-
-void write_exaone4(const GgufModel& model, GgufKeyWriter& keys) {
-  write_transformer(model, keys);
-  write_windows(model, keys);
 }
 
 constexpr const char* olmo2_types[] = {"olmo2", "olmo3"};
@@ -259,8 +254,7 @@ Json read_cohere2(const Gguf& file) {
 }
 
 void write_cohere2(const GgufModel& model, GgufKeyWriter& keys) {
-  write_transformer(model, keys);
-  write_windows(model, keys);
+  write_with_windows(model, keys);
   keys.number("logit_scale", model.logit_scale);
 }
 
@@ -371,8 +365,8 @@ const GgufFamily gguf_granite = {"granite", granite_types, in_pairs, read_granit
 const GgufFamily gguf_qwen2_moe = {"qwen2moe", qwen2_moe_types, qwen2_moe_names, read_qwen2_moe,
                                    write_unnormalized_experts};
 const GgufFamily gguf_olmoe = {"olmoe", olmoe_types, plain, read_olmoe, write_unnormalized_experts};
-const GgufFamily gguf_olmo2 = {"olmo2", olmo2_types, post_norm_names, read_olmo2, write_olmo2};
-const GgufFamily gguf_exaone4 = {"exaone4", exaone4_types, post_norm_names, read_exaone4, write_exaone4};
+const GgufFamily gguf_olmo2 = {"olmo2", olmo2_types, post_norm_names, read_olmo2, write_with_windows};
+const GgufFamily gguf_exaone4 = {"exaone4", exaone4_types, post_norm_names, read_exaone4, write_with_windows};
 const GgufFamily gguf_glm4 = {"glm4", glm4_types, glm4_names, read_glm4, write_plain_transformer};
 const GgufFamily gguf_cohere2 = {"cohere2", cohere2_types, plain, read_cohere2, write_cohere2};
 const GgufFamily gguf_seed_oss = {"seed_oss", seed_oss_types, seed_oss_names, read_seed_oss, write_plain_transformer};
