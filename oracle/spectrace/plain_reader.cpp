@@ -43,23 +43,16 @@ void PlainReader::read(std::span<const Token> text) {
 /// A text that cannot go on masks nothing: that it went on is a finding of its own.
 void PlainReader::mask(std::span<const Token> text, const TokenSet* stated) {
   by_constraint_.reset();
-  allowed_.reset();
   if (constraint_ && constraint_->possible(text.subspan(constrained_from_))) {
     const auto output = text.subspan(constrained_from_);
     TokenSet allowed = constraint_->allowed(output);
     if (constraint_->complete(output)) {
       for (const Token stop : stops_) allowed.add(stop);
     }
-    if (!allowed.empty()) allowed_ = by_constraint_ = std::move(allowed);
+    if (!allowed.empty()) by_constraint_ = std::move(allowed);
   }
-  if (stated == nullptr) return;
-  if (!allowed_) {
-    allowed_ = *stated;
-    return;
-  }
-  TokenSet both = *allowed_;
-  both.keep(*stated);
-  if (!both.empty()) allowed_ = std::move(both);
+  if (stated != nullptr) allowed_ = *stated;
+  else allowed_ = by_constraint_;
 }
 
 std::optional<Fingerprint> PlainReader::state_after(std::span<const Token> text) {

@@ -33,7 +33,7 @@ class PlainReader {
 
   /// Returns the row after `text`, which has at least one token and, without what was dropped, at most the target's
   /// context; valid until the next call; of a twin it is empty. A text that does not continue the last one is read from
-  /// its start. `stated`: tokens that may follow besides what the constraint says; nullptr: all.
+  /// its start. `stated`: the tokens that may follow, in place of what the constraint says; nullptr: these.
   const PlainRow& after(std::span<const Token> text, const TokenSet* stated = nullptr);
   /// Returns the digest of the target's cache that has read `text`; nothing where it is not known: of the twin, of no
   /// text, of one that ends before the constraint begins.

@@ -26,10 +26,6 @@ class TokenSet {
   bool has(Token token) const noexcept {
     return token >= 0 && word_of(token) < words_.size() && (words_[word_of(token)] & bit_of(token)) != 0;
   }
-  /// Removes the tokens that `other`, a set of the same vocabulary, does not have.
-  void keep(const TokenSet& other) {
-    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= other.words_[i];
-  }
   void clear() { std::ranges::fill(words_, 0); }
   bool empty() const noexcept {
     return std::ranges::all_of(words_, [](std::uint64_t word) { return word == 0; });

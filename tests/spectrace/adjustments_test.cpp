@@ -213,11 +213,10 @@ TEST_F(Adjustments, WhatIsNotReadableIsRefused) {
   refused("constrained_prompt", 1, "needs the field grammar");
 }
 
-/// Returns the trace with what a grammar lets follow at every row stated: as sets in place of the grammar, or as
+/// Returns the trace with what a constraint lets follow at every row stated: as sets in place of the grammar, or as
 /// digests beside it. `late`: each row states that of the row before.
-std::string with_allowed(const std::string& text, const std::string& gbnf, bool sets, bool late = false) {
-  const auto constraint = constraint_of(gbnf, {});
-  const auto reader = constraint->reader();
+std::string with_allowed(const std::string& text, const Constraint& constraint, bool sets, bool late = false) {
+  const auto reader = constraint.reader();
   std::vector<std::string> lines = lines_of(text);
   std::vector<Token> output;
   for (std::string& line : lines) {
@@ -254,10 +253,10 @@ TEST_F(Adjustments, TokensThatMayFollowAreAppliedAsTheTraceStatesThem) {
   for (const Rule* const rule : {&matching, &rejection}) {
     for (const float temperature : {0.0F, 1.0F}) {
       const std::string text = recorded.text(constrained(case_of(*rule, temperature, false), endless));
-      const TraceReport sets = check(with_allowed(text, endless, true));
+      const TraceReport sets = check(with_allowed(text, *constraint_of(endless, {}), true));
       EXPECT_EQ(sets.verdict(), ReportVerdict::pass_stat) << report_text(make_report(sets));
       EXPECT_THAT(sets.missing, Contains(HasSubstr("as the trace states it (field allowed_tokens)")));
-      EXPECT_EQ(check(with_allowed(text, endless, false)).verdict(), ReportVerdict::pass_exact);
+      EXPECT_EQ(check(with_allowed(text, *constraint_of(endless, {}), false)).verdict(), ReportVerdict::pass_exact);
     }
   }
 }
@@ -266,7 +265,7 @@ TEST_F(Adjustments, AMaskOfTheRowBeforeIsFound) {
   for (const Rule* const rule : {&matching, &rejection}) {
     const std::string text = recorded.text(constrained(case_of(*rule, 1, false), endless));
     for (const bool sets : {true, false}) {
-      const TraceReport report = check(with_allowed(text, endless, sets, true));
+      const TraceReport report = check(with_allowed(text, *constraint_of(endless, {}), sets, true));
       EXPECT_EQ(report.verdict(), ReportVerdict::bug_proven) << report_text(make_report(report));
       EXPECT_THAT(report.findings, Contains(testing::Field(&TraceFinding::check, testing::StrEq("allowed"))));
     }
@@ -301,6 +300,67 @@ TEST_F(Adjustments, AMaskThatTheGrammarDoesNotAllowIsFoundAndOneThatAllowsLessIs
                     }())
                   .invalid,
               HasSubstr("needs the field masked"));
+}
+
+/// What a constraint allows, but for one token that is banned beside it.
+struct Banned final : Constraint {
+  static constexpr Token banned = 0;
+  std::shared_ptr<const Constraint> others;
+
+  explicit Banned(std::shared_ptr<const Constraint> others) : others(std::move(others)) {}
+  std::unique_ptr<ConstraintReader> reader() const override {
+    struct Reader final : ConstraintReader {
+      std::unique_ptr<ConstraintReader> of;
+      TokenSet set{6};
+      bool possible(std::span<const Token> output) override { return of->possible(output); }
+      bool complete(std::span<const Token> output) override { return of->complete(output); }
+      const TokenSet& allowed(std::span<const Token> output) override {
+        set = of->allowed(output);
+        set.remove(banned);
+        return set;
+      }
+    };
+    auto reader = std::make_unique<Reader>();
+    reader->of = others->reader();
+    return reader;
+  }
+};
+
+TEST_F(Adjustments, AMaskThatForbidsMoreThanTheGrammarIsApplied) {
+  for (const Rule* const rule : {&matching, &rejection}) {
+    Case c = case_of(*rule, 1, false);
+    c.constraint = std::make_shared<Banned>(constraint_of(endless, c.stops));
+    c.grammar = endless;
+    const std::string text = recorded.text(c);
+    EXPECT_EQ(check(text).verdict(), ReportVerdict::bug_proven) << "control: the trace does not state the ban";
+    std::vector<std::string> lines = lines_of(with_allowed(text, *c.constraint, true));
+    Json opening = Json::parse(lines[1]);
+    opening["grammar"] = endless;
+    lines[1] = opening.dump();
+    const TraceReport report = check(sealed(lines));
+    EXPECT_EQ(report.verdict(), ReportVerdict::pass_stat) << report_text(make_report(report));
+  }
+}
+
+TEST_F(Adjustments, AnEmittedTokenThatTheTraceForbidsIsFoundWithoutRows) {
+  const auto checks = [](const char* allowed) {
+    const std::string text =
+        R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":4,"rule":"rejection","masked":true,)"
+        R"("prompt":[0],"temperature":"0x1p+0","max_new_tokens":2})"
+        "\n"
+        R"({"type":"round","round":0,"position":1,"emitted":[2,3],"allowed_tokens":[null,)" +
+        std::string(allowed) +
+        "]}\n"
+        R"({"type":"end","reason":"length"})"
+        "\n";
+    const TraceReport report = replay(File(text).path());
+    EXPECT_EQ(report.invalid, "");
+    return report.findings.size();
+  };
+  EXPECT_EQ(checks(R"({"only":[1,3]})"), 0U);
+  EXPECT_EQ(checks(R"({"except":[2]})"), 0U);
+  EXPECT_EQ(checks(R"({"only":[1,2]})"), 1U);
+  EXPECT_EQ(checks(R"({"except":[3]})"), 1U);
 }
 
 TEST_F(Adjustments, AnotherSamplerLeavesPToTheRows) {

@@ -96,6 +96,18 @@ TEST(Reused, IsAtMostWhatTheTextOfTheEarlierTurnAndThePromptShare) {
   EXPECT_THAT(findings(turns(goes_on, 6)), testing::ElementsAre("reused"));
 }
 
+TEST(Reused, IsNotComparedWithATextWhoseContextWasShifted) {
+  std::string text = turns("[1,2,3,7,5,6,6]", 4);
+  ASSERT_EQ(report_of(text).findings.size(), 1U);
+  text.insert(text.find(R"({"type":"round","sequence":0,"round":1)"),
+              R"({"type":"context_shift","sequence":0,"tokens_read":3,"keep":1,"discard":1})"
+              "\n");
+  const TraceReport report = report_of(text);
+  EXPECT_EQ(report.invalid, "");
+  EXPECT_TRUE(report.findings.empty()) << shown(report);
+  EXPECT_THAT(report.unread, Contains(HasSubstr("or its context was shifted")));
+}
+
 TEST(Reused, LeavesTheLastTokenOfThePromptToBeRead) {
   std::string text = turns("[1,2,3,4,5]", 4);
   text.replace(text.find("\"position\":7"), 12, "\"position\":5");

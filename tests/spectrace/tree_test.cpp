@@ -8,6 +8,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "tests/fuzz/damage.h"
 #include "tests/spectrace/support.h"
@@ -52,6 +53,51 @@ TEST(Trees, OfTheLoopHaveSiblingsThatAreAcceptedAndRefusedAtEveryDepth) {
     const TraceReport report = report_of(text, recorded.target());
     EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << shown(report);
   }
+}
+
+/// Lists the draft tokens level by level, as many engines do.
+Json by_level(Json round) {
+  const std::vector<int> parents = round["draft_parents"];
+  std::vector<int> order, places(parents.size());
+  std::vector<int> level = {-1};
+  while (!level.empty()) {
+    std::vector<int> next;
+    for (const int above : level) {
+      for (int node = 0; node < std::ssize(parents); ++node) {
+        if (parents[node] == above) next.push_back(node);
+      }
+    }
+    order.insert(order.end(), next.begin(), next.end());
+    level = next;
+  }
+  for (int i = 0; i < std::ssize(order); ++i) places[order[i]] = i;
+  for (const char* field : {"draft_tokens", "q_draft", "draft_u", "q_before", "q_digests", "q_rows"}) {
+    const Json listed = round[field];
+    for (int i = 0; i < std::ssize(order); ++i) round[field][i] = listed[order[i]];
+  }
+  for (int i = 0; i < std::ssize(order); ++i) {
+    const int above = parents[order[i]];
+    round["draft_parents"][i] = above < 0 ? -1 : places[above];
+  }
+  for (Json& node : round["accepted_path"]) node = places[node.get<int>()];
+  return round;
+}
+
+TEST(Trees, MayBeListedInAnyOrderThatHasParentsFirst) {
+  int moved = 0;
+  for (const Rule* rule : {&matching, &rejection}) {
+    Recorded recorded;
+    std::vector<std::string> lines = lines_of(recorded.text(of_trees(*rule, 300)));
+    for (std::string& line : lines) {
+      const Json round = Json::parse(line);
+      if (round["type"] != "round" || !round.contains("draft_parents")) continue;
+      const std::string before = std::exchange(line, by_level(round).dump());
+      moved += before != line ? 1 : 0;
+    }
+    const TraceReport report = report_of(sealed(lines), recorded.target());
+    EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << shown(report);
+  }
+  EXPECT_GT(moved, 10);
 }
 
 TEST(Trees, EachMutantOfTheZooIsFoundInItsTrace) {
