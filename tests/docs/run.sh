@@ -41,6 +41,7 @@ row() {
 dp() { build/draftproof "$@"; }
 
 served() {
+  rm -f served  # which may name the address of an earlier server
   build/draftproof serve "$@" --port 0 --log-format none >served &
   server=$!
   tries=0
@@ -58,6 +59,7 @@ served() {
 # Two servers of one engine, with and without a draft, of which little is asked.
 compared() {
   servers=
+  rm -f served_none served_suffix  # which may name the addresses of earlier servers
   for draft in none suffix; do
     build/draftproof serve $target --draft $draft --port 0 --log-format none >served_$draft &
     servers="$servers $!"
