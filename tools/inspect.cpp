@@ -81,6 +81,7 @@ struct Layers {
   AttentionShape attention = {};  // of the first layer that has any
   int sliding = 0;
   int recurrent = 0;
+  int convolving = 0;   // whose state is a few inputs of a convolution
   int shared_full = 0;  // that read the keys and values of others
   int shared_sliding = 0;
   int experts = 0;                       // of the layer that has the most
@@ -92,8 +93,8 @@ struct Layers {
       experts = std::max(experts, layer.experts.count);
       const auto* const found = std::get_if<AttentionLayer>(&layer.mixer);
       if (found == nullptr) {
-        ++recurrent;
-        state_bytes += RecurrentCache::fixed_bytes(std::get<RecurrentShape>(layer.mixer));
+        ++(std::holds_alternative<ConvolutionShape>(layer.mixer) ? convolving : recurrent);
+        state_bytes += recurrent_sizes(layer)->fixed_bytes();
         continue;
       }
       const AttentionShape& shape = found->shape;
@@ -111,10 +112,11 @@ struct Layers {
   /// The kinds of caches and the number of layers with each. `lent`: what layers without one read.
   ordered_json kinds(int depth, const char* lent) const {
     ordered_json kinds = ordered_json::object();
-    const int full = depth - sliding - recurrent - shared_full;
+    const int full = depth - sliding - recurrent - convolving - shared_full;
     if (full > 0) kinds["keys and values"] = full;
     if (sliding > shared_sliding) kinds["keys and values of a window"] = sliding - shared_sliding;
     if (recurrent > 0) kinds["recurrent state"] = recurrent;
+    if (convolving > 0) kinds["inputs of a convolution"] = convolving;
     if (shared_full + shared_sliding > 0) kinds[lent] = shared_full + shared_sliding;
     return kinds;
   }
@@ -133,7 +135,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (layer.experts.shared > 0) features.insert("a shared expert");
     const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
     if (attention == nullptr) {
-      features.insert("gated delta net");
+      features.insert(std::holds_alternative<ConvolutionShape>(layer.mixer) ? "short convolutions" : "gated delta net");
       continue;
     }
     if (attention->window != AttentionCache::everything) features.insert("sliding windows");
@@ -240,7 +242,7 @@ ordered_json checkpoint_json(const Checkpoint& files, KvFormat kv) {
       {"architecture", name_of(config)},
       {"layers", t.depth()},
       {"sliding_layers", layers.sliding},
-      {"recurrent_layers", layers.recurrent},
+      {"recurrent_layers", layers.recurrent + layers.convolving},
       {"caches", layers.kinds(t.depth(), kind.lender)},
       {"features", features_of(t)},
       {"mtp_heads", mtp_heads_of(files, t)},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The forward pass of all decoders but Gemma: layers of attention or of a gated delta net, each followed by an MLP or a
-// mixture of experts. Which of these a layer has, and where its norms are, follows from its tensors.
+// The forward pass of all decoders but Gemma: layers of attention, of a gated delta net or of a short convolution, each
+// followed by an MLP or a mixture of experts. Which of these a layer has, and where its norms are, follows from its
+// tensors.
 #include <cmath>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "oracle/twin/family.h"
 #include "oracle/twin/parts.h"
 #include "oracle/twin/rope.h"
+#include "oracle/twin/short_convolution.h"
 
 namespace draftproof::twin {
 namespace {
@@ -34,10 +36,7 @@ class DecoderFamily final : public TwinFamily {
       LayerPast& kept = past.layers[static_cast<std::size_t>(i)];
       const LayerNorms norms = layer_norms(prefix, [&](const std::string& name) { return w_.has(name + ".weight"); });
       const Matrix first = norm_if(norms.attention, x);
-      const bool recurrent = w_.has(prefix + "linear_attn.in_proj_qkv.weight");
-      x += norm_if(norms.attended, recurrent ? delta_net(w_, prefix + "linear_attn.", first, kept)
-                                             : attention(i, prefix + "self_attn.", first, kept, past.positions)) *
-           facts_.residual_scale;
+      x += norm_if(norms.attended, mixer(i, prefix, first, kept, past.positions)) * facts_.residual_scale;
       const Matrix second = norms.parallel ? first : norm_if(norms.mlp, x);
       const bool mixture = w_.has(prefix + "mlp.gate.weight");
       x += norm_if(norms.mlp_out, mixture ? experts(prefix + "mlp.", second) : gated_mlp(w_, prefix + "mlp.", second)) *
@@ -54,6 +53,12 @@ class DecoderFamily final : public TwinFamily {
     if (!facts_.layer_norm) return normed(x, w_.norm(name), epsilon_);
     const Matrix centered = x.colwise() - x.rowwise().mean();
     return biased(w_, name + ".bias", normed(centered, w_.norm(name), epsilon_));
+  }
+
+  Matrix mixer(int layer, const std::string& prefix, const Matrix& x, LayerPast& kept, int first) const {
+    if (w_.has(prefix + "linear_attn.in_proj_qkv.weight")) return delta_net(w_, prefix + "linear_attn.", x, kept);
+    if (w_.has(prefix + "conv.conv.weight")) return short_convolution(w_, prefix + "conv.", x, kept);
+    return attention(layer, prefix + "self_attn.", x, kept, first);
   }
 
   Matrix attention(int layer, const std::string& prefix, const Matrix& x, LayerPast& kept, int first) const {

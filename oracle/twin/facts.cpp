@@ -76,9 +76,9 @@ DecoderFacts decoder_facts(const Json& config) {
   facts.heads = integer(config, "num_attention_heads");
   facts.kv_heads = static_cast<int>(number(config, "num_key_value_heads", family == "smollm3" ? 4 : facts.heads));
   facts.head_dim = config.find("head_dim") ? integer(config, "head_dim") : integer(config, "hidden_size") / facts.heads;
-  facts.epsilon =
-      number(config, "rms_norm_eps",
-             is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee"}) ? 1e-5 : 1e-6);
+  facts.epsilon = number(
+      config, family == "lfm2" ? "norm_eps" : "rms_norm_eps",
+      is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee", "lfm2"}) ? 1e-5 : 1e-6);
   const auto block = config.find("rope_parameters");
   const auto part = block ? block->find("partial_rotary_factor") : std::nullopt;
   const double share = part ? part->number() : number(config, "partial_rotary_factor", 1);
@@ -95,8 +95,8 @@ DecoderFacts decoder_facts(const Json& config) {
     facts.logit_scale = 1 / number(config, "logits_scaling", 1);
   }
   facts.chosen = static_cast<int>(number(config, "num_experts_per_tok", 0));
-  facts.normalized =
-      says(config, "norm_topk_prob", is(family, {"qwen3_5_moe", "qwen3_5_moe_text", "granitemoe", "mixtral"}));
+  facts.normalized = says(config, "norm_topk_prob",
+                          is(family, {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoe", "mixtral"}));
   facts.ropes = ropes_of(config, family);
   for (int i = 0; i < integer(config, "num_hidden_layers"); ++i) {
     const bool short_sighted = slides(config, family, i);
@@ -111,14 +111,21 @@ DecoderFacts decoder_facts(const Json& config) {
 namespace {
 
 /// Parts of names, from one checkpoint or another to those of Llama.
-constexpr std::array<std::pair<const char*, const char*>, 7> renamed = {
+constexpr std::array<std::pair<const char*, const char*>, 14> renamed = {
     {{"block_sparse_moe.router.layer.", "mlp.gate."},
      {"block_sparse_moe.", "mlp."},
      {".w1.", ".gate_proj."},
      {".w3.", ".up_proj."},
      {".w2.", ".down_proj."},
      {"mlp.c_fc.", "mlp.up_proj."},
-     {"mlp.c_proj.", "mlp.down_proj."}}};
+     {"mlp.c_proj.", "mlp.down_proj."},
+     {".operator_norm.", ".input_layernorm."},
+     {".ffn_norm.", ".post_attention_layernorm."},
+     {".feed_forward.", ".mlp."},
+     {".q_layernorm.", ".q_norm."},
+     {".k_layernorm.", ".k_norm."},
+     {".self_attn.out_proj.", ".self_attn.o_proj."},
+     {"embedding_norm.", "norm."}}};
 
 NamedTensor rows_of(const NamedTensor& all, std::size_t first, std::size_t count) {
   const auto width = static_cast<std::size_t>(all.width);
@@ -163,6 +170,46 @@ void add_parts(std::map<std::string, NamedTensor>& to, const std::string& prefix
   }
 }
 
+/// Adds a tensor that has the rows of several parts for each of `heads` heads, those of one head together.
+void add_parts_of_heads(std::map<std::string, NamedTensor>& to, const std::string& prefix, const NamedTensor& all,
+                        std::size_t heads, std::initializer_list<std::pair<const char*, std::size_t>> parts) {
+  const std::size_t each = all.values.size() / static_cast<std::size_t>(all.width) / heads;
+  std::size_t before = 0;
+  for (const auto& [name, rows] : parts) {
+    NamedTensor& part = to[prefix + name + ".weight"];
+    for (std::size_t head = 0; head < heads; ++head) {
+      const NamedTensor more = rows_of(all, head * each + before, rows);
+      part.width = more.width;
+      part.format = more.format;
+      part.values.insert(part.values.end(), more.values.begin(), more.values.end());
+    }
+    before += rows;
+  }
+}
+
+/// Splits q, k, v and z of a gated delta net, or b and a, which are stored key head by key head.
+void add_projections(std::map<std::string, NamedTensor>& to, const std::string& name, const NamedTensor& all,
+                     const Json& config) {
+  const auto size = [&](const char* field) { return static_cast<std::size_t>(integer(config, field)); };
+  const std::size_t heads = size("linear_num_key_heads");
+  const std::size_t group = size("linear_num_value_heads") / heads;
+  const std::size_t key = size("linear_key_head_dim");
+  const std::size_t values = group * size("linear_value_head_dim");
+  const std::string prefix = name.substr(0, name.rfind("in_proj_"));
+  if (name.ends_with("in_proj_ba.weight")) {
+    add_parts_of_heads(to, prefix, all, heads, {{"in_proj_b", group}, {"in_proj_a", group}});
+    return;
+  }
+  std::map<std::string, NamedTensor> parts;
+  add_parts_of_heads(parts, "", all, heads, {{"q", key}, {"k", key}, {"v", values}, {"z", values}});
+  NamedTensor& qkv = to[prefix + "in_proj_qkv.weight"];
+  qkv = parts["q.weight"];
+  for (const char* part : {"k.weight", "v.weight"}) {
+    qkv.values.insert(qkv.values.end(), parts[part].values.begin(), parts[part].values.end());
+  }
+  to[prefix + "in_proj_z.weight"] = parts["z.weight"];
+}
+
 }  // namespace
 
 std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint, const Json& config) {
@@ -187,6 +234,8 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
       const auto q = static_cast<std::size_t>(facts.heads * facts.head_dim);
       const auto kv = static_cast<std::size_t>(facts.kv_heads * facts.head_dim);
       add_parts(tensors, before("qkv_proj.weight"), values, {{"q_proj", q}, {"k_proj", kv}, {"v_proj", kv}});
+    } else if (ends("in_proj_qkvz.weight") || ends("in_proj_ba.weight")) {
+      add_projections(tensors, name, values, config);
     } else if (ends("mlp.gate_up_proj.weight")) {
       add_parts(tensors, before("gate_up_proj.weight"), values, {{"gate_proj", rows / 2}, {"up_proj", rows / 2}});
     } else if (tensor.shape.size() == 3 && !gemma && name.find(".mlp.") != std::string::npos) {  // of all experts

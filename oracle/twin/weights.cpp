@@ -11,7 +11,7 @@ TwinWeights::TwinWeights(const Checkpoint& checkpoint) : config_(checkpoint.conf
   const std::string of = family();
   // A GGUF stores the sum for Gemma.
   const bool gemma = of.starts_with("gemma2") || of.starts_with("gemma3");
-  norms_are_offsets_ = of.starts_with("qwen3_5") || (gemma && checkpoint.metadata() == nullptr);
+  norms_are_offsets_ = of.starts_with("qwen3_5") || of == "qwen3_next" || (gemma && checkpoint.metadata() == nullptr);
   for (const auto& [name, tensor] : decoder_tensors(checkpoint, config_)) {
     const auto size = static_cast<Eigen::Index>(tensor.values.size());
     const Eigen::Index width = tensor.width;

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The cache of one gated delta net layer: the last width - 1 inputs of its causal convolution (the tail) and its delta
-// state (kernels/delta_state.h), in f32, both zero before the first row.
-//
-// A pending row stores what a replay needs: its input of the convolution, and the key, value, decay and beta that it
-// folds into the state. That is a few percent of a state (bytes_per_pending_row). A replay computes what the forward
-// pass computed, from the same numbers in the same order, so it gives the same bits.
+// The cache of one gated delta net layer: the tail of its convolution and its delta state (kernels/delta_state.h). A
+// row folds its key, value, decay and beta into the state.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <string>
 
-#include "kernels/aligned.h"
 #include "kernels/delta_state.h"
-#include "ref/caches/folded_cache.h"
+#include "ref/caches/convolved_cache.h"
 
 namespace draftproof {
 
@@ -27,7 +22,9 @@ struct RecurrentShape {
   int channels() const noexcept { return 2 * key_floats() + value_floats(); }
 };
 
-class RecurrentCache final : public FoldedCache {
+ConvolvedSizes sizes_of(const RecurrentShape& shape) noexcept;
+
+class RecurrentCache final : public ConvolvedCache {
  public:
   /// Sets `to` to the state `from` after `count` rows; both may be the same memory. It is gated_delta_rule of a kernel
   /// table, which the model gives, because a cache knows no kernels.
@@ -56,37 +53,16 @@ class RecurrentCache final : public FoldedCache {
   /// the rows and set `to` before it claims others.
   Rows claim_rows(int position, int rows);
 
-  /// Bytes of the tails and states, and of one pending row.
-  static std::size_t fixed_bytes(const RecurrentShape& shape) noexcept;
-  static std::size_t bytes_per_pending_row(const RecurrentShape& shape) noexcept;
-
   /// Adds the tail, oldest input first, then the state in order of value head, key dimension and value dimension.
   void add_to(Digest& digest, int length) const override;
 
-  LayerSnapshotPtr snapshot(int from) const override;
-  bool fits(const LayerSnapshot& snapshot) const override;
-
- protected:
-  void load(const LayerSnapshot& snapshot, int length) override;
-  void on_clear() override;
-  void replay(int row, int rows, bool from_settled) override;
-  void adopt() override;
-
  private:
-  std::string layout() const;
-  std::size_t tail_floats() const noexcept;
-  Rows rows_at(int row, bool from_settled) const noexcept;
-  /// Sets `to` to the tail after the pending rows of `path`; `to` may be the settled tail.
-  void tail_after(std::span<const int> path, float* to) const noexcept;
+  std::string layout() const override;
+  void replay(int row, int rows, bool from_settled) override;
+  Rows named(const Pending& pending) const noexcept;
 
   RecurrentShape shape_;
-  int max_pending_rows_;
   Replay replay_;
-  Aligned<float> tail_;  // the settled one
-  Aligned<float> working_tail_;
-  Aligned<float> state_;  // the settled one
-  Aligned<float> working_state_;
-  Aligned<float> rows_;  // [max_pending_rows][inputs, keys, values, decays, betas]; mapped memory
 };
 
 }  // namespace draftproof

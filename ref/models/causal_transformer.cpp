@@ -14,21 +14,21 @@
 
 namespace draftproof {
 
-CausalTransformer::CausalTransformer(const WeightLoader& from, TransformerConfig config)
+CausalTransformer::CausalTransformer(const WeightLoader& from, TransformerConfig config, const TensorNames& names)
     : kernels_(from.options.kernels),
       kv_(from.options.kv),
       config_(std::move(config)),
       origin_(from.weights.path().string()),
       head_tokens_(tokens_of_head(from.options, config_.vocabulary)) {
-  norm_ = load_norm(from, config_, "model.norm.weight", config_.hidden);
-  embedding_ = load_table(from, {"model.embed_tokens.weight", config_.vocabulary}, config_.hidden);
+  norm_ = load_norm(from, config_, names.norm, config_.hidden);
+  embedding_ = load_table(from, {names.embedding, config_.vocabulary}, config_.hidden);
 
   // A head in the file is the head, whatever the config says, as the reference implementation has it; one of the same
   // bytes as the embedding is kept once.
   const auto tie = from.weights.config().find("tie_word_embeddings");
   tied_ = !tie || tie->boolean();
-  if (from.weights.has("lm_head.weight")) tied_ = from.weights.same("lm_head.weight", "model.embed_tokens.weight");
-  const char* const name = tied_ ? "model.embed_tokens.weight" : "lm_head.weight";
+  if (from.weights.has("lm_head.weight")) tied_ = from.weights.same("lm_head.weight", names.embedding);
+  const char* const name = tied_ ? names.embedding : "lm_head.weight";
   if (tied_) from.loaded("lm_head.weight");
   tied_ = tied_ && head_tokens_ == config_.vocabulary;
   if (!tied_) head_ = load_table(from, {name, head_tokens_, 0, {config_.vocabulary, config_.hidden}}, config_.hidden);

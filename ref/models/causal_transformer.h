@@ -13,6 +13,12 @@
 
 namespace draftproof {
 
+/// What is outside of the layers.
+struct TensorNames {
+  const char* embedding = "model.embed_tokens.weight";
+  const char* norm = "model.norm.weight";
+};
+
 class CausalTransformer : public Model, public Embeddings {
  public:
   int vocabulary() const override { return config_.vocabulary; }
@@ -31,7 +37,7 @@ class CausalTransformer : public Model, public Embeddings {
 
  protected:
   /// Loads the embedding, LM head and final norm.
-  CausalTransformer(const WeightLoader& from, TransformerConfig config);
+  CausalTransformer(const WeightLoader& from, TransformerConfig config, const TensorNames& names = {});
 
   /// Called before the first layer, when hidden_states hold the embedding of the tokens of the batch.
   virtual void begin(const TransformerPass&, std::span<const Segment>) {}

@@ -19,6 +19,7 @@
 #include "ref/models/gemma4_assistant.h"
 #include "ref/models/model.h"
 #include "ref/models/models.h"
+#include "ref/models/short_convolution.h"
 #include "ref/models/transformer.h"
 
 namespace draftproof {
@@ -76,9 +77,8 @@ std::uint64_t position_bytes(const AttentionShape& shape, KvFormat kv) {
 /// Adds what the layers of a config keep of a text: that of full attention per position, that of others once.
 void add_caches(const TransformerConfig& config, KvFormat kv, MemoryNeed& need) {
   for (const LayerConfig& layer : config.layers) {
-    if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
-      need.cache_fixed += RecurrentCache::fixed_bytes(*shape);
-      need.cache_fixed += RecurrentCache::bytes_per_pending_row(*shape) * size(prefill_chunk);
+    if (const auto sizes = recurrent_sizes(layer)) {
+      need.cache_fixed += sizes->fixed_bytes() + sizes->bytes_per_pending_row() * size(prefill_chunk);
       continue;
     }
     const auto& attention = std::get<AttentionLayer>(layer.mixer);
@@ -102,6 +102,10 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
     }
     if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
       largest = std::max<std::uint64_t>(largest, size(prefill_chunk) * GatedDeltaNetScratch::bytes_per_row(*shape));
+      continue;
+    }
+    if (const auto* const shape = std::get_if<ConvolutionShape>(&layer.mixer)) {
+      largest = std::max<std::uint64_t>(largest, size(prefill_chunk) * ShortConvolutionScratch::bytes_per_row(*shape));
       continue;
     }
     const AttentionShape& shape = std::get<AttentionLayer>(layer.mixer).shape;

@@ -39,6 +39,7 @@ std::span<const Architecture* const> all_architectures() noexcept {
       &stablelm_architecture,
       &arcee_architecture,
       &starcoder2_architecture,
+      &lfm2_architecture,
   };
   // clang-format on
   return list;

@@ -36,6 +36,7 @@ extern const Architecture ernie45_architecture;
 extern const Architecture stablelm_architecture;
 extern const Architecture arcee_architecture;
 extern const Architecture starcoder2_architecture;
+extern const Architecture lfm2_architecture;
 
 /// Returns the architectures above, in that order.
 std::span<const Architecture* const> all_architectures() noexcept;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Qwen3.5, 3.6 and 3.8, the text model (Hugging Face `qwen3_5` with its text_config, `qwen3_5_text`, and the same of
-// `qwen3_5_moe`; GGUF `qwen35` and `qwen35moe`): layers of gated delta net (gated_delta_net.h) and, at every
-// full_attention_interval or as layer_types says, of gated full attention; SwiGLU or, in every layer, experts with a
-// shared one (experts.h). The norms of the stream and of q and k multiply by 1 + weight, that of the delta net by its
-// weight. RoPE turns the first head_dim * partial_rotary_factor dimensions of a head; for a text M-RoPE's three
-// positions are one. The heads of the attention are multiplied by a gate before they are mixed: a / (1 + exp(-gate)).
+// `qwen3_5_moe`; GGUF `qwen35` and `qwen35moe`), and Qwen3-Next (`qwen3_next`; GGUF `qwen3next`): layers of gated delta
+// net (gated_delta_net.h) and, at every full_attention_interval or as layer_types says, of gated full attention; SwiGLU
+// or, in every layer, experts with a shared one (experts.h). The norms of the stream and of q and k multiply by 1 +
+// weight, that of the delta net by its weight. RoPE turns the first head_dim * partial_rotary_factor dimensions of a
+// head; for a text M-RoPE's three positions are one. The heads of the attention are multiplied by a gate before they
+// are mixed: a / (1 + exp(-gate)).
 //
-// A GGUF stores 1 + weight, -exp(A_log), and value heads in an order in which head h belongs to key head h % key_heads;
-// folders that MLX converted store 1 + weight. Tensors of vision stay in the file, those of MTP are for mtp.h.
-// Source: transformers, models/qwen3_5 and qwen3_5_moe; llama.cpp's conversion of them.
+// A GGUF stores 1 + weight, -exp(A_log), and, but for Qwen3-Next, value heads in an order in which head h belongs to
+// key head h % key_heads; folders that MLX converted store 1 + weight. Folders of Qwen3-Next have the rows of q, k, v
+// and z of each key head one after the other, and so those of b and a, which its GGUFs have, too. Tensors of vision
+// stay in the file, those of MTP are for mtp.h. Source: transformers, models/qwen3_5, qwen3_5_moe and qwen3_next;
+// llama.cpp's conversion of them.
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -62,10 +65,12 @@ struct StoredLayout {
   }
 };
 
-/// llama.cpp's converter has all three. MLX's converter moves the taps of the convolution, and is known by that; it
-/// has the first.
+bool is_next(const Json& config) { return config.at("model_type").string() == "qwen3_next"; }
+
+/// llama.cpp's converter has all three, but for Qwen3-Next the first two. MLX's converter moves the taps of the
+/// convolution, and is known by that; it has the first.
 StoredLayout layout_of(const Checkpoint& files) {
-  if (files.metadata() != nullptr) return {.gains = true, .rates = true, .dealt = true};
+  if (files.metadata() != nullptr) return {.gains = true, .rates = true, .dealt = !is_next(files.config())};
   for (const auto& [name, tensor] : files.tensors()) {
     const bool taps = name.starts_with("model.layers.") && name.ends_with("linear_attn.conv1d.weight");
     if (taps && tensor.shape.size() == 3 && tensor.shape[1] != 1 && tensor.shape[2] == 1) return {.gains = true};
@@ -81,25 +86,52 @@ TransformerConfig stored_as(const StoredLayout& layout, TransformerConfig config
   return config;
 }
 
+/// The rows of the projections: q, k, v, z, b, a.
+std::vector<NamedMatrix> projections(const WeightLoader& from, int hidden, const RecurrentShape& shape,
+                                     const std::string& prefix) {
+  const DeltaShape& delta = shape.delta;
+  const int group = delta.value_heads / delta.key_heads;
+  std::vector<NamedMatrix> rows;
+  /// Of each key head `count` rows, behind `before` other ones of its `each`.
+  const auto add_of_heads = [&](const std::string& name, int each, int before, int count) {
+    for (int head = 0; head < delta.key_heads; ++head) {
+      rows.push_back({name, count, head * each + before, {delta.key_heads * each, hidden}});
+    }
+  };
+  const std::string qkvz = prefix + "in_proj_qkvz.weight";
+  if (from.weights.has(qkvz)) {
+    const int key = delta.key_dim;
+    const int values = group * delta.value_dim;
+    const int each = 2 * key + 2 * values;
+    add_of_heads(qkvz, each, 0, key);
+    add_of_heads(qkvz, each, key, key);
+    add_of_heads(qkvz, each, 2 * key, values);
+    add_of_heads(qkvz, each, 2 * key + values, values);
+  } else {
+    rows.push_back({prefix + "in_proj_qkv.weight", shape.channels()});
+    rows.push_back({prefix + "in_proj_z.weight", shape.value_floats()});
+  }
+  const std::string ba = prefix + "in_proj_ba.weight";
+  if (from.weights.has(ba)) {
+    add_of_heads(ba, 2 * group, 0, group);
+    add_of_heads(ba, 2 * group, group, group);
+  } else {
+    rows.push_back({prefix + "in_proj_b.weight", delta.value_heads});
+    rows.push_back({prefix + "in_proj_a.weight", delta.value_heads});
+  }
+  return rows;
+}
+
 GatedDeltaNetWeights load_delta_net(const WeightLoader& from, const StoredLayout& layout, int hidden,
                                     const RecurrentShape& shape, const std::string& prefix) {
   const int heads = shape.delta.value_heads;
   const int channels = shape.channels();
   const int values = shape.value_floats();
   GatedDeltaNetWeights weights;
-  weights.in = load_matrix(from,
-                           {{prefix + "in_proj_qkv.weight", channels},
-                            {prefix + "in_proj_z.weight", values},
-                            {prefix + "in_proj_b.weight", heads},
-                            {prefix + "in_proj_a.weight", heads}},
-                           hidden);
+  weights.in = load_matrix(from, projections(from, hidden, shape, prefix), hidden);
   weights.out = load_matrix(from, {{prefix + "out_proj.weight", hidden}}, values);
-  const std::vector<float> taps = from.floats(prefix + "conv1d.weight", layout.convolution(channels, shape.conv_width));
-  weights.convolution.resize(taps.size());
-  for (std::size_t i = 0; i < taps.size(); ++i) {
-    const auto width = static_cast<std::size_t>(shape.conv_width);
-    weights.convolution[i % width * static_cast<std::size_t>(channels) + i / width] = taps[i];
-  }
+  weights.convolution = taps_by_row(
+      from.floats(prefix + "conv1d.weight", layout.convolution(channels, shape.conv_width)), shape.conv_width);
   const std::vector<float> a_log = from.floats(prefix + "A_log", {heads});
   if (!layout.rates) weights.rates = rates_of(a_log);
   else
@@ -315,22 +347,23 @@ TransformerConfig describe_model(const Json& whole) {
   const AttentionLayer attention = read_gated_attention(json, config.hidden);
   const RecurrentShape recurrent = read_recurrent_shape(json);
   config.ropes = {read_rope(json, read_turned(json, attention.shape.head_dim))};
-  const bool mixes = json.at("model_type").string().starts_with("qwen3_5_moe");
+  const bool all_mix = json.at("model_type").string().starts_with("qwen3_5_moe");
   Experts experts;
-  if (mixes) {
+  if (all_mix || is_next(json)) {
     experts = read_experts(json, "moe_intermediate_size");
-    experts.normalized = true;
+    experts.normalized = all_mix || !json.find("norm_topk_prob") || read_norm_topk_prob(json);
     experts.shared = positive(json, "shared_expert_intermediate_size");
   }
-  const int intermediate = mixes ? 0 : positive(json, "intermediate_size");
+  const int intermediate = all_mix ? 0 : positive(json, "intermediate_size");
   const std::vector<bool> full = read_kinds(json, config.depth());
   for (std::size_t i = 0; i < full.size(); ++i) {
     LayerConfig& layer = config.layers[i];
     layer.intermediate = intermediate;
-    layer.experts = experts;
+    if (all_mix) layer.experts = experts;
     if (full[i]) layer.mixer = attention;
     else layer.mixer = recurrent;
   }
+  if (is_next(json)) put_sparse_experts(json, experts, config);
   return config;
 }
 
@@ -358,6 +391,7 @@ constexpr ArchitectureName names[] = {
     {"qwen3_5_text", "Qwen3_5ForCausalLM"},
     {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration"},
     {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM"},
+    {"qwen3_next", "Qwen3NextForCausalLM"},
 };
 
 }  // namespace

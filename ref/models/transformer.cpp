@@ -57,6 +57,9 @@ std::unique_ptr<LayerCache> new_layer_cache(const TransformerConfig& config, con
   if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
     return new_gated_delta_net_cache(kernels, *shape, max_pending_rows);
   }
+  if (const auto* const shape = std::get_if<ConvolutionShape>(&layer.mixer)) {
+    return std::make_unique<ConvolutionCache>(*shape, max_pending_rows);
+  }
   const auto& attention = std::get<AttentionLayer>(layer.mixer);
   AttentionCache::TurnBack turn_back;
   if (attention.rope != AttentionLayer::no_rope) {
@@ -202,6 +205,14 @@ void normalize_rows(const Kernels& kernels, const TransformerConfig& config, con
     kernels.rms_norm(y, width, 1, 1, width, weight.data(), config.epsilon, y, width);
     if (weight.size() > x.size()) kernels.add(weight.data() + width, x.size(), y);
   }
+}
+
+std::vector<float> taps_by_row(const std::vector<float>& stored, int width) {
+  std::vector<float> taps(stored.size());
+  const std::size_t each = static_cast<std::size_t>(width);
+  const std::size_t channels = stored.size() / each;
+  for (std::size_t i = 0; i < stored.size(); ++i) taps[i % each * channels + i / each] = stored[i];
+  return taps;
 }
 
 void stretch_rope(const WeightLoader& from, Rope& rope) {

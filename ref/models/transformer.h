@@ -60,6 +60,9 @@ std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& 
 void normalize_rows(const Kernels& kernels, const TransformerConfig& config, const std::vector<float>& weight,
                     const float* from, int count, float* to);
 
+/// Returns the taps of a depthwise convolution as [width][channels] from [channels][width], as files have them.
+std::vector<float> taps_by_row(const std::vector<float>& stored, int width);
+
 /// Divides the frequencies by those that GGUF files, which have no word for it in their metadata, keep as a tensor, if
 /// there is one.
 void stretch_rope(const WeightLoader& from, Rope& rope);

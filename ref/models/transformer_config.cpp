@@ -24,6 +24,12 @@ const AttentionLayer& TransformerConfig::attention(int layer) const {
   return *found;
 }
 
+std::optional<ConvolvedSizes> recurrent_sizes(const LayerConfig& layer) noexcept {
+  if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) return sizes_of(*shape);
+  if (const auto* const shape = std::get_if<ConvolutionShape>(&layer.mixer)) return sizes_of(*shape);
+  return std::nullopt;
+}
+
 Json text_config(const Json& config) { return config.find("text_config").value_or(config); }
 
 int TransformerConfig::cached_layers() const noexcept {

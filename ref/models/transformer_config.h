@@ -12,6 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "ref/caches/attention_cache.h"
+#include "ref/caches/convolution_cache.h"
 #include "ref/caches/recurrent_cache.h"
 #include "ref/formats/json.h"
 #include "ref/models/rope.h"
@@ -60,12 +61,15 @@ struct Experts {
 };
 
 struct LayerConfig {
-  std::variant<AttentionLayer, RecurrentShape> mixer;
+  std::variant<AttentionLayer, RecurrentShape, ConvolutionShape> mixer;
   int intermediate = 0;  // of the MLP
   bool mlp_bias = false;
   bool gated = true;  // the MLP is down(activation(gate x) * up x), else down(activation(up x))
   Experts experts = {};
 };
+
+/// The sizes of the cache of a layer that recurs; nothing for one that has attention.
+std::optional<ConvolvedSizes> recurrent_sizes(const LayerConfig& layer) noexcept;
 
 struct TransformerConfig {
   int vocabulary = 0;

@@ -508,8 +508,8 @@ TEST(Recurrent, BytesAreThoseOfTailsStatesAndRows) {
   const RecurrentShape shape = {.delta = {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128},
                                 .conv_width = 4};
   EXPECT_EQ(shape.channels(), 8192);
-  EXPECT_EQ(RecurrentCache::fixed_bytes(shape), 2U * 4 * (32 * 128 * 128 + 3 * 8192));
-  EXPECT_EQ(RecurrentCache::bytes_per_pending_row(shape), 4U * (8192 + 16 * 128 + 32 * 128 + 2 * 32));
+  EXPECT_EQ(sizes_of(shape).fixed_bytes(), 2U * 4 * (32 * 128 * 128 + 3 * 8192));
+  EXPECT_EQ(sizes_of(shape).bytes_per_pending_row(), 4U * (8192 + 16 * 128 + 32 * 128 + 2 * 32));
 }
 
 TEST(RecurrentDeathTest, ALayerThatMissedAKeptRowAbortsTheCommit) {

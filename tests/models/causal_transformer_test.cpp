@@ -170,6 +170,10 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::gates_behind_queries: return twin.recurrent.conv_width > 0;
     case Mistake::whole_heads_turned: return twin.turned != twin.head_dim && stretching(twin) != "longrope";
     case Mistake::frequencies_of_heads: return twin.turned != twin.head_dim;
+    case Mistake::reversed_taps:
+    case Mistake::exchanged_gates:
+    case Mistake::ungated_inputs:
+    case Mistake::one_row_late: return twin.has("layers.1.conv.conv.weight");
     case Mistake::heads_dealt_out: return twin.kv_heads != 1 && twin.kv_heads != twin.heads;
     default: return true;
   }
@@ -241,7 +245,11 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
                                 Mistake::no_logit_scale,
                                 Mistake::no_mean,
                                 Mistake::no_norm_bias,
-                                Mistake::no_relu}) {
+                                Mistake::no_relu,
+                                Mistake::reversed_taps,
+                                Mistake::exchanged_gates,
+                                Mistake::ungated_inputs,
+                                Mistake::one_row_late}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = text_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());
@@ -282,6 +290,7 @@ TEST_P(SlidingFixture, SlidingLayersAreWithinTheRoundingBoundOfTheTwinAndAWindow
 INSTANTIATE_TEST_SUITE_P(All, TargetFixture, testing::ValuesIn(tiny_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(Variations, TargetFixture, testing::ValuesIn(tiny_variations), printable_name);
 INSTANTIATE_TEST_SUITE_P(Hybrid, TargetFixture, testing::ValuesIn(tiny_hybrid_targets), printable_name);
+INSTANTIATE_TEST_SUITE_P(Recurrent, TargetFixture, testing::ValuesIn(tiny_recurrent_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(Gemma, TargetFixture, testing::ValuesIn(tiny_gemma_targets), printable_name);
 
 /// The tokens that transformers chose, with its cache: a row at a time behind a prompt in chunks of 64.

@@ -29,8 +29,11 @@ std::vector<LoadOptions> ways_to_load() {
 
 TEST(Counting, ATargetTakesWhatLoadingItTakes) {
   std::vector<std::filesystem::path> targets = {models / "tale-target", models / "tale-hybrid"};
-  for (const auto& names :
-       {std::span<const std::string>(tiny_targets), {tiny_hybrid_targets}, {tiny_gemma_targets}, {tiny_variations}}) {
+  for (const auto& names : {std::span<const std::string>(tiny_targets),
+                            {tiny_hybrid_targets},
+                            {tiny_recurrent_targets},
+                            {tiny_gemma_targets},
+                            {tiny_variations}}) {
     for (const std::string& name : names) targets.push_back(external_dir / name);
   }
   for (const char* name :

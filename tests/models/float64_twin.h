@@ -200,6 +200,9 @@ enum class Mistake {
   no_convolution_behind,
   selector_from_anchor,  // every candidate behind the anchor
   selector_of_next,      // the codebooks exchanged
+  exchanged_gates,       // of a short convolution: behind it the one before it, and the reverse
+  ungated_inputs,        // of a short convolution
+  one_row_late,          // a short convolution that does not see its own row
 };
 
 /// A Hugging Face folder or a GGUF file; names without "model.".
@@ -211,7 +214,7 @@ class TwinCheckpoint {
     config_ = config_.find("transformer_layer_config").value_or(config_);
     const std::string& type = config_.at("model_type").string();
     if (type.starts_with("gemma")) gemma = type[5] - '0';
-    const bool hybrid = type.starts_with("qwen3_5");
+    const bool hybrid = type.starts_with("qwen3_5") || type == "qwen3_next";
     for (const auto& [name, tensor] : twin::decoder_tensors(checkpoint, config_)) {
       Rows& rows = tensors_[name];
       rows.width = tensor.width;
@@ -718,6 +721,33 @@ inline Rows delta_net_of(const DeltaLayer& layer, const Rows& n, Rounding& round
   return times(mixed, layer.out, round);
 }
 
+/// A gated short convolution over all rows of a text. `prefix` ends in "conv.".
+inline Rows short_convolution_of(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& n,
+                                 Rounding& round, Mistake mistake) {
+  const Rows& taps = checkpoint[prefix + "conv"];  // [channels][width]
+  const int channels = taps.rows();
+  const Rows projected = times(n, checkpoint[prefix + "in_proj"], round);
+  Rows mixed(n.rows(), channels);
+  for (int r = 0; r < n.rows(); ++r) {
+    for (int i = 0; i < channels; ++i) {
+      const bool exchanged = mistake == Mistake::exchanged_gates;
+      double sum = 0;
+      for (int j = 0; j < taps.width; ++j) {
+        const int at = r - (taps.width - 1) + j - (mistake == Mistake::one_row_late ? 1 : 0);
+        if (at < 0) continue;
+        const double* const of = projected.row(at);
+        const double gate = of[exchanged ? channels + i : i];
+        const double x = of[2 * channels + i];
+        const double input = mistake == Mistake::ungated_inputs ? x : round(gate * x);
+        const int tap = mistake == Mistake::reversed_taps ? taps.width - 1 - j : j;
+        sum = round(sum + round(taps.row(i)[tap] * input));
+      }
+      mixed.row(r)[i] = round(projected.row(r)[exchanged ? i : channels + i] * sum);
+    }
+  }
+  return times(mixed, checkpoint[prefix + "out_proj"], round);
+}
+
 /// Whether the row at position q can see the key at position k in this layer.
 using Sees = std::function<bool(int q, int k)>;
 
@@ -888,6 +918,8 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, const std::string& p
   const Rows first = normed_by(checkpoint, norms.attention, x, round, mistake);
   if (checkpoint.has(prefix + "linear_attn.in_proj_qkv.weight")) {
     x = added(norms.attended, delta_net_of(delta_layer(checkpoint, prefix + "linear_attn."), first, round));
+  } else if (checkpoint.has(prefix + "conv.conv.weight")) {
+    x = added(norms.attended, short_convolution_of(checkpoint, prefix + "conv.", first, round, mistake));
   } else {
     const bool too = mistake == Mistake::context_input_norm && context.rows() > 0;
     const Rows seen = too ? normed_by(checkpoint, norms.attention, context, round) : context;

@@ -191,7 +191,7 @@ TEST(Qwen35, MemoryCountsTheStatesOfATextOnce) {
   const MemoryNeed need = model_need(Checkpoint(folder), in_floats(best_kernels()));
   const RecurrentShape shape = std::get<RecurrentShape>(describe(Checkpoint(folder).config()).layers[0].mixer);
   EXPECT_EQ(need.cache_fixed,
-            3 * (RecurrentCache::fixed_bytes(shape) + prefill_chunk * RecurrentCache::bytes_per_pending_row(shape)));
+            3 * (sizes_of(shape).fixed_bytes() + prefill_chunk * sizes_of(shape).bytes_per_pending_row()));
   EXPECT_EQ(need.cache_per_position, AttentionCache::bytes_per_position(1, 16, KvFormat::f32));
 }
 

@@ -67,7 +67,7 @@ const char* const exact_names[] = {"qwen3-tiny-tied",    "qwen3-tiny-odd",      
                                    "qwen2-moe-tiny",     "olmoe-tiny",          "glm4-tiny",
                                    "cohere2-tiny",       "exaone4-tiny",        "seed-oss-tiny",
                                    "ernie45-tiny",       "stablelm-tiny",       "stablelm-tiny-parallel",
-                                   "arcee-tiny",         "starcoder2-tiny"};
+                                   "arcee-tiny",         "starcoder2-tiny",     "lfm2-tiny"};
 
 TEST(Convert, InFloatsHasTheBitsOfTheFolder) {
   for (const char* name : exact_names) {
@@ -113,7 +113,7 @@ TEST(Convert, QuantizedHasTheBitsOfTheFolderQuantizedOnLoad) {
 /// llama3's divisors are rounded once more; of Qwen3.5 so is -exp(A_log), and out_proj adds heads in another order.
 TEST(Convert, WhatIsStoredInAnotherFormIsTheSameButForRounding) {
   for (const char* name : {"llama-tiny-stretched", "qwen35-tiny-nested", "qwen35-tiny-irregular",
-                           "qwen35-tiny-rectangular", "qwen35-moe-tiny"}) {
+                           "qwen35-tiny-rectangular", "qwen35-moe-tiny", "qwen3-next-tiny"}) {
     const Checkpoint from(external(name));
     const Folder folder;
     const std::vector<float> got = logits_of(Checkpoint(converted(from, Format::f32, folder)), in_floats());
@@ -150,8 +150,9 @@ const GgufFamily* expect_keys_kept(const std::string& path, GgufReader reader = 
 TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
   std::set<const GgufFamily*> families;
   for (const char* name : exact_names) families.insert(expect_keys_kept(external(name)));
-  for (const char* name : {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "mtp-qwen3-two",
-                           "mtp-qwen35", "mtp-qwen35-moe", "gemma4-assistant", "dflash-full", "dflash-mixed"}) {
+  for (const char* name :
+       {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny", "mtp-qwen3-two",
+        "mtp-qwen35", "mtp-qwen35-moe", "gemma4-assistant", "dflash-full", "dflash-mixed"}) {
     families.insert(expect_keys_kept(external(name)));
   }
   families.insert(expect_keys_kept(external("dflash-full"), GgufReader::ik_llama_cpp));

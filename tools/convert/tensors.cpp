@@ -139,6 +139,8 @@ class Tensors {
       const std::string name = prefix_ + before + row.hugging_face;
       if (is_of_experts(row)) {
         add_experts(row, before, gguf_before);
+      } else if (is_joined_projection(row, name)) {
+        add_projection(row, name, gguf_before);
       } else if (row.whole) {
         if (wanted(name)) add(row, name, gguf_before + row.gguf);
       } else {
@@ -181,7 +183,7 @@ class Tensors {
     if (!used_.insert(name).second) return;
     if (is_tied_head(name)) return;
     const std::vector<std::int64_t>& shape = from_.tensors().at(name).shape;
-    const bool convolution = name.ends_with("conv1d.weight");
+    const bool convolution = name.ends_with("conv1d.weight") || name.ends_with(".conv.weight");
     const bool kernel = name.ends_with("_conv.base_kernel");
     const bool small = shape.size() == 1 || convolution || kernel || is_router(name);
     const int matrices = shape.size() == 3 && !convolution ? static_cast<int>(shape[0]) : 1;
@@ -224,7 +226,8 @@ class Tensors {
     if (family_.names.pairs_rows && row.in_heads) return in_pairs(std::move(rows));
     const auto* const recurrent = layer_ == nullptr ? nullptr : std::get_if<RecurrentShape>(&layer_->mixer);
     if (recurrent != nullptr && name.find(".linear_attn.") != std::string::npos) {
-      return stored_recurrent(*recurrent, name, std::move(rows));
+      return family_.deals_heads ? stored_recurrent(*recurrent, name, std::move(rows))
+                                 : with_rates(name, std::move(rows));
     }
     return name.ends_with("norm.weight") ? with_norm_offset(std::move(rows)) : rows;
   }
@@ -242,6 +245,11 @@ class Tensors {
     return reordered(std::move(rows), from_row);
   }
 
+  static FloatRows with_rates(const std::string& name, FloatRows rows) {
+    if (!name.ends_with(".A_log")) return rows;
+    return computed(std::move(rows), [](float a_log) { return static_cast<float>(-exp64(a_log)); });
+  }
+
   static FloatRows stored_recurrent(const RecurrentShape& shape, const std::string& name, FloatRows rows) {
     const DeltaShape& delta = shape.delta;
     const int dim = delta.value_dim;
@@ -251,11 +259,41 @@ class Tensors {
     if (of("in_proj_qkv.weight") || of("conv1d.weight")) return reordered(std::move(rows), dealt(delta, dim, before));
     if (of("in_proj_z.weight")) return reordered(std::move(rows), dealt(delta, dim));
     if (of("out_proj.weight")) return columns_reordered(std::move(rows), dealt(delta, dim));
-    if (of("A_log")) {
-      rows = computed(std::move(rows), [](float a_log) { return static_cast<float>(-exp64(a_log)); });
-    }
+    rows = with_rates(name, std::move(rows));
     if (of("A_log") || of("dt_bias")) return columns_reordered(std::move(rows), dealt(delta, 1));
     return reordered(std::move(rows), dealt(delta, 1));  // one row per head: b and a
+  }
+
+  /// Qwen3-Next's q, k and v, or z, which its folders have in one tensor.
+  bool is_joined_projection(const GgufName& row, const std::string& name) const {
+    const std::string_view part = row.hugging_face;
+    return (part == "linear_attn.in_proj_qkv" || part == "linear_attn.in_proj_z" ||
+            part == "linear_attn.in_proj_qkvz") &&
+           from_.has(joined_projection(name));
+  }
+  static std::string joined_projection(const std::string& name) {
+    return name.substr(0, name.rfind('_') + 1) + "qkvz.weight";
+  }
+
+  /// The rows of q, k, v and z of each key head follow each other.
+  void add_projection(const GgufName& row, const std::string& name, const std::string& gguf_before) {
+    const std::string joined = joined_projection(name);
+    if (name + ".weight" == joined) return;  // both of its parts have names of their own
+    used_.insert(joined);
+    const auto& shape = std::get<RecurrentShape>(layer_->mixer);
+    const int key = shape.delta.key_dim;
+    const int values = shape.value_floats() / shape.delta.key_heads;
+    const int each = 2 * key + 2 * values;
+    const auto of_heads = [=](int r, int before, int count) { return r / count * each + before + r % count; };
+    const int keys = shape.key_floats();
+    const bool z = name.ends_with("_z");
+    FloatRows rows = reordered(rows_of(from_, joined), [=](int r) {
+      if (z) return of_heads(r, 2 * key + values, values);
+      if (r < 2 * keys) return of_heads(r % keys, r < keys ? 0 : key, key);
+      return of_heads(r - 2 * keys, 2 * key, values);
+    });
+    rows.outputs = z ? shape.value_floats() : shape.channels();
+    put(gguf_before + row.gguf + ".weight", format_of(rows.inputs, false), std::move(rows), 1, joined);
   }
 
   static bool is_of_experts(const GgufName& row) {

@@ -35,6 +35,8 @@ std::span<const GgufFamily* const> all_gguf_families() noexcept {
       &gguf_stablelm,
       &gguf_arcee,
       &gguf_starcoder2,
+      &gguf_qwen3_next,
+      &gguf_lfm2,
       &gguf_dflash,
       &gguf_ik_dflash,
   };

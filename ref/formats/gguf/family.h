@@ -24,6 +24,7 @@ struct GgufFamily {
   Json (*read)(const Gguf& file);
   /// Adds the keys. Throws Error, naming the field of the config, for what files of this family cannot say.
   void (*write)(const GgufModel& model, GgufKeyWriter& keys);
+  bool deals_heads = false;  // value head h of a gated delta net belongs to key head h % key_heads
 };
 
 extern const GgufFamily gguf_qwen3;
@@ -51,6 +52,8 @@ extern const GgufFamily gguf_ernie45;
 extern const GgufFamily gguf_stablelm;
 extern const GgufFamily gguf_arcee;
 extern const GgufFamily gguf_starcoder2;
+extern const GgufFamily gguf_qwen3_next;
+extern const GgufFamily gguf_lfm2;
 extern const GgufFamily gguf_dflash;
 extern const GgufFamily gguf_ik_dflash;  // the same drafts, as ik_llama.cpp names everything
 

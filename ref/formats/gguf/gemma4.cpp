@@ -96,7 +96,7 @@ void put_gemma4(const GgufKeys& keys, ordered_json& config) {
 }
 
 Json read(const Gguf& file) {
-  return read_gguf_target(file, {"gemma4_text", "Gemma4ForCausalLM", gemma_keys, {}, put_gemma4, true});
+  return read_gguf_target(file, {"gemma4_text", "Gemma4ForCausalLM", gemma_keys, {}, put_gemma4, GgufLayers::uneven});
 }
 
 constexpr std::string_view assistant_keys[] = {"attention.sliding_window",   "attention.sliding_window_pattern",
@@ -109,7 +109,8 @@ constexpr std::string_view assistant_keys[] = {"attention.sliding_window",   "at
 Json read_assistant(const Gguf& file) {
   const GgufKeys keys(file);
   keys.refuse_all_but({transformer_keys, target_keys, assistant_keys});
-  ordered_json config = transformer_fields(file, keys, "gemma4_assistant", "Gemma4AssistantForCausalLM", true);
+  ordered_json config =
+      transformer_fields(file, keys, "gemma4_assistant", "Gemma4AssistantForCausalLM", GgufLayers::uneven);
   put_gemma4(keys, config);
   config["attention_k_eq_v"] = false;
   config["num_kv_shared_layers"] = config["num_hidden_layers"];

@@ -63,6 +63,20 @@ std::optional<std::int64_t> GgufKeys::find_layer_size(const std::string& name) c
   return sizes[0];
 }
 
+std::vector<std::int64_t> GgufKeys::attention_sizes(const std::string& name) const {
+  const auto layers = static_cast<std::size_t>(size("block_count"));
+  std::vector<std::int64_t> sizes = listed(name) ? *find_integers(name) : std::vector(layers, size(name));
+  if (sizes.size() != layers) {
+    fail(name, "has " + std::to_string(sizes.size()) + " values for " + std::to_string(layers) + " layers");
+  }
+  const std::int64_t one = *std::ranges::max_element(sizes);
+  if (one < 1) fail(name, "must be at least 1 for some layer");
+  if (std::ranges::any_of(sizes, [one](std::int64_t value) { return value != 0 && value != one; })) {
+    fail(name, "must be 0 or one other number; other layers are not implemented");
+  }
+  return sizes;
+}
+
 void GgufKeys::refuse_all_but(std::initializer_list<std::span<const std::string_view>> known) const {
   for (auto at = file_.metadata().lower_bound(prefix_); at != file_.metadata().end(); ++at) {
     if (!at->first.starts_with(prefix_)) return;

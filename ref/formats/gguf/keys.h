@@ -38,6 +38,9 @@ class GgufKeys {
   std::optional<std::int64_t> find_layer_size(const std::string& name) const;
   std::int64_t layer_size(const std::string& name) const { return given(name, find_layer_size(name)); }
 
+  /// Returns the sizes of all layers, where those without attention have 0 and the others the same.
+  std::vector<std::int64_t> attention_sizes(const std::string& name) const;
+
   /// Throws Error when the file has a key of the architecture that is not one of these: ignoring a key could compute
   /// something else.
   void refuse_all_but(std::initializer_list<std::span<const std::string_view>> known) const;

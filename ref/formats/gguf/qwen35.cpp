@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Qwen3.5, dense and with experts: layers of gated delta net and of gated attention.
+// Qwen3.5, dense and with experts, and Qwen3-Next: layers of gated delta net and of gated attention.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -23,6 +23,8 @@ constexpr auto layer_names = joined({{"attn_norm", "input_layernorm"},
                                      {"attn_gate", "linear_attn.in_proj_z"},
                                      {"ssm_beta", "linear_attn.in_proj_b"},
                                      {"ssm_alpha", "linear_attn.in_proj_a"},
+                                     {"ssm_ba", "linear_attn.in_proj_ba"},
+                                     {"ssm_in", "linear_attn.in_proj_qkvz"},
                                      {"ssm_conv1d", "linear_attn.conv1d"},
                                      {"ssm_norm", "linear_attn.norm"},
                                      {"ssm_out", "linear_attn.out_proj"},
@@ -108,6 +110,15 @@ Json read_experts(const Gguf& file) {
                           {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", own_keys, own_fields, put_experts_hybrid});
 }
 
+void put_next(const GgufKeys& keys, ordered_json& config) {
+  put_experts_hybrid(keys, config);
+  if (!config.contains("intermediate_size")) config["intermediate_size"] = config["moe_intermediate_size"];
+}
+
+Json read_next(const Gguf& file) {
+  return read_gguf_target(file, {"qwen3_next", "Qwen3NextForCausalLM", own_keys, own_fields, put_next});
+}
+
 /// Which layers recur: all but every so many, or a list.
 void write_kinds(const GgufModel& model, GgufKeyWriter& keys) {
   std::vector<bool> recurrent;
@@ -123,13 +134,9 @@ void write_kinds(const GgufModel& model, GgufKeyWriter& keys) {
   else keys.truths("attention.recurrent_layers", recurrent);
 }
 
-void write(const GgufModel& model, GgufKeyWriter& keys) {
+void write_next(const GgufModel& model, GgufKeyWriter& keys) {
   write_plain_transformer(model, keys);
   if (!model.recurrence) return;
-  // M-RoPE: pair j has the position of time, height or width as j % 3 says, up to these counts; for a text all
-  // three are one.
-  const int half = model.ropes[0].turned / 2;
-  keys.integers("rope.dimension_sections", {(half + 2) / 3, (half + 1) / 3, half / 3, 0});
   keys.size("ssm.conv_kernel", model.recurrence->conv_width);
   keys.size("ssm.state_size", model.recurrence->key_dim);
   keys.size("ssm.group_count", model.recurrence->key_heads);
@@ -138,13 +145,24 @@ void write(const GgufModel& model, GgufKeyWriter& keys) {
   write_kinds(model, keys);
 }
 
+void write(const GgufModel& model, GgufKeyWriter& keys) {
+  write_next(model, keys);
+  if (!model.recurrence) return;
+  // M-RoPE: pair j has the position of time, height or width as j % 3 says, up to these counts; for a text all
+  // three are one.
+  const int half = model.ropes[0].turned / 2;
+  keys.integers("rope.dimension_sections", {(half + 2) / 3, (half + 1) / 3, half / 3, 0});
+}
+
 constexpr const char* dense_types[] = {"qwen3_5", "qwen3_5_text"};
 constexpr const char* experts_types[] = {"qwen3_5_moe", "qwen3_5_moe_text"};
+constexpr const char* next_types[] = {"qwen3_next"};
 constexpr GgufNames names = {.whole = transformer_whole, .layer = layer_names};
 
 }  // namespace
 
-const GgufFamily gguf_qwen35 = {"qwen35", dense_types, names, read_dense, write};
-const GgufFamily gguf_qwen35_moe = {"qwen35moe", experts_types, names, read_experts, write};
+const GgufFamily gguf_qwen35 = {"qwen35", dense_types, names, read_dense, write, true};
+const GgufFamily gguf_qwen35_moe = {"qwen35moe", experts_types, names, read_experts, write, true};
+const GgufFamily gguf_qwen3_next = {"qwen3next", next_types, names, read_next, write_next};
 
 }  // namespace draftproof

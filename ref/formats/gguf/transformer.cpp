@@ -90,7 +90,7 @@ constexpr GgufField transformer_field_keys[] = {
 }  // namespace
 
 ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const char* model_type, const char* class_name,
-                                bool uneven) {
+                                GgufLayers layers) {
   const std::int64_t hidden = keys.size("embedding_length");
   const std::int64_t heads = keys.layer_size("attention.head_count");
   const auto key_length = keys.find_size("attention.key_length");
@@ -102,6 +102,12 @@ ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const ch
   const auto embedding = file.tensors().find("token_embd.weight");
   const bool has_embedding = embedding != file.tensors().end() && embedding->second.shape.size() == 2;
   const auto vocabulary = keys.find_size("vocab_size");
+  const auto kv_heads = [&]() -> std::int64_t {
+    const char* const key = "attention.head_count_kv";
+    if (layers == GgufLayers::uneven) return keys.layer_sizes(key)[0];
+    if (layers == GgufLayers::some_attend) return std::ranges::max(keys.attention_sizes(key));
+    return keys.find_layer_size(key).value_or(heads);
+  };
 
   ordered_json config = {
       {"model_type", model_type},
@@ -109,8 +115,7 @@ ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const ch
       {"hidden_size", hidden},
       {"num_hidden_layers", keys.size("block_count")},
       {"num_attention_heads", heads},
-      {"num_key_value_heads", uneven ? keys.layer_sizes("attention.head_count_kv")[0]
-                                     : keys.find_layer_size("attention.head_count_kv").value_or(heads)},
+      {"num_key_value_heads", kv_heads()},
       {"head_dim", head_dim},
       {"max_position_embeddings", keys.size("context_length")},
       {"rms_norm_eps", nullptr},
@@ -126,7 +131,7 @@ ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const ch
   } else {
     config["rms_norm_eps"] = keys.number("attention.layer_norm_rms_epsilon");
   }
-  if (uneven) config["intermediate_size"] = keys.layer_sizes("feed_forward_length")[0];
+  if (layers == GgufLayers::uneven) config["intermediate_size"] = keys.layer_sizes("feed_forward_length")[0];
   else if (const auto inner = keys.find_layer_size("feed_forward_length")) config["intermediate_size"] = *inner;
   if (ordered_json scaling = rope_scaling(keys); !scaling.is_null()) config["rope_scaling"] = std::move(scaling);
   if (vocabulary || has_embedding) config["vocab_size"] = vocabulary ? *vocabulary : embedding->second.shape[0];
@@ -182,7 +187,7 @@ Json read_gguf_target(const Gguf& file, const GgufTarget& how) {
   if (!keys.find_boolean("attention.causal").value_or(true)) {
     keys.fail("attention.causal", "must be true for a target model");
   }
-  ordered_json config = transformer_fields(file, keys, how.model_type, how.class_name, how.uneven);
+  ordered_json config = transformer_fields(file, keys, how.model_type, how.class_name, how.layers);
   put_heads(keys, config);
   how.put(keys, config);
   if (!config.contains("vocab_size")) {
@@ -233,7 +238,6 @@ void write_rope(const Json& config, const GgufModel::Rope& rope, GgufKeyWriter& 
 
 void write_attention(const GgufModel::Attention& layer, const GgufModel::Rope& rope, GgufKeyWriter& keys) {
   keys.size("attention.head_count", layer.heads);
-  keys.size("attention.head_count_kv", layer.kv_heads);
   keys.size("attention.key_length", layer.head_dim);
   keys.size("attention.value_length", layer.head_dim);
   keys.size("rope.dimension_count", rope.turned);
@@ -248,7 +252,7 @@ void write_experts(const GgufModel::Experts& experts, GgufKeyWriter& keys) {
   if (experts.shared > 0) keys.size("expert_shared_feed_forward_length", experts.shared);
 }
 
-void write_transformer(const GgufModel& model, GgufKeyWriter& keys) {
+void write_transformer(const GgufModel& model, GgufKeyWriter& keys, GgufLayers layers) {
   keys.size("block_count", model.depth() + model.mtp_heads);
   if (model.mtp_heads > 0) keys.size("nextn_predict_layers", model.mtp_heads);
   keys.size("context_length", model.context);
@@ -259,7 +263,15 @@ void write_transformer(const GgufModel& model, GgufKeyWriter& keys) {
   for (const GgufModel::Layer& layer : model.layers) {
     if (!layer.attention) continue;
     write_attention(*layer.attention, model.ropes[0], keys);
+    if (layers != GgufLayers::some_attend) keys.size("attention.head_count_kv", layer.attention->kv_heads);
     break;
+  }
+  if (layers == GgufLayers::some_attend) {
+    std::vector<std::int32_t> kv_heads;
+    for (const GgufModel::Layer& layer : model.layers) {
+      kv_heads.push_back(layer.attention ? layer.attention->kv_heads : 0);
+    }
+    keys.integers("attention.head_count_kv", kv_heads);
   }
   const GgufModel::Layer& first = model.layers[0];
   const auto intermediate = model.config.find("intermediate_size");

@@ -83,10 +83,13 @@ struct GgufField {
 
 // Reading.
 
-/// Returns the configuration fields of every decoder-only transformer. `uneven`: of what may differ from layer to layer
-/// those of the first.
+/// What a file may say of layers one by one. uneven: fields have the sizes of the first one. some_attend: those without
+/// attention have no KV heads.
+enum class GgufLayers { equal, uneven, some_attend };
+
+/// Returns the configuration fields of every decoder-only transformer.
 nlohmann::ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const char* model_type,
-                                          const char* class_name, bool uneven = false);
+                                          const char* class_name, GgufLayers layers = GgufLayers::equal);
 
 /// Throws Error when keys name experts.
 void refuse_experts(const GgufKeys& keys, nlohmann::ordered_json& config);
@@ -109,14 +112,14 @@ struct GgufTarget {
   std::span<const std::string_view> own_keys = {};  // that other targets do not have
   std::span<const GgufField> own_fields = {};
   void (*put)(const GgufKeys& keys, nlohmann::ordered_json& config) = refuse_experts;  // adds the fields they make
-  bool uneven = false;
+  GgufLayers layers = GgufLayers::equal;
 };
 Json read_gguf_target(const Gguf& file, const GgufTarget& how);
 
 // Writing.
 
-/// Adds the keys of every transformer.
-void write_transformer(const GgufModel& model, GgufKeyWriter& keys);
+/// Adds the keys of every transformer. some_attend: the number of KV heads is that of each layer.
+void write_transformer(const GgufModel& model, GgufKeyWriter& keys, GgufLayers layers = GgufLayers::equal);
 void write_experts(const GgufModel::Experts& experts, GgufKeyWriter& keys);
 /// The same for families whose graphs in llama.cpp have neither a window nor layers with and without experts: throws
 /// Error for a model that has.

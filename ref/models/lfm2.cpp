@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// LFM2 (Hugging Face and GGUF `lfm2`): layers of gated short convolutions (short_convolution.h) and of attention with
+// norms of q and k, as layer_types or full_attn_idxs say, each followed by SwiGLU. The norm of what leaves the layers
+// is called that of the embedding. Source: transformers, models/lfm2; llama.cpp's conversion of it.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+#include "ref/models/causal_transformer.h"
+#include "ref/models/models.h"
+#include "ref/models/short_convolution.h"
+
+namespace draftproof {
+namespace {
+
+constexpr Defaults defaults = {.context = 128000, .epsilon = 1e-5, .epsilon_field = "norm_eps"};
+constexpr int taps_max = 64;  // no real convolution comes near it
+constexpr TensorNames tensors = {.norm = "model.embedding_norm.weight"};
+
+AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
+                                const std::string& prefix) {
+  AttentionWeights weights;
+  weights.qkv = load_matrix(from,
+                            {{prefix + "q_proj.weight", layer.q_width()},
+                             {prefix + "k_proj.weight", layer.kv_width()},
+                             {prefix + "v_proj.weight", layer.kv_width()}},
+                            config.hidden);
+  weights.output = load_matrix(from, {{prefix + "out_proj.weight", config.hidden}}, layer.q_width());
+  weights.q_norm = load_norm(from, config, prefix + "q_layernorm.weight", layer.shape.head_dim);
+  weights.k_norm = load_norm(from, config, prefix + "k_layernorm.weight", layer.shape.head_dim);
+  return weights;
+}
+
+ShortConvolutionWeights load_convolution(const WeightLoader& from, int hidden, const ConvolutionShape& shape,
+                                         const std::string& prefix) {
+  ShortConvolutionWeights weights;
+  weights.in = load_matrix(from, {{prefix + "in_proj.weight", 3 * shape.channels}}, hidden);
+  weights.out = load_matrix(from, {{prefix + "out_proj.weight", hidden}}, shape.channels);
+  const bool folder = from.weights.metadata() == nullptr;
+  const std::vector<std::int64_t> stored = folder ? std::vector<std::int64_t>{shape.channels, 1, shape.width}
+                                                  : std::vector<std::int64_t>{shape.channels, shape.width};
+  weights.taps = taps_by_row(from.floats(prefix + "conv.weight", stored), shape.width);
+  return weights;
+}
+
+MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, const std::string& prefix) {
+  MlpWeights weights;
+  weights.gate_up =
+      load_matrix(from, {{prefix + "w1.weight", intermediate}, {prefix + "w3.weight", intermediate}}, hidden);
+  weights.down = load_matrix(from, {{prefix + "w2.weight", hidden}}, intermediate);
+  return weights;
+}
+
+class Lfm2 final : public CausalTransformer {
+ public:
+  Lfm2(const WeightLoader& from, const TransformerConfig& description) : CausalTransformer(from, description, tensors) {
+    for (int i = 0; i < layers(); ++i) {
+      const LayerConfig& layer = config().layers[static_cast<std::size_t>(i)];
+      Layer& weights = layers_.emplace_back();
+      if (const auto* const shape = std::get_if<ConvolutionShape>(&layer.mixer)) {
+        weights.mixer = load_convolution(from, hidden(), *shape, prefix(i) + "conv.");
+      } else {
+        weights.mixer = load_attention(from, config(), config().attention(i), prefix(i) + "self_attn.");
+      }
+      weights.mixer_norm = load_norm(from, config(), prefix(i) + "operator_norm.weight", hidden());
+      weights.mlp_norm = load_norm(from, config(), prefix(i) + "ffn_norm.weight", hidden());
+      weights.mlp = load_mlp(from, hidden(), layer.intermediate, prefix(i) + "feed_forward.");
+    }
+  }
+
+ private:
+  struct Layer {
+    std::variant<AttentionWeights, ShortConvolutionWeights> mixer;
+    std::vector<float> mixer_norm, mlp_norm;  // [hidden]
+    MlpWeights mlp;
+  };
+
+  void layer(const TransformerPass& pass, int i) override {
+    const Layer& weights = layers_[static_cast<std::size_t>(i)];
+    pass.normalize(weights.mixer_norm);
+    if (const auto* const convolution = std::get_if<ShortConvolutionWeights>(&weights.mixer)) {
+      convolve(pass, i, *convolution);
+    } else {
+      attend(pass, i, std::get<AttentionWeights>(weights.mixer));
+    }
+    pass.add_projected();
+    pass.normalize(weights.mlp_norm);
+    pass.mlp(weights.mlp);
+    pass.add_projected();
+  }
+
+  static void attend(const TransformerPass& pass, int i, const AttentionWeights& weights) {
+    const AttentionLayer& layer = pass.config.attention(i);
+    pass.see(i);
+    pass.project(layer, weights);
+    pass.attend(layer, weights);
+    pass.project_attended(weights);
+  }
+
+  void convolve(const TransformerPass& pass, int i, const ShortConvolutionWeights& weights) {
+    caches_.clear();
+    for (Cache* const cache : pass.scratch.caches) caches_.push_back(&cache->layer<ConvolutionCache>(i));
+    const auto& shape = std::get<ConvolutionShape>(pass.config.layers[static_cast<std::size_t>(i)].mixer);
+    short_convolution(pass.kernels, shape, weights, pass.scratch.normed.data(), pass.rows, pass.scratch.ranges,
+                      convolution_, caches_, pass.scratch.projected.data());
+  }
+
+  std::vector<Layer> layers_;
+  ShortConvolutionScratch convolution_;
+  std::vector<ConvolutionCache*> caches_;  // of each segment, in the layer that is computed
+};
+
+/// block_ff_dim, as older configs spell intermediate_size, and what it becomes where it is adjusted: a multiple of
+/// block_multiple_of.
+int read_intermediate(const Json& config) {
+  const int stated = positive(config, config.find("block_ff_dim") ? "block_ff_dim" : "intermediate_size");
+  const auto adjust = config.find("block_auto_adjust_ff_dim");
+  if (adjust && !adjust->boolean()) return stated;
+  const auto factor = config.find("block_ffn_dim_multiplier");
+  const int multiple = positive(config, "block_multiple_of", 256);
+  const double part = std::floor(2.0 * stated / 3);
+  const double wanted = std::floor((factor ? factor->number() : 1) * part);
+  const double width = std::ceil(wanted / multiple) * multiple;
+  if (!(width >= 1 && width <= 1 << 24)) {
+    factor.value_or(config).fail("makes an MLP of another size than any real model's");
+  }
+  return static_cast<int>(width);
+}
+
+/// Whether each layer has attention; the others convolve.
+std::vector<bool> read_kinds(const Json& config, int layers) {
+  std::vector<bool> attention(static_cast<std::size_t>(layers), false);
+  const auto types = config.find("layer_types");
+  if (!types) {
+    const auto listed = config.find("full_attn_idxs");
+    if (!listed) config.at("layer_types");
+    for (const std::int64_t i : listed->integers(0, layers - 1)) attention[static_cast<std::size_t>(i)] = true;
+    return attention;
+  }
+  if (!types->is_array() || types->size() != attention.size()) {
+    types->fail("must list one type for each of the " + std::to_string(layers) + " layers");
+  }
+  for (std::size_t i = 0; i < types->size(); ++i) {
+    const Json type = (*types)[i];
+    attention[i] = type.string() == "full_attention";
+    if (!attention[i] && type.string() != "conv") {
+      type.fail("layer type '" + type.string() + "' is not part of this architecture");
+    }
+  }
+  return attention;
+}
+
+TransformerConfig describe_model(const Json& json) {
+  TransformerConfig config = read_sizes(json, defaults);
+  refuse_if_set(json, "conv_bias", "biased convolutions are not implemented");
+  refuse_if_set(json, "final_logit_softcapping", "soft-capped logits are not implemented");
+  refuse_partial_rotary(json);
+  require_rope_theta(json);
+  const AttentionLayer attention = {.shape = read_attention_shape(json, config.hidden), .qk_norm = QkNorm::heads};
+  const ConvolutionShape convolution = {.channels = config.hidden,
+                                        .width = static_cast<int>(json.at("conv_L_cache").integer(2, taps_max))};
+  config.ropes = {read_rope(json, attention.shape.head_dim)};
+  const int intermediate = read_intermediate(json);
+  const std::vector<bool> kinds = read_kinds(json, config.depth());
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    config.layers[i].intermediate = intermediate;
+    if (kinds[i]) config.layers[i].mixer = attention;
+    else config.layers[i].mixer = convolution;
+  }
+  return config;
+}
+
+std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
+  return std::make_unique<Lfm2>(from, config);
+}
+
+constexpr ArchitectureName names[] = {{"lfm2", "Lfm2ForCausalLM"}};
+
+}  // namespace
+
+const Architecture lfm2_architecture = {.names = names, .describe = describe_model, .load = load};
+
+}  // namespace draftproof
