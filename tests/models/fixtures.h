@@ -33,9 +33,8 @@ inline const std::string tiny_targets[] = {
     "qwen2-tiny-untied", "llama-tiny-plain",   "llama-tiny-stretched", "llama-tiny-biased",
     "llama-tiny-linear", "llama-tiny-yarn",    "qwen2-tiny-windowed",  "mistral-tiny-windowed",
     "mistral-tiny-nemo", "ministral3-tiny",    "qwen3-moe-tiny-mixed", "qwen3-moe-tiny-unnormalized"};
-inline const std::string tiny_hybrid_targets[] = {
-    "qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-tiny-rectangular", "qwen35-moe-tiny",
-    "lfm2-tiny",          "qwen3-next-tiny"};
+inline const std::string tiny_hybrid_targets[] = {"qwen35-tiny-nested", "qwen35-tiny-irregular",
+                                                  "qwen35-tiny-rectangular", "qwen35-moe-tiny"};
 /// The other ones with recurrent layers (recurrent_tiny.py).
 inline const std::string tiny_recurrent_targets[] = {"lfm2-tiny", "qwen3-next-tiny"};
 inline const std::string tiny_gemma_targets[] = {"gemma2-tiny",        "gemma3-tiny",        "gemma3-tiny-nested",
