@@ -135,7 +135,9 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (layer.experts.shared > 0) features.insert("a shared expert");
     const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
     if (attention == nullptr) {
-      features.insert(std::holds_alternative<ConvolutionShape>(layer.mixer) ? "short convolutions" : "gated delta net");
+      features.insert(std::holds_alternative<ConvolutionShape>(layer.mixer)  ? "short convolutions"
+                      : std::holds_alternative<StateSpaceShape>(layer.mixer) ? "state space"
+                                                                             : "gated delta net");
       continue;
     }
     if (attention->window != AttentionCache::everything) features.insert("sliding windows");

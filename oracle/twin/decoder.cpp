@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The forward pass of all decoders but Gemma: layers of attention, of a gated delta net or of a short convolution, each
-// followed by an MLP or a mixture of experts. Which of these a layer has, and where its norms are, follows from its
-// tensors.
+// The forward pass of all decoders but Gemma: layers of attention, of a gated delta net, of a short convolution or of
+// Mamba-2, each followed by an MLP, a mixture of experts, both, or nothing. Which of these a layer has, and where its
+// norms are, follows from its tensors.
 #include <cmath>
 #include <string>
 
@@ -11,6 +11,7 @@
 #include "oracle/twin/parts.h"
 #include "oracle/twin/rope.h"
 #include "oracle/twin/short_convolution.h"
+#include "oracle/twin/state_space.h"
 
 namespace draftproof::twin {
 namespace {
@@ -37,6 +38,7 @@ class DecoderFamily final : public TwinFamily {
       const LayerNorms norms = layer_norms(prefix, [&](const std::string& name) { return w_.has(name + ".weight"); });
       const Matrix first = norm_if(norms.attention, x);
       x += norm_if(norms.attended, mixer(i, prefix, first, kept, past.positions)) * facts_.residual_scale;
+      if (!w_.has(prefix + "mlp.down_proj.weight") && !w_.has(prefix + "mlp.gate.weight")) continue;
       const Matrix second = norms.parallel ? first : norm_if(norms.mlp, x);
       const bool mixture = w_.has(prefix + "mlp.gate.weight");
       x += norm_if(norms.mlp_out, mixture ? experts(prefix + "mlp.", second) : gated_mlp(w_, prefix + "mlp.", second)) *
@@ -57,6 +59,7 @@ class DecoderFamily final : public TwinFamily {
 
   Matrix mixer(int layer, const std::string& prefix, const Matrix& x, LayerPast& kept, int first) const {
     if (w_.has(prefix + "linear_attn.in_proj_qkv.weight")) return delta_net(w_, prefix + "linear_attn.", x, kept);
+    if (w_.has(prefix + "mamba.A_log")) return state_space(w_, facts_, prefix + "mamba.", x, kept);
     if (w_.has(prefix + "conv.conv.weight")) return short_convolution(w_, prefix + "conv.", x, kept);
     return attention(layer, prefix + "self_attn.", x, kept, first);
   }
@@ -114,18 +117,21 @@ class DecoderFamily final : public TwinFamily {
   /// Every row goes through the experts that its router chooses, and through the shared expert where there is one.
   Matrix experts(const std::string& prefix, const Matrix& x) const {
     const bool shared = w_.has(prefix + "shared_expert_gate.weight");
+    const bool biased = w_.has(prefix + "expert_bias");
     const Matrix logits = times(x, w_[prefix + "gate"]);
     Matrix y = Matrix::Zero(x.rows(), x.cols());
     for (Eigen::Index r = 0; r < x.rows(); ++r) {
-      const Row p = softmax(logits.row(r));
-      const std::vector<int> chosen = largest(p, facts_.chosen);
-      double sum = 0;
+      const Row p = biased ? Row(logits.row(r).unaryExpr(&sigmoid)) : softmax(logits.row(r));
+      const std::vector<int> chosen = largest(biased ? Row(p + w_.vector(prefix + "expert_bias")) : p, facts_.chosen);
+      double sum = biased ? 1e-6 : 0;
       for (const int e : chosen) sum += p[e];
       for (const int e : chosen) {
         const std::string expert = prefix + "experts." + std::to_string(e) + ".";
-        y.row(r) += p[e] / (facts_.normalized ? sum : 1) * gated_mlp(w_, expert, x.row(r));
+        const double weight = p[e] / (facts_.normalized ? sum : 1) * facts_.routed_scale;
+        y.row(r) += weight * gated_mlp(w_, expert, x.row(r));
       }
     }
+    if (w_.has(prefix + "shared_mlp.down_proj.weight")) y += gated_mlp(w_, prefix + "shared_mlp.", x);
     if (!shared) return y;
     const Matrix gate = times(x, w_[prefix + "shared_expert_gate"]).unaryExpr(&sigmoid);
     const Matrix of_shared = gated_mlp(w_, prefix + "shared_expert.", x);

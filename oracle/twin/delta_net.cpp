@@ -9,8 +9,6 @@
 namespace draftproof::twin {
 namespace {
 
-double softplus(double x) { return std::max(x, 0.0) + log64(1 + exp64(-std::fabs(x))); }
-
 /// A vector of length 1.
 Row unit(const Row& x) { return x / std::sqrt(x.squaredNorm() + 1e-6); }
 

@@ -61,6 +61,10 @@ bool slides(const Json& config, const std::string& family, int layer) {
 bool turns(const Json& config, const std::string& family, int layer) {
   const bool windows = config.find("sliding_window").has_value();
   if (family == "cohere2" || (family == "exaone4" && windows)) return slides(config, family, layer);
+  if (family == "granitemoehybrid") {
+    const auto kind = config.find("position_embedding_type");
+    return kind && kind->string() == "rope";
+  }
   if (family != "smollm3") return true;
   if (const auto listed = config.find("no_rope_layers")) {
     return listed->integers(0, 1)[static_cast<std::size_t>(layer)] == 1;
@@ -73,12 +77,17 @@ bool turns(const Json& config, const std::string& family, int layer) {
 DecoderFacts decoder_facts(const Json& config) {
   const std::string family = config.at("model_type").string();
   DecoderFacts facts;
-  facts.heads = integer(config, "num_attention_heads");
+  if (family != "mamba2") facts.heads = integer(config, "num_attention_heads");
   facts.kv_heads = static_cast<int>(number(config, "num_key_value_heads", family == "smollm3" ? 4 : facts.heads));
   facts.head_dim = config.find("head_dim") ? integer(config, "head_dim") : integer(config, "hidden_size") / facts.heads;
-  facts.epsilon = number(
-      config, family == "lfm2" ? "norm_eps" : "rms_norm_eps",
-      is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee", "lfm2"}) ? 1e-5 : 1e-6);
+  facts.epsilon = number(config,
+                         is(family, {"lfm2", "lfm2_moe"}) ? "norm_eps"
+                         : family == "mamba2"             ? "layer_norm_epsilon"
+                                                          : "rms_norm_eps",
+                         is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee",
+                                     "lfm2", "lfm2_moe", "mamba2"})
+                             ? 1e-5
+                             : 1e-6);
   const auto block = config.find("rope_parameters");
   const auto part = block ? block->find("partial_rotary_factor") : std::nullopt;
   const double share = part ? part->number() : number(config, "partial_rotary_factor", 1);
@@ -88,7 +97,7 @@ DecoderFacts decoder_facts(const Json& config) {
   facts.gelu = family == "starcoder2";
   if (facts.layer_norm) facts.epsilon = number(config, facts.gelu ? "norm_epsilon" : "layer_norm_eps", 1e-5);
   if (family == "cohere2") facts.logit_scale = number(config, "logit_scale", 0.0625);
-  if (is(family, {"granite", "granitemoe"})) {
+  if (is(family, {"granite", "granitemoe", "granitemoehybrid"})) {
     facts.attention_scale = number(config, "attention_multiplier", 1);
     facts.embedding_scale = number(config, "embedding_multiplier", 1);
     facts.residual_scale = number(config, "residual_multiplier", 1);
@@ -96,7 +105,10 @@ DecoderFacts decoder_facts(const Json& config) {
   }
   facts.chosen = static_cast<int>(number(config, "num_experts_per_tok", 0));
   facts.normalized = says(config, "norm_topk_prob",
-                          is(family, {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoe", "mixtral"}));
+                          is(family, {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoe", "granitemoehybrid",
+                                      "mixtral", "lfm2_moe"}));
+  facts.state_groups = static_cast<int>(number(config, family == "mamba2" ? "n_groups" : "mamba_n_groups", 1));
+  facts.routed_scale = number(config, "routed_scaling_factor", 1);
   facts.ropes = ropes_of(config, family);
   for (int i = 0; i < integer(config, "num_hidden_layers"); ++i) {
     const bool short_sighted = slides(config, family, i);
@@ -111,7 +123,7 @@ DecoderFacts decoder_facts(const Json& config) {
 namespace {
 
 /// Parts of names, from one checkpoint or another to those of Llama.
-constexpr std::array<std::pair<const char*, const char*>, 14> renamed = {
+constexpr std::array<std::pair<const char*, const char*>, 17> renamed = {
     {{"block_sparse_moe.router.layer.", "mlp.gate."},
      {"block_sparse_moe.", "mlp."},
      {".w1.", ".gate_proj."},
@@ -125,7 +137,10 @@ constexpr std::array<std::pair<const char*, const char*>, 14> renamed = {
      {".q_layernorm.", ".q_norm."},
      {".k_layernorm.", ".k_norm."},
      {".self_attn.out_proj.", ".self_attn.o_proj."},
-     {"embedding_norm.", "norm."}}};
+     {"embedding_norm.", "norm."},
+     {"norm_f.", "norm."},
+     {"embeddings.", "embed_tokens."},
+     {".mixer.", ".mamba."}}};
 
 NamedTensor rows_of(const NamedTensor& all, std::size_t first, std::size_t count) {
   const auto width = static_cast<std::size_t>(all.width);
@@ -140,6 +155,25 @@ std::string sandwiched(std::string name) {
                                  {"post_mlp_layernorm", "post_feedforward_layernorm"}}) {
     const std::size_t at = name.find(from);
     if (at != std::string::npos) return name.replace(at, std::string(from).size(), to);
+  }
+  return name;
+}
+
+/// A name of Mamba-2, whose only norm of a layer is called nothing else.
+std::string with_layer_norm(const std::string& name) {
+  const std::size_t at = name.find(".norm.");
+  const bool of_layer = name.starts_with("layers.") && at != std::string::npos && name.find(".mamba.") > at;
+  return of_layer ? name.substr(0, at) + ".input_layernorm." + name.substr(at + std::string(".norm.").size()) : name;
+}
+
+/// A name of Granite 4: its MLP is the only one of a layer, or is beside experts.
+std::string with_shared_mlp(std::string name, bool experts) {
+  for (const auto& [from, to] :
+       {std::pair("shared_mlp.input_linear", "mlp.gate_up_proj"), {"shared_mlp.output_linear", "mlp.down_proj"}}) {
+    const std::size_t at = name.find(from);
+    if (at == std::string::npos) continue;
+    const std::string within = std::string(to).replace(0, 4, experts ? "mlp.shared_mlp." : "mlp.");
+    return name.replace(at, std::string(from).size(), within);
   }
   return name;
 }
@@ -227,6 +261,8 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
         name.replace(at, std::string(from).size(), to);
     }
     if (family == "glm4") name = sandwiched(name);
+    if (family == "mamba2") name = with_layer_norm(name);
+    if (family == "granitemoehybrid") name = with_shared_mlp(name, facts.chosen > 0);
     const std::size_t rows = values.width == 0 ? 0 : values.values.size() / static_cast<std::size_t>(values.width);
     const auto ends = [&](const std::string& end) { return name.ends_with(end); };
     const auto before = [&](const std::string& end) { return name.substr(0, name.size() - end.size()); };

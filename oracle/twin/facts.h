@@ -39,8 +39,10 @@ struct DecoderFacts {
   double embedding_scale = 1;
   double residual_scale = 1;
   double logit_scale = 1;
-  int chosen = 0;  // of experts
+  int chosen = 0;        // of experts
+  int state_groups = 0;  // of heads of a state space layer
   bool normalized = false;
+  double routed_scale = 1;  // of experts that are chosen by a sigmoid and a bias
   std::vector<RopeFacts> ropes;
   std::vector<LayerFacts> layers;
 };

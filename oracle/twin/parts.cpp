@@ -11,6 +11,8 @@ namespace draftproof::twin {
 
 double sigmoid(double x) { return 1 / (1 + exp64(-x)); }
 
+double softplus(double x) { return std::max(x, 0.0) + log64(1 + exp64(-std::fabs(x))); }
+
 double silu(double x) { return x * sigmoid(x); }
 
 double tangent(double x) { return 1 - 2 / (1 + exp64(2 * x)); }

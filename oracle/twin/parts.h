@@ -12,6 +12,7 @@
 namespace draftproof::twin {
 
 double sigmoid(double x);
+double softplus(double x);
 double silu(double x);     // x sigmoid(x)
 double tangent(double x);  // hyperbolic
 double gelu(double x);     // its tanh form

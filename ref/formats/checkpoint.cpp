@@ -26,7 +26,8 @@ struct NestedText {
 
 namespace {
 
-constexpr NestedText nested_texts[] = {{"model.language_model.", "model."}, {"language_model.", ""}};
+constexpr NestedText nested_texts[] = {
+    {"model.language_model.", "model."}, {"language_model.", ""}, {"backbone.", "model."}};
 
 constexpr std::int64_t head_dim_max = 1 << 20;
 

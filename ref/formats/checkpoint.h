@@ -4,7 +4,8 @@
 //
 // Names, shapes, the order of rows and the configuration are Hugging Face's. Those of a GGUF are translated
 // (gguf_names.h); a tensor without a translation keeps its own name. The text model of a checkpoint of several
-// modalities has the names that it has alone: "model.language_model.x" and "language_model.model.x" are "model.x".
+// modalities has the names that it has alone: "model.language_model.x" and "language_model.model.x" are "model.x". So
+// is "backbone.x", as Mamba-2 has it.
 #pragma once
 
 #include <cstdint>

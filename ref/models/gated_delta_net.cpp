@@ -12,8 +12,6 @@ namespace {
 
 constexpr float key_epsilon = 1e-6F;  // of the norms of q and k
 
-double softplus(double x) { return x > 40 ? x : log64(1 + exp64(x)); }
-
 /// A pass through one layer.
 struct Pass {
   const Kernels& kernels;
@@ -74,6 +72,8 @@ std::vector<double> rates_of(std::span<const float> a_log) {
   for (const float logarithm : a_log) rates.push_back(exp64(logarithm));
   return rates;
 }
+
+double softplus(double x) { return x > 40 ? x : log64(1 + exp64(x)); }
 
 std::size_t GatedDeltaNetScratch::bytes_per_row(const RecurrentShape& shape) noexcept {
   const int projected = shape.channels() + shape.value_floats() + 2 * shape.delta.value_heads;

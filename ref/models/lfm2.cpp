@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: MIT
-// LFM2 (Hugging Face and GGUF `lfm2`): layers of gated short convolutions (short_convolution.h) and of attention with
-// norms of q and k, as layer_types or full_attn_idxs say, each followed by SwiGLU. The norm of what leaves the layers
-// is called that of the embedding. Source: transformers, models/lfm2; llama.cpp's conversion of it.
+// LFM2 (Hugging Face and GGUF `lfm2`; with experts `lfm2_moe`, `lfm2moe`): layers of gated short convolutions
+// (short_convolution.h) and of attention with norms of q and k, as layer_types or full_attn_idxs say, each followed by
+// SwiGLU or, from layer num_dense_layers on, experts. The norm of what leaves the layers is called that of the
+// embedding.
+//
+// Routing of a row: p = sigmoid of the router's logits, in double. Chosen are the largest p + bias, of equal ones the
+// smaller id. An expert's weight is its p, where they are normalized divided by the sum of the chosen p by ascending id
+// plus 1e-6, times routed_scaling_factor, rounded to float once.
+// Source: transformers, models/lfm2 and lfm2_moe; llama.cpp's conversion of them.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 #include <variant>
 
+#include "kernels/math64.h"
 #include "ref/models/causal_transformer.h"
+#include "ref/models/experts.h"
 #include "ref/models/models.h"
 #include "ref/models/short_convolution.h"
 
@@ -16,6 +25,7 @@ namespace {
 
 constexpr Defaults defaults = {.context = 128000, .epsilon = 1e-5, .epsilon_field = "norm_eps"};
 constexpr int taps_max = 64;  // no real convolution comes near it
+constexpr ExpertNames folder_experts = {.gate = "w1", .up = "w3", .down = "w2"};
 constexpr TensorNames tensors = {.norm = "model.embedding_norm.weight"};
 
 AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
@@ -52,6 +62,53 @@ MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, cons
   return weights;
 }
 
+struct Router {
+  std::vector<float> bias;  // [experts]
+  double scale = 1;
+};
+
+/// The `count` experts with the largest scores, of equal ones the smaller id, ascending.
+std::vector<int> best_experts(const std::vector<double>& scores, int count) {
+  std::vector<int> ids(scores.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  // One by one, because NaN has no order that a sort could rely on.
+  for (std::size_t first = 0; first < static_cast<std::size_t>(count); ++first) {
+    std::size_t best = first;
+    for (std::size_t other = first + 1; other < ids.size(); ++other) {
+      const double a = scores[static_cast<std::size_t>(ids[other])];
+      const double b = scores[static_cast<std::size_t>(ids[best])];
+      if (a > b || (a == b && ids[other] < ids[best])) best = other;
+    }
+    std::swap(ids[first], ids[best]);
+  }
+  ids.resize(static_cast<std::size_t>(count));
+  std::ranges::sort(ids);
+  return ids;
+}
+
+Choices choose(const float* logits, int rows, const Experts& layer, const Router& router) {
+  constexpr double never_zero = 1e-6;
+  const auto count = static_cast<std::size_t>(layer.count);
+  Choices choices;
+  std::vector<double> p(count), scores(count);
+  for (int row = 0; row < rows; ++row) {
+    const float* const of = logits + std::ptrdiff_t{row} * layer.count;
+    for (std::size_t e = 0; e < count; ++e) {
+      p[e] = 1 / (1 + exp64(-double{of[e]}));
+      scores[e] = p[e] + router.bias[e];
+    }
+    const std::vector<int> chosen = best_experts(scores, layer.chosen);
+    double sum = 0;
+    for (const int id : chosen) sum += p[static_cast<std::size_t>(id)];
+    for (const int id : chosen) {
+      const double weight = p[static_cast<std::size_t>(id)] / (layer.normalized ? sum + never_zero : 1);
+      choices.experts.push_back(id);
+      choices.weights.push_back(static_cast<float>(weight * router.scale));
+    }
+  }
+  return choices;
+}
+
 class Lfm2 final : public CausalTransformer {
  public:
   Lfm2(const WeightLoader& from, const TransformerConfig& description) : CausalTransformer(from, description, tensors) {
@@ -65,7 +122,9 @@ class Lfm2 final : public CausalTransformer {
       }
       weights.mixer_norm = load_norm(from, config(), prefix(i) + "operator_norm.weight", hidden());
       weights.mlp_norm = load_norm(from, config(), prefix(i) + "ffn_norm.weight", hidden());
-      weights.mlp = load_mlp(from, hidden(), layer.intermediate, prefix(i) + "feed_forward.");
+      const std::string mlp = prefix(i) + "feed_forward.";
+      if (layer.experts.count == 0) weights.mlp = load_mlp(from, hidden(), layer.intermediate, mlp);
+      else load_mixture(from, layer.experts, mlp, weights);
     }
   }
 
@@ -74,7 +133,18 @@ class Lfm2 final : public CausalTransformer {
     std::variant<AttentionWeights, ShortConvolutionWeights> mixer;
     std::vector<float> mixer_norm, mlp_norm;  // [hidden]
     MlpWeights mlp;
+    ExpertsWeights experts;  // instead of the MLP
+    Router router;
   };
+
+  void load_mixture(const WeightLoader& from, const Experts& experts, const std::string& prefix, Layer& to) const {
+    const bool folder = from.weights.metadata() == nullptr;
+    to.experts = load_experts(from, hidden(), experts, prefix, folder ? folder_experts : ExpertNames());
+    const auto biased = from.weights.config().find("use_expert_bias");
+    if (!biased || biased->boolean()) to.router.bias = from.floats(prefix + "expert_bias", {experts.count});
+    else to.router.bias.resize(static_cast<std::size_t>(experts.count));
+    to.router.scale = read_factor(from.weights.config(), "routed_scaling_factor");
+  }
 
   void layer(const TransformerPass& pass, int i) override {
     const Layer& weights = layers_[static_cast<std::size_t>(i)];
@@ -86,8 +156,20 @@ class Lfm2 final : public CausalTransformer {
     }
     pass.add_projected();
     pass.normalize(weights.mlp_norm);
-    pass.mlp(weights.mlp);
+    const Experts& experts = config().layers[static_cast<std::size_t>(i)].experts;
+    if (experts.count == 0) pass.mlp(weights.mlp);
+    else mix(pass, experts, weights);
     pass.add_projected();
+  }
+
+  /// projected = the experts of normed
+  void mix(const TransformerPass& pass, const Experts& experts, const Layer& weights) {
+    TransformerScratch& s = pass.scratch;
+    reserve_rows(experts_.logits, pass.rows, experts.count);
+    pack_activations(pass.kernels, weights.experts.router, s.normed.data(), hidden(), pass.rows, s.activations);
+    matmul(pass.kernels, weights.experts.router, s.activations, experts_.logits.data(), experts.count);
+    const Choices choices = choose(experts_.logits.data(), pass.rows, experts, weights.router);
+    mix_experts(pass, experts, weights.experts, choices, experts_);
   }
 
   static void attend(const TransformerPass& pass, int i, const AttentionWeights& weights) {
@@ -108,6 +190,7 @@ class Lfm2 final : public CausalTransformer {
 
   std::vector<Layer> layers_;
   ShortConvolutionScratch convolution_;
+  ExpertsScratch experts_;
   std::vector<ConvolutionCache*> caches_;  // of each segment, in the layer that is computed
 };
 
@@ -151,6 +234,18 @@ std::vector<bool> read_kinds(const Json& config, int layers) {
   return attention;
 }
 
+/// Gives experts to all layers but the first num_dense_layers.
+void put_experts(const Json& json, TransformerConfig& to) {
+  Experts experts = read_experts(json, "moe_intermediate_size");
+  experts.normalized = !json.find("norm_topk_prob") || read_norm_topk_prob(json);
+  const auto dense = json.find("num_dense_layers");
+  for (int i = dense ? static_cast<int>(dense->integer(0, to.depth())) : 2; i < to.depth(); ++i) {
+    LayerConfig& layer = to.layers[static_cast<std::size_t>(i)];
+    layer.experts = experts;
+    layer.intermediate = 0;
+  }
+}
+
 TransformerConfig describe_model(const Json& json) {
   TransformerConfig config = read_sizes(json, defaults);
   refuse_if_set(json, "conv_bias", "biased convolutions are not implemented");
@@ -161,13 +256,15 @@ TransformerConfig describe_model(const Json& json) {
   const ConvolutionShape convolution = {.channels = config.hidden,
                                         .width = static_cast<int>(json.at("conv_L_cache").integer(2, taps_max))};
   config.ropes = {read_rope(json, attention.shape.head_dim)};
-  const int intermediate = read_intermediate(json);
+  const bool mixes = json.at("model_type").string() == "lfm2_moe";
+  const int intermediate = mixes ? positive(json, "intermediate_size") : read_intermediate(json);
   const std::vector<bool> kinds = read_kinds(json, config.depth());
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     config.layers[i].intermediate = intermediate;
     if (kinds[i]) config.layers[i].mixer = attention;
     else config.layers[i].mixer = convolution;
   }
+  if (mixes) put_experts(json, config);
   return config;
 }
 
@@ -175,7 +272,7 @@ std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& c
   return std::make_unique<Lfm2>(from, config);
 }
 
-constexpr ArchitectureName names[] = {{"lfm2", "Lfm2ForCausalLM"}};
+constexpr ArchitectureName names[] = {{"lfm2", "Lfm2ForCausalLM"}, {"lfm2_moe", "Lfm2MoeForCausalLM"}};
 
 }  // namespace
 

@@ -20,6 +20,7 @@
 #include "ref/models/model.h"
 #include "ref/models/models.h"
 #include "ref/models/short_convolution.h"
+#include "ref/models/state_space.h"
 #include "ref/models/transformer.h"
 
 namespace draftproof {
@@ -106,6 +107,10 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
     }
     if (const auto* const shape = std::get_if<ConvolutionShape>(&layer.mixer)) {
       largest = std::max<std::uint64_t>(largest, size(prefill_chunk) * ShortConvolutionScratch::bytes_per_row(*shape));
+      continue;
+    }
+    if (const auto* const shape = std::get_if<StateSpaceShape>(&layer.mixer)) {
+      largest = std::max<std::uint64_t>(largest, size(prefill_chunk) * StateSpaceScratch::bytes_per_row(*shape));
       continue;
     }
     const AttentionShape& shape = std::get<AttentionLayer>(layer.mixer).shape;

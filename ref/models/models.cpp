@@ -40,6 +40,8 @@ std::span<const Architecture* const> all_architectures() noexcept {
       &arcee_architecture,
       &starcoder2_architecture,
       &lfm2_architecture,
+      &mamba2_architecture,
+      &granite_hybrid_architecture,
   };
   // clang-format on
   return list;

@@ -37,6 +37,8 @@ extern const Architecture stablelm_architecture;
 extern const Architecture arcee_architecture;
 extern const Architecture starcoder2_architecture;
 extern const Architecture lfm2_architecture;
+extern const Architecture mamba2_architecture;
+extern const Architecture granite_hybrid_architecture;
 
 /// Returns the architectures above, in that order.
 std::span<const Architecture* const> all_architectures() noexcept;

@@ -11,6 +11,7 @@
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/models/gated_delta_net.h"
+#include "ref/models/state_space.h"
 
 namespace draftproof {
 
@@ -59,6 +60,9 @@ std::unique_ptr<LayerCache> new_layer_cache(const TransformerConfig& config, con
   }
   if (const auto* const shape = std::get_if<ConvolutionShape>(&layer.mixer)) {
     return std::make_unique<ConvolutionCache>(*shape, max_pending_rows);
+  }
+  if (const auto* const shape = std::get_if<StateSpaceShape>(&layer.mixer)) {
+    return new_state_space_cache(*shape, max_pending_rows);
   }
   const auto& attention = std::get<AttentionLayer>(layer.mixer);
   AttentionCache::TurnBack turn_back;

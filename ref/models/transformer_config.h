@@ -14,6 +14,7 @@
 #include "ref/caches/attention_cache.h"
 #include "ref/caches/convolution_cache.h"
 #include "ref/caches/recurrent_cache.h"
+#include "ref/caches/state_space_cache.h"
 #include "ref/formats/json.h"
 #include "ref/models/rope.h"
 
@@ -61,7 +62,7 @@ struct Experts {
 };
 
 struct LayerConfig {
-  std::variant<AttentionLayer, RecurrentShape, ConvolutionShape> mixer;
+  std::variant<AttentionLayer, RecurrentShape, ConvolutionShape, StateSpaceShape> mixer;
   int intermediate = 0;  // of the MLP
   bool mlp_bias = false;
   bool gated = true;  // the MLP is down(activation(gate x) * up x), else down(activation(up x))

@@ -108,7 +108,18 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
   const bool has_router = twin.has("layers.0.router.proj.weight");
   const auto shared = twin.config().find("num_kv_shared_layers");
   const int shared_layers = shared ? static_cast<int>(shared->number()) : 0;
+  bool attends = twin.gemma != 0;
+  bool turns = twin.gemma != 0;
+  for (std::size_t i = 0; i < twin.facts.layers.size(); ++i) {
+    const bool here = twin.has("layers." + std::to_string(i) + ".self_attn.q_proj.weight");
+    attends = attends || here;
+    turns = turns || (here && twin.facts.layers[i].rope >= 0);
+  }
   switch (mistake) {
+    case Mistake::keys_one_position_late:
+    case Mistake::interleaved_rope: return turns;
+    case Mistake::sees_the_next_row:
+    case Mistake::blind_to_itself: return attends;
     case Mistake::swapped_head_norms:
     case Mistake::no_key_norm: return twin.has("layers.0.self_attn.k_norm.weight");
     case Mistake::no_key_bias:
@@ -139,7 +150,7 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::window_shorter:
       return twin.gemma != 0 ||
              std::ranges::any_of(twin.windows, [](int w) { return w != std::numeric_limits<int>::max(); });
-    case Mistake::unscaled_scores: return twin.gemma != 4;
+    case Mistake::unscaled_scores: return attends && twin.gemma != 4;
     case Mistake::no_embedding_scale: return twin.gemma != 0 || twin.facts.embedding_scale != 1;
     case Mistake::scale_of_heads: return twin.gemma != 0 || twin.facts.attention_scale != 0;
     case Mistake::no_post_norms: return twin.has("layers.0.post_feedforward_layernorm.weight");
@@ -147,7 +158,8 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::swapped_gate_and_up:
       return twin.has(last + "mlp.gate_proj.weight") || twin.has(last + "mlp.gate.weight") || has_router;
     case Mistake::no_relu:
-      return !twin.has(last + "mlp.gate_proj.weight") && !twin.facts.gelu && twin.facts.chosen == 0 && twin.gemma == 0;
+      return twin.has(last + "mlp.up_proj.weight") && !twin.has(last + "mlp.gate_proj.weight") && !twin.facts.gelu &&
+             twin.facts.chosen == 0 && twin.gemma == 0;
     case Mistake::no_cap: return twin.gemma == 2 || (twin.gemma != 0 && twin.config().find("final_logit_softcapping"));
     case Mistake::no_score_cap:
     case Mistake::cap_before_scale: return twin.gemma == 2;
@@ -170,11 +182,22 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::gates_behind_queries: return twin.recurrent.conv_width > 0;
     case Mistake::whole_heads_turned: return twin.turned != twin.head_dim && stretching(twin) != "longrope";
     case Mistake::frequencies_of_heads: return twin.turned != twin.head_dim;
-    case Mistake::reversed_taps:
+    case Mistake::reversed_taps: return twin.has("layers.1.conv.conv.weight") || twin.has("layers.0.mamba.A_log");
+    case Mistake::no_skip:
+    case Mistake::norm_before_gate:
+    case Mistake::no_conv_bias:
+    case Mistake::exchanged_keys:
+    case Mistake::no_step_bias: return twin.has("layers.0.mamba.A_log");
+    case Mistake::whole_norm:
+    case Mistake::groups_dealt_out: return twin.has("layers.0.mamba.A_log") && twin.facts.state_groups > 1;
+    case Mistake::no_expert_bias:
+    case Mistake::bias_in_weights: return twin.has(last + "mlp.expert_bias");
+    case Mistake::no_routed_scale: return twin.facts.routed_scale != 1;
+    case Mistake::no_shared_mlp: return twin.has("layers.0.mlp.shared_mlp.down_proj.weight");
     case Mistake::exchanged_gates:
     case Mistake::ungated_inputs:
     case Mistake::one_row_late: return twin.has("layers.1.conv.conv.weight");
-    case Mistake::heads_dealt_out: return twin.kv_heads != 1 && twin.kv_heads != twin.heads;
+    case Mistake::heads_dealt_out: return attends && twin.kv_heads != 1 && twin.kv_heads != twin.heads;
     default: return true;
   }
 }
@@ -249,7 +272,18 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
                                 Mistake::reversed_taps,
                                 Mistake::exchanged_gates,
                                 Mistake::ungated_inputs,
-                                Mistake::one_row_late}) {
+                                Mistake::one_row_late,
+                                Mistake::no_skip,
+                                Mistake::norm_before_gate,
+                                Mistake::whole_norm,
+                                Mistake::no_conv_bias,
+                                Mistake::exchanged_keys,
+                                Mistake::groups_dealt_out,
+                                Mistake::no_step_bias,
+                                Mistake::no_shared_mlp,
+                                Mistake::no_expert_bias,
+                                Mistake::bias_in_weights,
+                                Mistake::no_routed_scale}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = text_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());

@@ -36,7 +36,9 @@ inline const std::string tiny_targets[] = {
 inline const std::string tiny_hybrid_targets[] = {"qwen35-tiny-nested", "qwen35-tiny-irregular",
                                                   "qwen35-tiny-rectangular", "qwen35-moe-tiny"};
 /// The other ones with recurrent layers (recurrent_tiny.py).
-inline const std::string tiny_recurrent_targets[] = {"lfm2-tiny", "qwen3-next-tiny"};
+inline const std::string tiny_recurrent_targets[] = {"lfm2-tiny",           "lfm2-moe-tiny",
+                                                     "qwen3-next-tiny",     "mamba2-tiny",
+                                                     "granite-hybrid-tiny", "granite-hybrid-tiny-experts"};
 inline const std::string tiny_gemma_targets[] = {"gemma2-tiny",        "gemma3-tiny",        "gemma3-tiny-nested",
                                                  "gemma4-tiny",        "gemma4-tiny-shared", "gemma4-tiny-donors",
                                                  "gemma4-tiny-experts"};

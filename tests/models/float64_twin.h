@@ -203,6 +203,17 @@ enum class Mistake {
   exchanged_gates,       // of a short convolution: behind it the one before it, and the reverse
   ungated_inputs,        // of a short convolution
   one_row_late,          // a short convolution that does not see its own row
+  no_skip,               // of a state space layer, D * x
+  norm_before_gate,      // of a state space layer
+  whole_norm,            // of all groups together
+  no_conv_bias,
+  exchanged_keys,    // B and C
+  groups_dealt_out,  // head h reads group h mod groups
+  no_step_bias,
+  no_shared_mlp,   // beside experts
+  no_expert_bias,  // of the choice
+  bias_in_weights,
+  no_routed_scale,
 };
 
 /// A Hugging Face folder or a GGUF file; names without "model.".
@@ -569,28 +580,47 @@ inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& p
   Rows y(x.rows(), x.width);
   for (int r = 0; r < x.rows(); ++r) {
     const double* const of = logits.row(r);
-    std::vector<int> ids(static_cast<std::size_t>(logits.width));
+    const bool sigmoids = checkpoint.has(prefix + "expert_bias");
+    std::vector<double> scores(of, of + logits.width);
+    if (sigmoids) {
+      const std::vector<double>& bias = checkpoint.whole_name(prefix + "expert_bias").at;
+      for (std::size_t e = 0; e < scores.size(); ++e) {
+        scores[e] = 1 / (1 + std::exp(-scores[e])) + (mistake == Mistake::no_expert_bias ? 0 : bias[e]);
+      }
+    }
+    std::vector<int> ids(scores.size());
     for (int e = 0; e < logits.width; ++e) ids[static_cast<std::size_t>(e)] = e;
-    std::ranges::stable_sort(ids, [of](int a, int b) { return of[a] > of[b]; });
+    std::ranges::stable_sort(ids, [&](int a, int b) { return scores[a] > scores[b]; });
     double total = 0;
     double sum = 0;
     std::map<int, double> weights;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const double p = round.by(std::exp(round(of[ids[i]] - of[ids[0]])), 2);
+      const double p = !sigmoids                             ? round.by(std::exp(round(of[ids[i]] - of[ids[0]])), 2)
+                       : mistake == Mistake::bias_in_weights ? scores[ids[i]]
+                                                             : round(1 / round(1 + round.by(std::exp(-of[ids[i]]), 2)));
       total = round(total + p);
       if (i >= chosen) continue;
       weights[ids[i]] = p;
       sum = round(sum + p);
+    }
+    if (sigmoids) {  // which need not add up to 1
+      total = 1;
+      sum = round(sum + 1e-6);
     }
     Rows one(1, x.width);
     std::copy_n(x.row(r), x.width, one.row(0));
     for (auto& [id, p] : weights) {
       double weight = round(p / total);
       if (normalized != (mistake == Mistake::other_experts_weights)) weight = round(weight / round(sum / total));
+      const double scale = checkpoint.facts.routed_scale;
+      if (scale != 1 && mistake != Mistake::no_routed_scale) weight = round(weight * scale);
       const int expert = mistake == Mistake::next_expert ? (id + 1) % logits.width : id;
       const Rows out = gated_mlp(checkpoint, prefix + "experts." + std::to_string(expert) + ".", one, round, mistake);
       for (int i = 0; i < x.width; ++i) y.row(r)[i] = round(y.row(r)[i] + round(weight * out.row(0)[i]));
     }
+  }
+  if (checkpoint.has(prefix + "shared_mlp.down_proj.weight") && mistake != Mistake::no_shared_mlp) {
+    y = sum_of(std::move(y), gated_mlp(checkpoint, prefix + "shared_mlp.", x, round, mistake), round);
   }
   if (!shared || mistake == Mistake::no_shared_expert) return y;
   const Rows gates = times(x, checkpoint[prefix + "shared_expert_gate"], round);
@@ -743,6 +773,79 @@ inline Rows short_convolution_of(const TwinCheckpoint& checkpoint, const std::st
         sum = round(sum + round(taps.row(i)[tap] * input));
       }
       mixed.row(r)[i] = round(projected.row(r)[exchanged ? i : channels + i] * sum);
+    }
+  }
+  return times(mixed, checkpoint[prefix + "out_proj"], round);
+}
+
+/// A layer of Mamba-2 over all rows of a text, in the order in which a float32 program computes it. `prefix` ends in
+/// "mamba.".
+inline Rows state_space_of(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& n, Rounding& round,
+                           Mistake mistake) {
+  const Rows& taps = checkpoint[prefix + "conv1d"];  // [channels][width]
+  const auto vector = [&](const char* name) -> const std::vector<double>& {
+    return checkpoint.whole_name(prefix + name).at;
+  };
+  const int heads = static_cast<int>(vector("A_log").size());
+  const int inner = static_cast<int>(vector("norm.weight").size());
+  const int channels = taps.rows();
+  const int groups = checkpoint.facts.state_groups;
+  const int dim = inner / heads;
+  const int keys = (channels - inner) / 2;
+  const int states = keys / groups;
+  const auto silu = [&](double x) { return round(x / round(1 + round.by(std::exp(-x), 2))); };
+  const Rows projected = times(n, checkpoint[prefix + "in_proj"], round);
+  std::vector<double> state(static_cast<std::size_t>(inner) * states);
+  Rows mixed(n.rows(), inner);
+  for (int r = 0; r < n.rows(); ++r) {
+    const double* const z = projected.row(r);
+    const double* const d = z + inner + channels;
+    std::vector<double> c(static_cast<std::size_t>(channels));
+    for (int i = 0; i < channels; ++i) {
+      double sum = 0;
+      for (int j = 0; j < taps.width; ++j) {
+        const int at = r - (taps.width - 1) + j;
+        if (at < 0) continue;
+        const int tap = mistake == Mistake::reversed_taps ? taps.width - 1 - j : j;
+        sum = round(sum + round(taps.row(i)[tap] * projected.row(at)[inner + i]));
+      }
+      c[i] = silu(mistake == Mistake::no_conv_bias ? sum : round(sum + vector("conv1d.bias")[i]));
+    }
+    const bool exchanged = mistake == Mistake::exchanged_keys;
+    const double* const b = &c[inner + (exchanged ? keys : 0)];
+    const double* const q = &c[inner + (exchanged ? 0 : keys)];
+    std::vector<double> o(static_cast<std::size_t>(inner));
+    for (int h = 0; h < heads; ++h) {
+      const int group = mistake == Mistake::groups_dealt_out ? h % groups : h / (heads / groups);
+      const double bias = mistake == Mistake::no_step_bias ? 0 : vector("dt_bias")[h];
+      const double step = round.by(std::log1p(std::exp(round(d[h] + bias))), 2);
+      const double decay = round.by(std::exp(round(-round.by(std::exp(vector("A_log")[h]), 2) * step)), 2);
+      double* const s = &state[static_cast<std::size_t>(h) * states * dim];
+      for (int p = 0; p < dim; ++p) {
+        const double x = c[h * dim + p];
+        const double value = round(step * x);
+        double sum = 0;
+        for (int i = 0; i < states; ++i) {
+          double& element = s[i * dim + p];
+          element = round(round(element * decay) + round(b[group * states + i] * value));
+          sum = round(sum + round(q[group * states + i] * element));
+        }
+        o[h * dim + p] = mistake == Mistake::no_skip ? sum : round(sum + round(vector("D")[h] * x));
+      }
+    }
+    const bool late = mistake == Mistake::norm_before_gate;
+    if (!late) {
+      for (int i = 0; i < inner; ++i) o[i] = round(silu(z[i]) * o[i]);
+    }
+    const int part = mistake == Mistake::whole_norm ? inner : inner / groups;
+    for (int first = 0; first < inner; first += part) {
+      double squares = 0;
+      for (int i = first; i < first + part; ++i) squares = round(squares + o[i] * o[i]);
+      const double factor = round(1 / round(std::sqrt(round(round(squares / part) + checkpoint.epsilon))));
+      for (int i = first; i < first + part; ++i) {
+        o[i] = round(round(o[i] * factor) * vector("norm.weight")[i]);
+        mixed.row(r)[i] = late ? round(silu(z[i]) * o[i]) : o[i];
+      }
     }
   }
   return times(mixed, checkpoint[prefix + "out_proj"], round);
@@ -918,6 +1021,8 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, const std::string& p
   const Rows first = normed_by(checkpoint, norms.attention, x, round, mistake);
   if (checkpoint.has(prefix + "linear_attn.in_proj_qkv.weight")) {
     x = added(norms.attended, delta_net_of(delta_layer(checkpoint, prefix + "linear_attn."), first, round));
+  } else if (checkpoint.has(prefix + "mamba.A_log")) {
+    x = added(norms.attended, state_space_of(checkpoint, prefix + "mamba.", first, round, mistake));
   } else if (checkpoint.has(prefix + "conv.conv.weight")) {
     x = added(norms.attended, short_convolution_of(checkpoint, prefix + "conv.", first, round, mistake));
   } else {
@@ -925,6 +1030,7 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, const std::string& p
     const Rows seen = too ? normed_by(checkpoint, norms.attention, context, round) : context;
     x = added(norms.attended, attention_of(checkpoint, prefix, first, seen, angles, sees, round, mistake));
   }
+  if (!checkpoint.has(prefix + "mlp.down_proj.weight") && !checkpoint.has(prefix + "mlp.gate.weight")) return x;
   const Rows second = norms.parallel ? first : normed_by(checkpoint, norms.mlp, x, round, mistake);
   const bool experts = checkpoint.has(prefix + "mlp.gate.weight");
   return added(norms.mlp_out, experts ? mixed_experts(checkpoint, prefix + "mlp.", second, round, mistake)

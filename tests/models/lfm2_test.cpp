@@ -58,6 +58,22 @@ TEST(Lfm2, TheWidthOfTheMlpIsAdjustedAsTransformersDoes) {
             12);
 }
 
+TEST(Lfm2, ExpertsBeginBehindTheDenseLayers) {
+  const Fields mixed = {{"architectures", R"(["Lfm2MoeForCausalLM"])"},
+                        {"model_type", R"("lfm2_moe")"},
+                        {"block_ff_dim", ""},
+                        {"intermediate_size", "12"},
+                        {"num_dense_layers", "1"},
+                        {"num_experts", "4"},
+                        {"num_experts_per_tok", "2"},
+                        {"moe_intermediate_size", "6"}};
+  const TransformerConfig config = described(mixed);
+  EXPECT_EQ(config.layers[0].intermediate, 12) << "not adjusted";
+  EXPECT_EQ(config.layers[0].experts.count, 0);
+  EXPECT_EQ(config.layers[1].experts.count, 4);
+  EXPECT_TRUE(config.layers[2].experts.normalized) << "by default";
+}
+
 TEST(Lfm2, EveryBadFieldIsRefusedByName) {
   struct Bad {
     const char* field;

@@ -61,7 +61,8 @@ INSTANTIATE_TEST_SUITE_P(All, StoredTarget,
                                          "phi3-tiny-longrope", "granite-tiny", "granitemoe-tiny", "mixtral-tiny",
                                          "qwen2-moe-tiny", "olmoe-tiny", "glm4-tiny", "cohere2-tiny", "exaone4-tiny",
                                          "seed-oss-tiny", "ernie45-tiny", "stablelm-tiny", "stablelm-tiny-parallel",
-                                         "arcee-tiny", "starcoder2-tiny", "lfm2-tiny", "qwen3-next-tiny"),
+                                         "arcee-tiny", "starcoder2-tiny", "lfm2-tiny", "qwen3-next-tiny", "mamba2-tiny",
+                                         "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "lfm2-moe-tiny"),
                          [](const auto& of) {
                            std::string name = of.param;
                            std::ranges::replace(name, '-', '_');

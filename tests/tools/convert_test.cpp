@@ -112,8 +112,9 @@ TEST(Convert, QuantizedHasTheBitsOfTheFolderQuantizedOnLoad) {
 
 /// llama3's divisors are rounded once more; of Qwen3.5 so is -exp(A_log), and out_proj adds heads in another order.
 TEST(Convert, WhatIsStoredInAnotherFormIsTheSameButForRounding) {
-  for (const char* name : {"llama-tiny-stretched", "qwen35-tiny-nested", "qwen35-tiny-irregular",
-                           "qwen35-tiny-rectangular", "qwen35-moe-tiny", "qwen3-next-tiny"}) {
+  for (const char* name :
+       {"llama-tiny-stretched", "qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-tiny-rectangular",
+        "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny", "granite-hybrid-tiny", "granite-hybrid-tiny-experts"}) {
     const Checkpoint from(external(name));
     const Folder folder;
     const std::vector<float> got = logits_of(Checkpoint(converted(from, Format::f32, folder)), in_floats());
@@ -147,12 +148,26 @@ const GgufFamily* expect_keys_kept(const std::string& path, GgufReader reader = 
   return &family;
 }
 
+/// A copy of LFM2 with experts whose weights have no scale, which its GGUF cannot say.
+void copy_unscaled(const Folder& copy) {
+  copy_with("lfm2-moe-tiny", copy, [](json& text) { text["routed_scaling_factor"] = 1; });
+}
+
+TEST(Convert, ExpertsWithABiasInFloatsHaveTheBitsOfTheFolder) {
+  const Folder copy;
+  copy_unscaled(copy);
+  const Checkpoint from(copy.path());
+  const Folder folder;
+  const Checkpoint gguf(converted(from, Format::f32, folder));
+  EXPECT_EQ(logits_of(gguf, in_floats()), logits_of(from, in_floats()));
+}
+
 TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
   std::set<const GgufFamily*> families;
   for (const char* name : exact_names) families.insert(expect_keys_kept(external(name)));
-  for (const char* name :
-       {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny", "mtp-qwen3-two",
-        "mtp-qwen35", "mtp-qwen35-moe", "gemma4-assistant", "dflash-full", "dflash-mixed"}) {
+  for (const char* name : {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny",
+                           "mamba2-tiny", "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "mtp-qwen3-two",
+                           "mtp-qwen35", "mtp-qwen35-moe", "gemma4-assistant", "dflash-full", "dflash-mixed"}) {
     families.insert(expect_keys_kept(external(name)));
   }
   families.insert(expect_keys_kept(external("dflash-full"), GgufReader::ik_llama_cpp));
@@ -161,6 +176,9 @@ TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
     copy_with_usual_scale(name, copy);
     families.insert(expect_keys_kept(copy.path().string()));
   }
+  const Folder unscaled;
+  copy_unscaled(unscaled);
+  families.insert(expect_keys_kept(unscaled.path().string()));
   const Folder all_turned;
   copy_with("smollm3-tiny", all_turned, [](json& text) { text["no_rope_layers"] = {1, 1, 1}; });
   families.insert(expect_keys_kept(all_turned.path().string()));

@@ -139,6 +139,8 @@ class Tensors {
       const std::string name = prefix_ + before + row.hugging_face;
       if (is_of_experts(row)) {
         add_experts(row, before, gguf_before);
+      } else if (is_shared_mlp(row, prefix_ + before)) {
+        add_shared_mlp(row, prefix_ + before, gguf_before);
       } else if (is_joined_projection(row, name)) {
         add_projection(row, name, gguf_before);
       } else if (row.whole) {
@@ -197,7 +199,8 @@ class Tensors {
   }
 
   bool is_tied_head(const std::string& name) const {
-    return name == "lm_head.weight" && from_.same(name, "model.embed_tokens.weight");
+    return name == "lm_head.weight" &&
+           (from_.same(name, "model.embed_tokens.weight") || from_.same(name, "model.embeddings.weight"));
   }
 
   bool is_unused(const std::string& name) const {
@@ -206,11 +209,12 @@ class Tensors {
 
   static bool is_router(const std::string& name) {
     return name.ends_with(".mlp.gate.weight") || name.ends_with(".mlp.shared_expert_gate.weight") ||
-           name.ends_with(".router.proj.weight");
+           name.ends_with(".router.proj.weight") || name.ends_with(".router.layer.weight") ||
+           name.ends_with(".feed_forward.gate.weight");
   }
 
   static bool is_table(const std::string& name) {
-    return name == "lm_head.weight" || name.starts_with("model.embed_tokens");
+    return name == "lm_head.weight" || name.starts_with("model.embed_tokens") || name == "model.embeddings.weight";
   }
 
   Format format_of(int inputs, bool table) const {
@@ -229,7 +233,27 @@ class Tensors {
       return family_.deals_heads ? stored_recurrent(*recurrent, name, std::move(rows))
                                  : with_rates(name, std::move(rows));
     }
+    const auto* const space = layer_ == nullptr ? nullptr : std::get_if<StateSpaceShape>(&layer_->mixer);
+    const bool of_space = name.find(".mixer.") != std::string::npos || name.find(".mamba.") != std::string::npos;
+    if (space != nullptr && of_space) return stored_state_space(*space, name, std::move(rows));
     return name.ends_with("norm.weight") ? with_norm_offset(std::move(rows)) : rows;
+  }
+
+  static FloatRows stored_state_space(const StateSpaceShape& shape, const std::string& name, FloatRows rows) {
+    if (name.ends_with(".A_log") || name.ends_with(".D")) {
+      return in_parts(with_rates(name, std::move(rows)), shape.heads);
+    }
+    return name.ends_with(".norm.weight") ? in_parts(std::move(rows), shape.groups) : rows;
+  }
+
+  /// A vector as a matrix of so many rows.
+  static FloatRows in_parts(FloatRows rows, int parts) {
+    const int width = rows.inputs / parts;
+    return {parts, width, [whole = std::move(rows), width](int part, float* to) {
+              std::vector<float> values(static_cast<std::size_t>(whole.inputs));
+              whole.read(0, values.data());
+              std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(part) * width, width, to);
+            }};
   }
 
   FloatRows with_norm_offset(FloatRows rows) const {
@@ -296,18 +320,54 @@ class Tensors {
     put(gguf_before + row.gguf + ".weight", format_of(rows.inputs, false), std::move(rows), 1, joined);
   }
 
+  /// Granite's MLP beside experts, or alone, whose gate and up are one tensor in a folder.
+  bool is_shared_mlp(const GgufName& row, const std::string& before) const {
+    return std::string_view(row.hugging_face).starts_with("shared_mlp.") &&
+           from_.has(before + "shared_mlp.input_linear.weight");
+  }
+
+  void add_shared_mlp(const GgufName& row, const std::string& before, const std::string& gguf_before) {
+    const bool beside_experts = std::string_view(row.gguf).ends_with("_shexp");
+    if (beside_experts != (layer_->experts.count > 0)) return;
+    const std::string_view part = row.hugging_face;
+    const bool down = part.ends_with("down_proj");
+    const std::string name = before + (down ? "shared_mlp.output_linear.weight" : "shared_mlp.input_linear.weight");
+    used_.insert(name);
+    FloatRows rows = rows_of(from_, name);
+    if (!down) {
+      const int half = rows.outputs / 2;
+      const int first = part.ends_with("up_proj") ? half : 0;
+      rows = reordered(std::move(rows), [first](int r) { return first + r; });
+      rows.outputs = half;
+    }
+    const Format format = format_of(rows.inputs, false);
+    put(gguf_before + row.gguf + ".weight", format, std::move(rows), 1, name);
+  }
+
   static bool is_of_experts(const GgufName& row) {
-    return std::string_view(row.hugging_face).starts_with("mlp.experts.");
+    const std::string_view name = row.hugging_face;
+    return name.starts_with("mlp.experts.") || name.starts_with("block_sparse_moe.experts.") ||
+           name.starts_with("feed_forward.experts.");
+  }
+
+  static std::string lfm2_part(const std::string& part) {
+    return part == "gate_proj" ? "w1" : part == "up_proj" ? "w3" : "w2";
   }
 
   /// One tensor of all experts: from one tensor for each, or from one of all with gate and up joined.
   void add_experts(const GgufName& row, const std::string& before, const std::string& gguf_before) {
     const int count = layer_->experts.count;
     if (count == 0) return;
-    const std::string part = std::string(row.hugging_face).substr(std::string_view("mlp.experts.").size());
-    const std::string experts = before + "mlp.experts.";
+    const std::string name = row.hugging_face;
+    const std::size_t end = name.rfind('.') + 1;
+    const std::string part = name.substr(end);
+    const std::string experts = before + name.substr(0, end);
     const bool down = part == "down_proj";
-    const std::string joined = experts + (down ? "down_proj" : "gate_up_proj");
+    const bool granite = name.starts_with("block_sparse_moe.");
+    const bool lfm2 = name.starts_with("feed_forward.");
+    const std::string joined =
+        granite ? before + "block_sparse_moe." + (down ? "output_linear.weight" : "input_linear.weight")
+                : experts + (down ? "down_proj" : "gate_up_proj");
     FloatRows all;
     if (from_.has(joined)) {
       used_.insert(joined);
@@ -321,10 +381,10 @@ class Tensors {
     } else {
       std::vector<FloatRows> each;
       for (int id = 0; id < count; ++id) {
-        const std::string name = experts + std::to_string(id) + "." + part + ".weight";
-        if (!from_.has(name)) throw Error(from_.path().string() + ": has no tensor " + from_.name_in_file(name));
-        used_.insert(name);
-        each.push_back(rows_of(from_, name));
+        const std::string one = experts + std::to_string(id) + "." + (lfm2 ? lfm2_part(part) : part) + ".weight";
+        if (!from_.has(one)) throw Error(from_.path().string() + ": has no tensor " + from_.name_in_file(one));
+        used_.insert(one);
+        each.push_back(rows_of(from_, one));
       }
       const int rows = each.front().outputs;
       all = {rows * count, each.front().inputs,

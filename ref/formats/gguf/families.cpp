@@ -37,6 +37,9 @@ std::span<const GgufFamily* const> all_gguf_families() noexcept {
       &gguf_starcoder2,
       &gguf_qwen3_next,
       &gguf_lfm2,
+      &gguf_lfm2_moe,
+      &gguf_mamba2,
+      &gguf_granite_hybrid,
       &gguf_dflash,
       &gguf_ik_dflash,
   };

@@ -25,9 +25,9 @@ struct GgufModel {
   };
   struct Recurrence {
     int conv_width = 0;
-    int key_dim = 0;
-    int key_heads = 0;
-    int value_heads = 0;
+    int key_dim = 0;         // of Mamba-2 the size of a state
+    int key_heads = 0;       // its groups
+    int value_heads = 0;     // its heads
     std::int64_t inner = 0;  // values of all heads
   };
   struct Experts {

@@ -137,11 +137,7 @@ void write_kinds(const GgufModel& model, GgufKeyWriter& keys) {
 void write_next(const GgufModel& model, GgufKeyWriter& keys) {
   write_plain_transformer(model, keys);
   if (!model.recurrence) return;
-  keys.size("ssm.conv_kernel", model.recurrence->conv_width);
-  keys.size("ssm.state_size", model.recurrence->key_dim);
-  keys.size("ssm.group_count", model.recurrence->key_heads);
-  keys.size("ssm.time_step_rank", model.recurrence->value_heads);
-  keys.size("ssm.inner_size", model.recurrence->inner);
+  write_recurrence(model, keys);
   write_kinds(model, keys);
 }
 

@@ -4,6 +4,7 @@
 #include "ref/formats/gguf/transformer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -165,6 +166,15 @@ void put_experts(const GgufKeys& keys, ordered_json& config) {
   }
 }
 
+void put_granite_factors(const GgufKeys& keys, ordered_json& config) {
+  for (const auto& [field, key] : granite_factors) {
+    if (const auto factor = keys.find_number(key); factor && *factor != 0) config[field] = *factor;
+  }
+  if (!config.contains("attention_multiplier")) {
+    config["attention_multiplier"] = 1 / std::sqrt(config["head_dim"].get<double>());
+  }
+}
+
 void put_sliding_layers(const GgufKeys& keys, ordered_json& config) {
   const auto pattern = keys.find_integers("attention.sliding_window_pattern");
   if (!pattern) return;
@@ -295,6 +305,22 @@ void write_plain_transformer(const GgufModel& model, GgufKeyWriter& keys) {
     }
   }
   write_transformer(model, keys);
+}
+
+void write_recurrence(const GgufModel& model, GgufKeyWriter& keys) {
+  if (!model.recurrence) return;
+  keys.size("ssm.conv_kernel", model.recurrence->conv_width);
+  keys.size("ssm.state_size", model.recurrence->key_dim);
+  keys.size("ssm.group_count", model.recurrence->key_heads);
+  keys.size("ssm.time_step_rank", model.recurrence->value_heads);
+  keys.size("ssm.inner_size", model.recurrence->inner);
+}
+
+void write_granite_factors(const GgufModel& model, GgufKeyWriter& keys) {
+  for (const auto& [field, key] : granite_factors) {
+    const auto factor = model.config.find(field);
+    keys.number(key, factor ? factor->number() : 1);
+  }
 }
 
 void write_sliding_layers(const GgufModel& model, GgufKeyWriter& keys) {

@@ -75,6 +75,10 @@ inline constexpr std::string_view transformer_keys[] = {"block_count",
 inline constexpr std::string_view target_keys[] = {"attention.causal", "expert_count", "expert_used_count",
                                                    "nextn_predict_layers"};
 
+/// And of those with recurrent layers.
+inline constexpr std::string_view recurrence_keys[] = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count",
+                                                       "ssm.time_step_rank", "ssm.inner_size"};
+
 /// A field of a config, and the key that it was read from.
 struct GgufField {
   const char* field;
@@ -97,6 +101,12 @@ void refuse_experts(const GgufKeys& keys, nlohmann::ordered_json& config);
 void put_experts(const GgufKeys& keys, nlohmann::ordered_json& config);
 inline constexpr std::string_view expert_keys[] = {"expert_feed_forward_length", "expert_weights_scale",
                                                    "expert_weights_norm", "expert_gating_func"};
+inline constexpr GgufField granite_factors[] = {{"attention_multiplier", "attention.scale"},
+                                                {"embedding_multiplier", "embedding_scale"},
+                                                {"residual_multiplier", "residual_scale"},
+                                                {"logits_scaling", "logit_scale"}};
+/// Adds the four factors of Granite; without a scale of scores it is 1 / sqrt(head_dim).
+void put_granite_factors(const GgufKeys& keys, nlohmann::ordered_json& config);
 /// Adds layer_types by the key that lists which layers slide, if it is there.
 void put_sliding_layers(const GgufKeys& keys, nlohmann::ordered_json& config);
 
@@ -124,6 +134,9 @@ void write_experts(const GgufModel::Experts& experts, GgufKeyWriter& keys);
 /// The same for families whose graphs in llama.cpp have neither a window nor layers with and without experts: throws
 /// Error for a model that has.
 void write_plain_transformer(const GgufModel& model, GgufKeyWriter& keys);
+/// Adds the sizes of recurrent layers.
+void write_recurrence(const GgufModel& model, GgufKeyWriter& keys);
+void write_granite_factors(const GgufModel& model, GgufKeyWriter& keys);
 /// Adds an array of booleans: which layers slide.
 void write_sliding_layers(const GgufModel& model, GgufKeyWriter& keys);
 

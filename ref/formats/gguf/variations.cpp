@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Families that are variations of Llama: SmolLM3, Phi-3, Granite, Qwen2-MoE, OLMoE, OLMo 2 and 3, EXAONE 4, GLM-4,
 // Cohere 2, Seed-OSS, ERNIE 4.5, StableLM, Arcee, StarCoder 2.
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -84,34 +83,22 @@ constexpr const char* phi3_types[] = {"phi3"};
 // Granite.
 
 constexpr std::string_view granite_keys[] = {"attention.scale", "embedding_scale", "residual_scale", "logit_scale"};
-constexpr GgufField granite_fields[] = {{"attention_multiplier", "attention.scale"},
-                                        {"embedding_multiplier", "embedding_scale"},
-                                        {"residual_multiplier", "residual_scale"},
-                                        {"logits_scaling", "logit_scale"}};
 
 void put_granite(const GgufKeys& keys, ordered_json& config) {
   refuse_experts(keys, config);
-  for (const auto& [field, key] : granite_fields) {
-    if (const auto factor = keys.find_number(key); factor && *factor != 0) config[field] = *factor;
-  }
-  if (!config.contains("attention_multiplier")) {
-    config["attention_multiplier"] = 1 / std::sqrt(config["head_dim"].get<double>());
-  }
+  put_granite_factors(keys, config);
   if (!keys.find_boolean("rope.scaling.finetuned").value_or(true)) {
     keys.fail("rope.scaling.finetuned", "must be true; Granite without RoPE is not implemented");
   }
 }
 
 Json read_granite(const Gguf& file) {
-  return read_gguf_target(file, {"granite", "GraniteForCausalLM", granite_keys, granite_fields, put_granite});
+  return read_gguf_target(file, {"granite", "GraniteForCausalLM", granite_keys, granite_factors, put_granite});
 }
 
 void write_granite(const GgufModel& model, GgufKeyWriter& keys) {
   write_plain_transformer(model, keys);
-  for (const auto& [field, key] : granite_fields) {
-    const auto factor = model.config.find(field);
-    keys.number(key, factor ? factor->number() : 1);
-  }
+  write_granite_factors(model, keys);
 }
 
 constexpr const char* granite_types[] = {"granite"};

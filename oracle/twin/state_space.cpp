@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "oracle/twin/state_space.h"
+
+#include "kernels/math64.h"
+#include "oracle/twin/parts.h"
+
+namespace draftproof::twin {
+
+Matrix state_space(const TwinWeights& weights, const DecoderFacts& facts, const std::string& prefix, const Matrix& x,
+                   LayerPast& kept) {
+  const Matrix taps = weights[prefix + "conv1d"].cast<double>();  // [channels][taps], the newest row last
+  const Row bias = weights.vector(prefix + "conv1d.bias");
+  const Row a_log = weights.vector(prefix + "A_log");
+  const Row dt_bias = weights.vector(prefix + "dt_bias");
+  const Row skip = weights.vector(prefix + "D");
+  const Row norm = weights.vector(prefix + "norm");
+  const Eigen::Index heads = a_log.size(), inner = norm.size(), channels = taps.rows(), dim = inner / heads;
+  const Eigen::Index groups = facts.state_groups, keys = (channels - inner) / 2, states = keys / groups;
+  const Matrix projected = times(x, weights[prefix + "in_proj"]);  // z, then x, B, C, then the steps
+  if (kept.states.empty()) {
+    kept.inputs = Matrix::Zero(taps.cols() - 1, channels);
+    kept.states.assign(static_cast<std::size_t>(heads), Matrix::Zero(states, dim));
+  }
+  Matrix inputs = kept.inputs;
+  append(inputs, projected.middleCols(inner, channels));
+  kept.inputs = inputs.bottomRows(taps.cols() - 1);
+
+  Matrix mixed(x.rows(), inner);
+  for (Eigen::Index r = 0; r < x.rows(); ++r) {
+    Row c = bias;
+    for (Eigen::Index tap = 0; tap < taps.cols(); ++tap) {
+      c += inputs.row(r + tap).cwiseProduct(taps.col(tap).transpose());
+    }
+    c = c.unaryExpr(&silu);
+    for (Eigen::Index h = 0; h < heads; ++h) {
+      const Eigen::Index group = h / (heads / groups) * states;
+      const Row of_head = c.segment(h * dim, dim);
+      const double step = softplus(projected(r, inner + channels + h) + dt_bias[h]);
+      Matrix& state = kept.states[static_cast<std::size_t>(h)];
+      state *= exp64(-exp64(a_log[h]) * step);
+      state += c.segment(inner + group, states).transpose() * (step * of_head);
+      const Row o = c.segment(inner + keys + group, states) * state + skip[h] * of_head;
+      mixed.row(r).segment(h * dim, dim) = o;
+    }
+    const Row gated = mixed.row(r).cwiseProduct(projected.row(r).leftCols(inner).unaryExpr(&silu));
+    for (Eigen::Index at = 0; at < inner; at += inner / groups) {
+      mixed.row(r).segment(at, inner / groups) =
+          normed(gated.segment(at, inner / groups), norm.segment(at, inner / groups), facts.epsilon);
+    }
+  }
+  return times(mixed, weights[prefix + "out_proj"]);
+}
+
+}  // namespace draftproof::twin

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// The recurrent layer of Mamba-2.
+#pragma once
+
+#include <string>
+
+#include "oracle/twin/facts.h"
+#include "oracle/twin/family.h"
+
+namespace draftproof::twin {
+
+/// Returns the layer's output for normalized rows. `prefix` ends in "mamba.".
+Matrix state_space(const TwinWeights& weights, const DecoderFacts& facts, const std::string& prefix, const Matrix& x,
+                   LayerPast& kept);
+
+}  // namespace draftproof::twin
