@@ -155,6 +155,29 @@ struct Json::Builder : nlohmann::json_sax<nlohmann::json> {
 Json::Json(std::shared_ptr<const Document> document, const Node& node, std::string path)
     : document_(std::move(document)), node_(&node), path_(std::move(path)) {}
 
+namespace {
+
+/// Python writes an infinite number as Infinity, which is not JSON, transformers 5 as an object. Returns the text as
+/// the latter would write it.
+std::string with_spelled_infinity(std::string_view text) {
+  constexpr std::string_view bare = "Infinity";
+  std::string spelled;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (!in_string && text.substr(at, bare.size()) == bare) {
+      spelled += R"({"__float__": "Infinity"})";
+      at += bare.size() - 1;
+      continue;
+    }
+    if (text[at] == '"') in_string = !in_string;
+    spelled += text[at];
+    if (in_string && text[at] == '\\' && at + 1 < text.size()) spelled += text[++at];
+  }
+  return spelled;
+}
+
+}  // namespace
+
 Json Json::read(const std::filesystem::path& file, std::size_t bytes_max) {
   if (!is_present(file)) throw Error(file.string() + ": no such file");
   std::error_code error;
@@ -169,6 +192,7 @@ Json Json::read(const std::filesystem::path& file, std::size_t bytes_max) {
   if (error || !stream.read(text.data(), static_cast<std::streamsize>(text.size()))) {
     throw Error(file.string() + ": cannot be read; check its permissions");
   }
+  if (text.find("Infinity") != std::string::npos) text = with_spelled_infinity(text);
   return parse(text, file.string());
 }
 

@@ -3,7 +3,7 @@
 // that name file and field. The parser (nlohmann's) is hidden behind this header.
 //
 // Stricter than most readers: rejects a name that occurs twice in one object, because readers disagree on which one
-// counts; also NaN and Infinity, numbers beyond a double, and nesting deeper than 256.
+// counts; also NaN, numbers beyond a double, nesting deeper than 256, and Infinity, which read() makes an object.
 #pragma once
 
 #include <cstddef>

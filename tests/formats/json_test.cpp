@@ -125,6 +125,17 @@ TEST(Json, ReadsAFileAndRejectsOneThatIsTooLarge) {
   EXPECT_EQ(error_of([&] { Json::read(file, 6); }), file.string() + ": 7 bytes, but at most 6 are read as JSON");
 }
 
+TEST(Json, ReadsTheInfinityOfPythonAsTheObjectOfTransformers) {
+  const TemporaryFolder folder;
+  folder.write("old.json", R"({"limit": [0.0, Infinity], "text": "Infinity \"Infinity", "last": Infinity})");
+  const Json json = Json::read(folder.path() / "old.json");
+  EXPECT_EQ(json.at("limit")[1].at("__float__").string(), "Infinity");
+  EXPECT_EQ(json.at("last").at("__float__").string(), "Infinity");
+  EXPECT_EQ(json.at("text").string(), "Infinity \"Infinity");
+  folder.write("other.json", "[-Infinity]");
+  EXPECT_THROW(Json::read(folder.path() / "other.json"), Error);
+}
+
 TEST(Json, NamesAFileThatIsMissingOrAFolder) {
   const TemporaryFolder folder;
   const auto missing = folder.path() / "config.json";
