@@ -201,6 +201,7 @@ Exit record(const RecordOptions& options) {
   sources.insert(sources.end(), {common.target, common.prompt_file, options.file});
   Results results("fixture record", {common.json_file, common.quiet}, sources);
 
+  if (common.load_options.long_context) throw Error("--long-context: fixtures cannot say it yet");
   Fixture fixture;
   fixture.reason = options.reason;
   fixture.rule = rule_by_name(common.rule).name;

@@ -131,6 +131,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
   for (const LayerConfig& layer : config.layers) {
     if (!layer.gated) features.insert("MLPs without a gate");
     if (layer.mlp_bias) features.insert("biases of the MLP");
+    if (layer.sparsity > 0) features.insert("sparse gates");
     if (layer.experts.count > 0) features.insert("experts");
     if (layer.experts.shared > 0) features.insert("a shared expert");
     const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
@@ -158,8 +159,15 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
   if (config.norm_offset != 0) features.insert("norms of 1 + weight");
   if (config.activation == Activation::gelu) features.insert("GELU");
   if (config.activation == Activation::relu2) features.insert("squared ReLU");
+  if (config.activation == Activation::xielu) features.insert("xIELU");
   if (config.layer_embedding > 0) features.insert("embeddings for each layer");
   if (config.norm == Norm::layer) features.insert("norms without the mean");
+  if (config.norm == Norm::plain) features.insert("norms without weights");
+  if (config.embedding_norm) features.insert("a norm of the embedding");
+  if (config.streams > 1) features.insert("several streams");
+  if (config.laurel_rank > 0) features.insert("a narrow product beside attention");
+  if (config.sub_norms) features.insert("norms before o and down");
+  if (config.head_bias) features.insert("bias of the logits");
   if (config.residual_scale != 1) features.insert("scaled additions");
   if (config.logit_scale != 1) features.insert("scaled logits");
   if (config.embedding_scale != 1) features.insert("scaled embedding");

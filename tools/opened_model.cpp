@@ -6,6 +6,7 @@
 #include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/decoding/fastest_threads.h"
+#include "ref/models/models.h"
 #include "tools/complaint.h"
 #include "tools/statistics.h"
 
@@ -17,6 +18,9 @@ OpenedModel::OpenedModel(const ModelToOpen& what)
       progress_(what.quiet),
       files_(what.target),
       load_options_(layout_of(what.layout)) {
+  if (load_options_.long_context && describe(files_.target().config()).long_context == 0) {
+    throw Error("--long-context: " + files_.target().path().string() + " has no longrope");
+  }
   load_options_.observer = progress_.observer();
   if (threads_.number > 0) set_threads(threads_.number);
 }

@@ -176,6 +176,9 @@ void add_layout_options(Command& command, LayoutOptions& options) {
       .choices({"none", "f32", "q8", "q4"})
       .show_default();
   command.option("--kv", options.kv, "format of the KV cache").choices({"f32", "bf16", "q8"}).show_default();
+  command.flag("--long-context", options.long_context,
+               "of a model with longrope: its long factors from the first position on, for texts behind its original "
+               "context");
 }
 
 void add_kernels_option(Command& command, std::string& kernels) {
@@ -220,7 +223,10 @@ int threads_to_use(const CommonOptions& options) {
 }
 
 LoadOptions layout_of(const LayoutOptions& options) {
-  return {kernels_by_name(options.kernels), quantization_by_name(options.quantize), kv_format_by_name(options.kv)};
+  LoadOptions result(kernels_by_name(options.kernels), quantization_by_name(options.quantize),
+                     kv_format_by_name(options.kv));
+  result.long_context = options.long_context;
+  return result;
 }
 
 bool prompt_is_piped(const CommonOptions& options) {

@@ -23,6 +23,7 @@ struct LayoutOptions {
   std::string kernels;  // empty: the best table of this CPU
   std::string quantize = "none";
   std::string kv = "bf16";
+  bool long_context = false;
 };
 
 inline constexpr int threads_max = 256;
@@ -58,7 +59,7 @@ void add_max_new_tokens_option(Command& command, int& max_new_tokens);
 /// TARGET, which can be given as -m or --model, too.
 void add_target_option(Command& command, std::string& target);
 
-/// --kernels, --quantize and --kv, of every command that loads a model.
+/// --kernels, --quantize, --kv and --long-context, of every command that loads a model.
 void add_layout_options(Command& command, LayoutOptions& options);
 
 void add_kernels_option(Command& command, std::string& kernels);

@@ -68,7 +68,7 @@ class Targets {
       throw Error("the target has " + std::to_string(numbers) + " weights; give --reference f64, with " +
                   std::to_string(numbers >> 28) + " GiB of memory for them");
     }
-    return twin_ = std::make_shared<const Twin>(target);
+    return twin_ = std::make_shared<const Twin>(target, model_.load_options().long_context);
   }
 
   std::shared_ptr<const Constraint> constraint_of(const std::string& gbnf, const std::vector<Token>& stops) {

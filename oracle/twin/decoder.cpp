@@ -20,7 +20,7 @@ class DecoderFamily final : public TwinFamily {
  public:
   explicit DecoderFamily(const TwinWeights& weights)
       : w_(weights),
-        facts_(decoder_facts(weights.config())),
+        facts_(weights.facts()),
         heads_(facts_.heads),
         kv_heads_(facts_.kv_heads),
         head_dim_(facts_.head_dim),
@@ -32,6 +32,7 @@ class DecoderFamily final : public TwinFamily {
   Row read(std::span<const Token> tokens, TextPast& past) const override {
     past.layers.resize(static_cast<std::size_t>(layers_));
     Matrix x = embedded(w_["embed_tokens"], tokens) * facts_.embedding_scale;
+    if (facts_.embedding_norm) x = norm_if("norm", x);
     for (int i = 0; i < layers_; ++i) {
       const std::string prefix = "layers." + std::to_string(i) + ".";
       LayerPast& kept = past.layers[static_cast<std::size_t>(i)];
@@ -45,7 +46,10 @@ class DecoderFamily final : public TwinFamily {
            facts_.residual_scale;
     }
     past.positions += static_cast<int>(tokens.size());
-    return times(norm_if("norm", x.bottomRows(1)), w_.head()) * facts_.logit_scale;
+    Row logits = biased(w_, "lm_head.bias", times(norm_if("norm", x.bottomRows(1)), w_.head())) * facts_.logit_scale;
+    const double cap = facts_.logit_cap;
+    if (cap != 0) logits = logits.unaryExpr([cap](double logit) { return cap * tangent(logit / cap); });
+    return logits;
   }
 
  private:
@@ -100,6 +104,8 @@ class DecoderFamily final : public TwinFamily {
                             .window = facts.window};
     Matrix mixed = attend(how, queries, kept.keys, kept.values, first);
     if (gates.size() > 0) mixed = mixed.cwiseProduct(gates.unaryExpr(&sigmoid));
+    const std::string sub_norm = prefix + "attn_sub_norm";
+    if (w_.has(sub_norm + ".weight")) mixed = normed(mixed, w_.norm(sub_norm), epsilon_);
     return biased(w_, prefix + "o_proj.bias", times(mixed, w_[prefix + "o_proj"]));
   }
 
@@ -140,7 +146,7 @@ class DecoderFamily final : public TwinFamily {
   }
 
   const TwinWeights& w_;
-  DecoderFacts facts_;
+  const DecoderFacts& facts_;
   int heads_, kv_heads_, head_dim_, layers_;
   double epsilon_;
   std::vector<TwinRope> ropes_;

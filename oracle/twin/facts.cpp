@@ -47,7 +47,9 @@ std::vector<RopeFacts> ropes_of(const Json& config, const std::string& family) {
     return {rope_facts(config, full, theta),
             rope_facts(config, all ? all->find("sliding_attention") : std::nullopt, theta)};
   }
-  return {rope_facts(config, all ? all : old, 10000)};
+  RopeFacts rope = rope_facts(config, all ? all : old, 10000);
+  rope.backwards = family == "nanochat";
+  return {rope};
 }
 
 bool slides(const Json& config, const std::string& family, int layer) {
@@ -85,7 +87,7 @@ DecoderFacts decoder_facts(const Json& config) {
                          : family == "mamba2"             ? "layer_norm_epsilon"
                                                           : "rms_norm_eps",
                          is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee",
-                                     "lfm2", "lfm2_moe", "mamba2"})
+                                     "lfm2", "lfm2_moe", "mamba2", "apertus", "bitnet"})
                              ? 1e-5
                              : 1e-6);
   const auto block = config.find("rope_parameters");
@@ -93,9 +95,15 @@ DecoderFacts decoder_facts(const Json& config) {
   const double share = part ? part->number() : number(config, "partial_rotary_factor", 1);
   facts.turned = static_cast<int>(facts.head_dim * share) / 2 * 2;
   facts.interleaved = is(family, {"glm4", "cohere2", "ernie4_5"});
-  facts.layer_norm = is(family, {"cohere2", "stablelm", "starcoder2"});
-  facts.gelu = family == "starcoder2";
-  if (facts.layer_norm) facts.epsilon = number(config, facts.gelu ? "norm_epsilon" : "layer_norm_eps", 1e-5);
+  facts.layer_norm = is(family, {"cohere2", "stablelm", "starcoder2", "phi"});
+  facts.gelu = is(family, {"starcoder2", "phi"});
+  facts.relu2 = family == "bitnet" && config.at("hidden_act").string() == "relu2";
+  const char* const epsilon = family == "starcoder2" ? "norm_epsilon" : "layer_norm_eps";
+  if (facts.layer_norm) facts.epsilon = number(config, epsilon, 1e-5);
+  facts.embedding_norm = family == "nanochat";
+  if (family == "nanochat" && (!config.has("final_logit_softcapping") || config.find("final_logit_softcapping"))) {
+    facts.logit_cap = number(config, "final_logit_softcapping", 15);
+  }
   if (family == "cohere2") facts.logit_scale = number(config, "logit_scale", 0.0625);
   if (is(family, {"granite", "granitemoe", "granitemoehybrid"})) {
     facts.attention_scale = number(config, "attention_multiplier", 1);
@@ -123,7 +131,7 @@ DecoderFacts decoder_facts(const Json& config) {
 namespace {
 
 /// Parts of names, from one checkpoint or another to those of Llama.
-constexpr std::array<std::pair<const char*, const char*>, 17> renamed = {
+constexpr std::array<std::pair<const char*, const char*>, 23> renamed = {
     {{"block_sparse_moe.router.layer.", "mlp.gate."},
      {"block_sparse_moe.", "mlp."},
      {".w1.", ".gate_proj."},
@@ -140,7 +148,13 @@ constexpr std::array<std::pair<const char*, const char*>, 17> renamed = {
      {"embedding_norm.", "norm."},
      {"norm_f.", "norm."},
      {"embeddings.", "embed_tokens."},
-     {".mixer.", ".mamba."}}};
+     {".mixer.", ".mamba."},
+     {"mlp.fc1.", "mlp.up_proj."},
+     {"mlp.fc2.", "mlp.down_proj."},
+     {"self_attn.dense.", "self_attn.o_proj."},
+     {"final_layernorm.", "norm."},
+     {".attention_layernorm.", ".input_layernorm."},
+     {".feedforward_layernorm.", ".post_attention_layernorm."}}};
 
 NamedTensor rows_of(const NamedTensor& all, std::size_t first, std::size_t count) {
   const auto width = static_cast<std::size_t>(all.width);
@@ -244,6 +258,30 @@ void add_projections(std::map<std::string, NamedTensor>& to, const std::string& 
   to[prefix + "in_proj_z.weight"] = parts["z.weight"];
 }
 
+/// Norms without weights are norms whose weights are 1.
+void add_plain_norms(const DecoderFacts& facts, const Json& config, std::map<std::string, NamedTensor>& to) {
+  const auto add = [&](const std::string& name, int width) {
+    to[name + ".weight"] = {std::vector<float>(static_cast<std::size_t>(width), 1.0F), width, Format::f32};
+  };
+  const int hidden = integer(config, "hidden_size");
+  add("norm", hidden);
+  for (std::size_t i = 0; i < facts.layers.size(); ++i) {
+    const std::string prefix = "layers." + std::to_string(i) + ".";
+    for (const char* name : {"input_layernorm", "post_attention_layernorm"}) add(prefix + name, hidden);
+    for (const char* name : {"self_attn.q_norm", "self_attn.k_norm"}) add(prefix + name, facts.head_dim);
+  }
+}
+
+/// The numbers of xIELU that a GGUF has in its metadata.
+void add_activations(const DecoderFacts& facts, const Json& config, std::map<std::string, NamedTensor>& to) {
+  for (const std::string name : {"alpha_p", "alpha_n", "beta", "eps"}) {
+    for (std::size_t i = 0; i < facts.layers.size(); ++i) {
+      const auto value = static_cast<float>(config.at("xielu_" + name)[i].number());
+      to["layers." + std::to_string(i) + ".mlp.act_fn." + name] = {{value}, 1, Format::f32};
+    }
+  }
+}
+
 }  // namespace
 
 std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint, const Json& config) {
@@ -252,9 +290,9 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
   const DecoderFacts facts = gemma ? DecoderFacts() : decoder_facts(config);
   std::map<std::string, NamedTensor> tensors;
   for (const auto& [stored, tensor] : checkpoint.tensors()) {
-    if (!tensor.format || tensor.shape.empty()) continue;  // integers
-    const NamedTensor values = {checkpoint.floats(stored, tensor.shape), static_cast<int>(tensor.shape.back()),
-                                *tensor.format};
+    if (!tensor.format) continue;  // integers
+    const NamedTensor values = {checkpoint.floats(stored, tensor.shape),
+                                tensor.shape.empty() ? 1 : static_cast<int>(tensor.shape.back()), *tensor.format};
     std::string name = stored.starts_with("model.") ? stored.substr(6) : stored;
     for (const auto& [from, to] : renamed) {
       if (const std::size_t at = name.find(from); at != std::string::npos)
@@ -272,6 +310,14 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
       add_parts(tensors, before("qkv_proj.weight"), values, {{"q_proj", q}, {"k_proj", kv}, {"v_proj", kv}});
     } else if (ends("in_proj_qkvz.weight") || ends("in_proj_ba.weight")) {
       add_projections(tensors, name, values, config);
+    } else if (ends("self_attn.qkv_proj.bias")) {
+      const auto q = static_cast<std::ptrdiff_t>(facts.heads * facts.head_dim);
+      const auto kv = static_cast<std::ptrdiff_t>(facts.kv_heads * facts.head_dim);
+      auto next = values.values.begin();
+      for (const auto& [part, width] : {std::pair("q_proj.bias", q), {"k_proj.bias", kv}, {"v_proj.bias", kv}}) {
+        tensors[before("qkv_proj.bias") + part] = {{next, next + width}, static_cast<int>(width), values.format};
+        next += width;
+      }
     } else if (ends("mlp.gate_up_proj.weight")) {
       add_parts(tensors, before("gate_up_proj.weight"), values, {{"gate_proj", rows / 2}, {"up_proj", rows / 2}});
     } else if (tensor.shape.size() == 3 && !gemma && name.find(".mlp.") != std::string::npos) {  // of all experts
@@ -293,6 +339,8 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
       tensors[name] = values;
     }
   }
+  if (family == "nanochat") add_plain_norms(facts, config, tensors);
+  if (family == "apertus" && checkpoint.metadata() != nullptr) add_activations(facts, config, tensors);
   for (auto& [name, tensor] : tensors) {
     const bool turned =
         name.find("self_attn.q_proj.") != std::string::npos || name.find("self_attn.k_proj.") != std::string::npos;

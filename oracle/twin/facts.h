@@ -21,6 +21,7 @@ inline constexpr int unlimited = std::numeric_limits<int>::max();
 struct RopeFacts {
   double theta = 10000;
   std::optional<Json> block = {};
+  bool backwards = false;  // pairs turn the other way
 };
 
 struct LayerFacts {
@@ -36,9 +37,12 @@ struct DecoderFacts {
   bool layer_norm = false;     // norms subtract the mean
   bool gelu = false;           // the activation of MLPs is GELU; else of those without a gate the square of ReLU
   double attention_scale = 0;  // of scores; 0: 1 / sqrt(head_dim)
+  bool relu2 = false;          // the gate's activation is the square of ReLU
   double embedding_scale = 1;
+  bool embedding_norm = false;  // the final norm is also that of the embedding
   double residual_scale = 1;
   double logit_scale = 1;
+  double logit_cap = 0;  // 0: none
   int chosen = 0;        // of experts
   int state_groups = 0;  // of heads of a state space layer
   bool normalized = false;

@@ -36,6 +36,8 @@ Matrix embedded(const Weight& table, std::span<const Token> tokens);
 
 /// All but Gemma (decoder.cpp). `weights` outlives it.
 std::unique_ptr<TwinFamily> decoder_family(const TwinWeights& weights);
+/// Gemma 3n (gemma3n.cpp). `weights` outlives it.
+std::unique_ptr<TwinFamily> gemma3n_family(const TwinWeights& weights);
 /// Gemma 2, 3 and 4 (gemma.cpp). `weights` outlives it.
 std::unique_ptr<TwinFamily> gemma_family(const TwinWeights& weights);
 

@@ -74,13 +74,27 @@ Matrix gated_mlp(const TwinWeights& weights, const std::string& prefix, const Ma
     const std::string name = prefix + part + "_proj";
     return biased(weights, name + ".bias", times(from, weights[name]));
   };
+  const DecoderFacts& facts = weights.facts();
+  const auto squared = [](double v) { return v > 0 ? v * v : 0; };
+  if (weights.has(prefix + "act_fn.alpha_p")) {
+    const auto of_layer = [&](const char* name) { return weights.vector(prefix + "act_fn." + name)[0]; };
+    const double beta = of_layer("beta"), epsilon = of_layer("eps");
+    const double positive = softplus(of_layer("alpha_p")), negative = beta + softplus(of_layer("alpha_n"));
+    return project("down", project("up", x).unaryExpr([=](double v) {
+      return beta * v + (v > 0 ? positive * v * v : negative * (exp64(std::min(v, epsilon)) - 1 - v));
+    }));
+  }
   if (!weights.has(prefix + "gate_proj.weight")) {
-    const bool by_gelu = decoder_facts(weights.config()).gelu;
-    const auto squared = [](double v) { return v > 0 ? v * v : 0; };
+    const bool by_gelu = facts.gelu;
     return project("down",
                    by_gelu ? Matrix(project("up", x).unaryExpr(&gelu)) : Matrix(project("up", x).unaryExpr(squared)));
   }
-  return project("down", project("gate", x).unaryExpr(&silu).cwiseProduct(project("up", x)));
+  const Matrix gate = project("gate", x);
+  Matrix inner = facts.relu2 ? Matrix(gate.unaryExpr(squared)) : Matrix(gate.unaryExpr(&silu));
+  inner = inner.cwiseProduct(project("up", x));
+  const std::string sub_norm = prefix + "ffn_sub_norm";
+  if (weights.has(sub_norm + ".weight")) inner = normed(inner, weights.norm(sub_norm), facts.epsilon);
+  return project("down", inner);
 }
 
 }  // namespace draftproof::twin

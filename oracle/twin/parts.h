@@ -36,7 +36,7 @@ struct TwinAttention {
 /// and values at position p.
 Matrix attend(const TwinAttention& how, const Matrix& queries, const Matrix& keys, const Matrix& values, int first);
 
-/// Returns down(silu(gate x) * up x), or of an MLP without a gate down(activation(up x)).
+/// Returns down(activation(gate x) * up x), or of an MLP without a gate down(activation(up x)).
 Matrix gated_mlp(const TwinWeights& weights, const std::string& prefix, const Matrix& x);
 
 /// Returns the probabilities of a softmax.

@@ -74,7 +74,7 @@ double longrope_magnitude(const Json& config, const Json& block) {
 }  // namespace
 
 TwinRope rope_of(const TwinWeights& weights, const RopeFacts& of, int turned, int head_dim) {
-  const auto& [theta, block] = of;
+  const auto& [theta, block, backwards] = of;
   const std::string kind = block ? kind_of(*block) : "default";
   TwinRope rope;
   for (int j = 0; j < turned / 2; ++j) {
@@ -83,9 +83,11 @@ TwinRope rope_of(const TwinWeights& weights, const RopeFacts& of, int turned, in
     if (kind == "linear") frequency /= block->at("factor").number();
     else if (kind == "llama3") frequency = llama3(*block, frequency);
     else if (kind == "yarn") frequency = yarn(*block, theta, head_dim, j, frequency);
-    else if (kind == "longrope") frequency /= block->at("short_factor")[static_cast<std::size_t>(j)].number();
+    else if (kind == "longrope")
+      frequency /=
+          block->at(weights.long_context() ? "long_factor" : "short_factor")[static_cast<std::size_t>(j)].number();
     else if (kind != "default") block->fail("the float64 twin does not have the RoPE '" + kind + "'");
-    rope.frequencies.push_back(frequency);
+    rope.frequencies.push_back(backwards ? -frequency : frequency);
   }
   if (kind == "yarn") rope.magnitude = yarn_magnitude(*block);
   if (kind == "longrope") rope.magnitude = longrope_magnitude(weights.config(), *block);

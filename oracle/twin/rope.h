@@ -17,7 +17,7 @@ struct TwinRope {
 };
 
 /// Returns the RoPE of all families but Gemma, the first `turned` dimensions of heads of `head_dim` turning: plain, or
-/// with wavelengths stretched as llama3, linear, yarn or the short factors of longrope say. Throws Error for another
+/// with wavelengths stretched as llama3, linear, yarn or one list of factors of longrope say. Throws Error for another
 /// kind.
 TwinRope rope_of(const TwinWeights& weights, const RopeFacts& of, int turned, int head_dim);
 

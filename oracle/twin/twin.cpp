@@ -18,16 +18,19 @@ constexpr std::array decoders = std::to_array<std::string_view>(
     {"qwen2",    "qwen3",      "qwen3_moe",  "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "llama",
      "mistral",  "ministral3", "smollm3",    "olmo2",   "olmo3",        "phi3",        "granite",          "granitemoe",
      "mixtral",  "qwen2_moe",  "olmoe",      "glm4",    "cohere2",      "exaone4",     "seed_oss",         "ernie4_5",
-     "stablelm", "arcee",      "starcoder2", "lfm2",    "qwen3_next",   "mamba2",      "granitemoehybrid", "lfm2_moe"});
+     "stablelm", "arcee",      "starcoder2", "lfm2",    "qwen3_next",   "mamba2",      "granitemoehybrid", "lfm2_moe",
+     "phi",      "apertus",    "nanochat",   "bitnet"});
 constexpr std::array<std::string_view, 6> gemmas = {"gemma2",      "gemma3", "gemma3_text",
                                                     "gemma4_text", "gemma4", "gemma4_unified_text"};
 
 }  // namespace
 
-Twin::Twin(const Checkpoint& checkpoint) : weights_(std::make_unique<twin::TwinWeights>(checkpoint)) {
+Twin::Twin(const Checkpoint& checkpoint, bool long_context)
+    : weights_(std::make_unique<twin::TwinWeights>(checkpoint, long_context)) {
   const std::string family = weights_->family();
   const auto is_one_of = [&](const auto& list) { return std::ranges::find(list, family) != list.end(); };
   if (is_one_of(decoders)) family_ = twin::decoder_family(*weights_);
+  else if (family == "gemma3n_text") family_ = twin::gemma3n_family(*weights_);
   else if (is_one_of(gemmas)) family_ = twin::gemma_family(*weights_);
   else throw Error("the float64 twin does not have the family " + in_quotes(family) + "; the reference is float32");
 }

@@ -30,8 +30,9 @@ struct TextPast;
 
 class Twin {
  public:
-  /// Reads all weights. Throws Error, naming the family, where the twin does not have it.
-  explicit Twin(const Checkpoint& checkpoint);
+  /// Reads all weights. `long_context`: longrope has its long factors. Throws Error, naming the family, where the twin
+  /// does not have it.
+  explicit Twin(const Checkpoint& checkpoint, bool long_context = false);
   ~Twin();
   Twin(const Twin&) = delete;
   Twin& operator=(const Twin&) = delete;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/twin/weights.h"
 
-#include "oracle/twin/facts.h"
 #include "ref/base/error.h"
 
 namespace draftproof::twin {
 
-TwinWeights::TwinWeights(const Checkpoint& checkpoint) : config_(checkpoint.config()) {
+TwinWeights::TwinWeights(const Checkpoint& checkpoint, bool long_context)
+    : config_(checkpoint.config()), long_context_(long_context) {
   config_ = config_.find("text_config").value_or(config_);
   const std::string of = family();
+  if (!of.starts_with("gemma")) facts_ = decoder_facts(config_);
   // A GGUF stores the sum for Gemma.
-  const bool gemma = of.starts_with("gemma2") || of.starts_with("gemma3");
+  const bool gemma = of.starts_with("gemma2") || (of.starts_with("gemma3") && !of.starts_with("gemma3n"));
   norms_are_offsets_ = of.starts_with("qwen3_5") || of == "qwen3_next" || (gemma && checkpoint.metadata() == nullptr);
   for (const auto& [name, tensor] : decoder_tensors(checkpoint, config_)) {
     const auto size = static_cast<Eigen::Index>(tensor.values.size());

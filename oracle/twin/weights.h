@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "oracle/twin/facts.h"
 #include "oracle/twin/matrix.h"
 #include "ref/formats/checkpoint.h"
 #include "ref/formats/json.h"
@@ -17,7 +18,7 @@ namespace draftproof::twin {
 class TwinWeights {
  public:
   /// Reads all tensors. Throws Error where one cannot be read.
-  explicit TwinWeights(const Checkpoint& checkpoint);
+  TwinWeights(const Checkpoint& checkpoint, bool long_context);
 
   bool has(const std::string& name) const { return tensors_.contains(name); }
   /// Returns the tensor NAME.weight, or NAME itself; of more than two dimensions, all matrices one below the other.
@@ -30,9 +31,11 @@ class TwinWeights {
   /// Returns the weight that makes logits: lm_head or, where embeddings are tied, embed_tokens.
   const Weight& head() const { return (*this)[has("lm_head.weight") ? "lm_head" : "embed_tokens"]; }
   std::int64_t count() const noexcept { return count_; }
+  bool long_context() const noexcept { return long_context_; }  // longrope has its long factors
 
   /// The configuration of the text model; optional fields with their default.
   const Json& config() const noexcept { return config_; }
+  const DecoderFacts& facts() const noexcept { return facts_; }  // of all but Gemma
   std::string family() const { return config_.at("model_type").string(); }
   int integer(const char* field) const { return static_cast<int>(config_.at(field).integer(1, 1 << 24)); }
   double number(const char* field, double absent) const;
@@ -40,7 +43,9 @@ class TwinWeights {
 
  private:
   Json config_;
+  DecoderFacts facts_;
   std::map<std::string, Weight> tensors_;
+  bool long_context_ = false;
   bool norms_are_offsets_ = false;
   std::int64_t count_ = 0;  // of numbers in all tensors
 };

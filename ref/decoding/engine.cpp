@@ -38,6 +38,7 @@ std::string numerics_of(const LoadOptions& load_options) {
   if (load_options.quantize != Quantization::none) {
     numerics += std::string(", quantize ") + name_of(load_options.quantize);
   }
+  if (load_options.long_context) numerics += ", long context";
   if (load_options.kv != KvFormat::f32) numerics += std::string(", kv ") + traits(load_options.kv).name;
   return numerics;
 }

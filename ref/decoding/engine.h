@@ -31,7 +31,7 @@ const Kernels& kernels_by_name(const std::string& name);
 /// The class of equal bits: "canonical", or "openblas/" and the core type that it chose its kernels for.
 std::string numerics_of(const Kernels& kernels);
 /// The numerics class of a target loaded with these options; names every option that can change a bit:
-/// "canonical, quantize q8, kv bf16".
+/// "canonical, quantize q8, kv bf16", with "long context" where a model has the long factors of longrope.
 std::string numerics_of(const LoadOptions& load_options);
 
 /// Throws Error, naming what there is.

@@ -32,6 +32,7 @@ CausalTransformer::CausalTransformer(const WeightLoader& from, TransformerConfig
   if (tied_) from.loaded("lm_head.weight");
   tied_ = tied_ && head_tokens_ == config_.vocabulary;
   if (!tied_) head_ = load_table(from, {name, head_tokens_, 0, {config_.vocabulary, config_.hidden}}, config_.hidden);
+  if (config_.head_bias) head_bias_ = from.floats("lm_head.bias", {config_.vocabulary});
 }
 
 std::unique_ptr<Cache> CausalTransformer::new_cache(int capacity, int max_pending_rows) const {
@@ -47,6 +48,7 @@ void CausalTransformer::embed(std::span<const Token> tokens, float* rows) const 
     REQUIRE(token >= 0 && token < config_.vocabulary, "a token lies in the vocabulary");
   }
   unpack_rows(kernels_, embedding_, tokens, rows);
+  if (config_.embedding_norm) normalize(rows, static_cast<int>(tokens.size()), rows);
   if (config_.embedding_scale == 1) return;
   const std::size_t count = tokens.size() * static_cast<std::size_t>(config_.hidden);
   for (float& value : std::span(rows, count)) value *= config_.embedding_scale;
@@ -62,7 +64,13 @@ bool CausalTransformer::unembed(const float* rows, int count, PackedActivations&
     const std::size_t all = static_cast<std::size_t>(count) * static_cast<std::size_t>(config_.vocabulary);
     leave_out_tokens(head_tokens_, config_.vocabulary, {logits, all});
   }
-  const bool numbers = matmul_of_numbers(kernels_, head_matrix(), scratch, logits, config_.vocabulary);
+  bool numbers = matmul_of_numbers(kernels_, head_matrix(), scratch, logits, config_.vocabulary);
+  if (!head_bias_.empty()) {
+    for (std::ptrdiff_t row = 0; row < count; ++row) {
+      kernels_.add(head_bias_.data(), head_bias_.size(), logits + row * config_.vocabulary);
+    }
+    numbers = numbers && std::ranges::none_of(head_bias_, [](float bias) { return std::isnan(bias); });
+  }
   if (config_.logit_scale != 1) {
     const std::size_t all = static_cast<std::size_t>(count) * static_cast<std::size_t>(config_.vocabulary);
     for (float& logit : std::span(logits, all)) logit *= config_.logit_scale;
@@ -89,6 +97,7 @@ void CausalTransformer::read(std::span<const Segment> batch, Outputs& outputs) {
     layer(pass, i);
     tap(batch, i, outputs);
   }
+  end(pass);
   for (const Segment& segment : batch) segment.cache->wrote(segment.rows());
   head(batch, outputs);
 }

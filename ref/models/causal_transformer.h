@@ -42,6 +42,9 @@ class CausalTransformer : public Model, public Embeddings {
   /// Called before the first layer, when hidden_states hold the embedding of the tokens of the batch.
   virtual void begin(const TransformerPass&, std::span<const Segment>) {}
 
+  /// Called behind the last layer: hidden_states become what the final norm reads.
+  virtual void end(const TransformerPass&) {}
+
   /// Computes layer `i` for the rows of `pass`.
   virtual void layer(const TransformerPass& pass, int i) = 0;
 
@@ -64,6 +67,7 @@ class CausalTransformer : public Model, public Embeddings {
   bool tied_ = false;  // whether the embedding is the head
   int head_tokens_;    // rows of the head; other tokens are never proposed
   std::vector<float> norm_;
+  std::vector<float> head_bias_;
   TransformerScratch scratch_;
   std::vector<Placement> placements_;
 };

@@ -2,12 +2,32 @@
 #include "ref/models/decoder.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <vector>
 
+#include "kernels/math64.h"
 #include "ref/models/causal_transformer.h"
 
 namespace draftproof {
 namespace {
+
+double softplus(double x) { return std::max(x, 0.0) + log64(1 + exp64(-std::fabs(x))); }
+
+/// The numbers of a layer's xIELU: tensors of a folder; of a GGUF lists in its metadata.
+Xielu load_xielu(const WeightLoader& from, int layer, const std::string& prefix) {
+  const auto number = [&](const char* name, const std::vector<std::int64_t>& shape) -> double {
+    if (from.weights.metadata() != nullptr) {
+      return from.weights.config().at(std::string("xielu_") + name)[static_cast<std::size_t>(layer)].number();
+    }
+    const std::vector<float> stored = from.floats(prefix + name, shape);
+    return stored.empty() ? 0 : stored[0];  // empty where it is only counted
+  };
+  return {.positive = softplus(number("alpha_p", {1})),
+          .negative = number("beta", {}) + softplus(number("alpha_n", {1})),
+          .beta = number("beta", {}),
+          .epsilon = number("eps", {})};
+}
 
 class LayerStack : public CausalTransformer {
  protected:
@@ -22,13 +42,13 @@ class LayerStack : public CausalTransformer {
   };
 
   LayerStack(const WeightLoader& from, const TransformerConfig& description, const DecoderNames& names)
-      : CausalTransformer(from, description) {
+      : CausalTransformer(from, description, {.norm = names.final_norm}) {
     for (int i = 0; i < layers(); ++i) {
       const AttentionLayer& attention = config().attention(i);
       const LayerConfig& layer = config().layers[static_cast<std::size_t>(i)];
       Layer& weights = layers_.emplace_back();
       const std::string self_attn = prefix(i) + "self_attn.";
-      weights.attention = load_attention(from, config(), attention, self_attn, hidden());
+      weights.attention = load_attention(from, config(), attention, self_attn, hidden(), names.output);
       if (attention.qk_norm != QkNorm::none) {
         load_head_norms(from, config(), attention, self_attn, weights.attention);
       }
@@ -39,6 +59,14 @@ class LayerStack : public CausalTransformer {
                                      prefix(i) + names.down);
       } else {
         weights.mlp = load_mlp(from, hidden(), layer.intermediate, layer.mlp_bias, prefix(i) + "mlp.");
+      }
+      if (config().activation == Activation::xielu) weights.mlp.xielu = load_xielu(from, i, prefix(i) + "mlp.act_fn.");
+      if (config().sub_norms) {
+        const auto sub_norm = [&](const char* name, int width) {
+          return load_norm(from, config(), prefix(i) + name + ".weight", width);
+        };
+        weights.attention.sub_norm = sub_norm("self_attn.attn_sub_norm", attention.q_width());
+        weights.mlp.sub_norm = sub_norm("mlp.ffn_sub_norm", layer.intermediate);
       }
     }
     for (int r = 0; r < static_cast<int>(config().ropes.size()); ++r) stretch_rope(from, rope(r));

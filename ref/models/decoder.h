@@ -19,10 +19,12 @@ struct DecoderNames {
   const char* attended_norm = "post_attention_layernorm";
   const char* mlp_norm = "post_attention_layernorm";
   const char* mlp_out_norm = "post_feedforward_layernorm";
+  const char* output = "o_proj";   // behind attention
   const char* up = "mlp.up_proj";  // of MLPs without a gate
   const char* down = "mlp.down_proj";
   const char* experts_block = "mlp.";
   ExpertNames experts = {};
+  const char* final_norm = "model.norm.weight";
 };
 
 /// x += attention(norm(x)); x += MLP(norm(x))

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include "ref/models/causal_transformer.h"
 
@@ -51,6 +52,29 @@ float read_score_scale(const Json& config) {
   const double number = scalar ? scalar->number() : default_query_pre_attn_scalar;
   if (!(number > 0 && number <= std::numeric_limits<float>::max())) scalar->fail("must be a positive float");
   return static_cast<float>(1 / std::sqrt(number));
+}
+
+void share_keys(const Json& json, TransformerConfig& config) {
+  const auto field = json.find("num_kv_shared_layers");
+  const int owners = config.depth() - (field ? static_cast<int>(field->integer(0, config.depth() - 1)) : 0);
+  const auto attention = [&](int i) -> AttentionLayer& {
+    return std::get<AttentionLayer>(config.layers[static_cast<std::size_t>(i)].mixer);
+  };
+  for (int i = owners; i < config.depth(); ++i) {
+    int donor = owners - 1;
+    while (donor >= 0 && attention(donor).window != attention(i).window) --donor;
+    if (donor < 0) field->fail("leaves no layer of the kind of layer " + std::to_string(i) + " with keys of its own");
+    const AttentionShape& from = attention(donor).shape;
+    const AttentionShape& to = attention(i).shape;
+    if (from.head_dim != to.head_dim || from.kv_heads != to.kv_heads) {
+      field->fail("makes layer " + std::to_string(i) + " read keys of other heads, those of layer " +
+                  std::to_string(donor));
+    }
+    attention(i).donor = donor;
+    for (const char* part : {"k_proj.", "v_proj.", "k_norm.", "v_norm."}) {  // published files have them all the same
+      config.unused.push_back("model.layers." + std::to_string(i) + ".self_attn." + part);
+    }
+  }
 }
 
 float read_norm_offset(const Json& config) {

@@ -32,6 +32,10 @@ int read_gemma_window(const Json& config, int default_value);
 /// Reads query_pre_attn_scalar; the scale of scores is 1 / sqrt of it.
 float read_score_scale(const Json& config);
 
+/// Makes the last num_kv_shared_layers layers read the keys and values of the last layer before them that slides as
+/// they do. Throws Error when there is none, or when its heads differ.
+void share_keys(const Json& json, TransformerConfig& config);
+
 /// What norms add to the stored weights: 1, but nothing to those of GGUF files, where it is added already.
 float read_norm_offset(const Json& config);
 

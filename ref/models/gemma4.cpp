@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 
 #include "kernels/threads.h"
 #include "ref/models/causal_transformer.h"
 #include "ref/models/experts.h"
 #include "ref/models/gemma.h"
+#include "ref/models/layer_embeddings.h"
 #include "ref/models/models.h"
 
 namespace draftproof {
@@ -73,30 +73,6 @@ Experts read_parallel_experts(const Json& json) {
   return experts;
 }
 
-/// Makes the last layers read the keys and values of the last layer before them that slides as they do.
-void share_keys(const Json& json, TransformerConfig& config) {
-  const auto field = json.find("num_kv_shared_layers");
-  const int owners = config.depth() - (field ? static_cast<int>(field->integer(0, config.depth() - 1)) : 0);
-  const auto attention = [&](int i) -> AttentionLayer& {
-    return std::get<AttentionLayer>(config.layers[static_cast<std::size_t>(i)].mixer);
-  };
-  for (int i = owners; i < config.depth(); ++i) {
-    int donor = owners - 1;
-    while (donor >= 0 && attention(donor).window != attention(i).window) --donor;
-    if (donor < 0) field->fail("leaves no layer of the kind of layer " + std::to_string(i) + " with keys of its own");
-    const AttentionShape& from = attention(donor).shape;
-    const AttentionShape& to = attention(i).shape;
-    if (from.head_dim != to.head_dim || from.kv_heads != to.kv_heads) {
-      field->fail("makes layer " + std::to_string(i) + " read keys of other heads, those of layer " +
-                  std::to_string(donor));
-    }
-    attention(i).donor = donor;
-    for (const char* part : {"k_proj.", "v_proj.", "k_norm.", "v_norm."}) {  // published files have them all the same
-      config.unused.push_back("model.layers." + std::to_string(i) + ".self_attn." + part);
-    }
-  }
-}
-
 /// The width of what each token has of its own for each layer, 0 for none.
 int read_layer_embedding(const Json& json, int vocabulary) {
   const auto field = json.find("hidden_size_per_layer_input");
@@ -126,26 +102,16 @@ struct Gemma4Layer : GemmaLayer {
   std::vector<float> dense_out_norm;    // [hidden], "post_feedforward_layernorm_1"
   std::vector<float> experts_norm;      // [hidden], "pre_feedforward_layernorm_2"
   std::vector<float> experts_out_norm;  // [hidden], "post_feedforward_layernorm_2"
-  // Of models with embeddings for each layer, of width P.
-  PackedMatrix embedding_gate;        // [P][hidden]
-  PackedMatrix embedding_projection;  // [hidden][P]
-  std::vector<float> embedding_norm;  // [hidden], "post_per_layer_input_norm"
-  float scalar = 1;                   // what the stream is multiplied by
+  LayerEmbeddingWeights embedding;      // of models that have them
+  float scalar = 1;                     // what the stream is multiplied by
 };
 
 class Gemma4 final : public CausalTransformer {
  public:
   Gemma4(const WeightLoader& from, const TransformerConfig& description) : CausalTransformer(from, description) {
-    const int width = config().layer_embedding;
-    if (width > 0) {
+    if (config().layer_embedding > 0) {
       const Json json = text_config(from.weights.config());
-      const int all = layers() * width;
-      table_ = load_table(
-          from,
-          {"model.embed_tokens_per_layer.weight", positive(json, "vocab_size_per_layer_input", default_vocabulary)},
-          all);
-      projection_ = load_matrix(from, {{"model.per_layer_model_projection.weight", all}}, hidden());
-      projection_norm_ = load_norm(from, config(), "model.per_layer_projection_norm.weight", width);
+      embeddings_.emplace(from, config(), positive(json, "vocab_size_per_layer_input", default_vocabulary));
     }
     for (int i = 0; i < layers(); ++i) layers_.push_back(load_layer(from, i));
     stretch_rope(from, rope(0));
@@ -169,42 +135,15 @@ class Gemma4 final : public CausalTransformer {
       one.experts_norm = norm("pre_feedforward_layernorm_2.weight");
       one.experts_out_norm = norm("post_feedforward_layernorm_2.weight");
     }
-    if (const int width = config().layer_embedding; width > 0) {
-      one.embedding_gate = load_matrix(from, {{prefix(i) + "per_layer_input_gate.weight", width}}, hidden());
-      one.embedding_projection = load_matrix(from, {{prefix(i) + "per_layer_projection.weight", hidden()}}, width);
-      one.embedding_norm = norm("post_per_layer_input_norm.weight");
-    }
+    if (embeddings_) one.embedding = load_layer_embedding(from, config(), prefix(i));
     one.scalar = load_layer_scalar(from, prefix(i));
     return one;
   }
 
   const Experts& experts_of(int i) const { return config().layers[static_cast<std::size_t>(i)].experts; }
 
-  /// own = (norm(projection . embedding / sqrt(hidden)) + sqrt(width) * table[token]) / sqrt(2), layer by layer.
   void begin(const TransformerPass& pass, std::span<const Segment> batch) override {
-    const int width = config().layer_embedding;
-    if (width == 0) return;
-    TransformerScratch& s = pass.scratch;
-    const int all = layers() * width;
-    reserve_rows(own_, pass.rows, all);
-    tokens_.clear();
-    for (const Segment& segment : batch) tokens_.insert(tokens_.end(), segment.tokens.begin(), segment.tokens.end());
-    pack_activations(pass.kernels, projection_, s.hidden_states.data(), hidden(), pass.rows, s.activations);
-    matmul(pass.kernels, projection_, s.activations, own_.data(), all);
-    const auto root = static_cast<float>(1 / std::sqrt(static_cast<double>(hidden())));
-    const float token_scale = std::sqrt(static_cast<float>(width));
-    constexpr auto half_root = static_cast<float>(0.70710678118654752440);
-    for_rows(pass.rows, 8.0 * pass.rows * all, [&](int begin, int end) {
-      std::vector<float> of_token(static_cast<std::size_t>(all));
-      for (int row = begin; row < end; ++row) {
-        const std::span<float> own(own_.data() + static_cast<std::ptrdiff_t>(row) * all, of_token.size());
-        for (float& value : own) value *= root;
-        pass.kernels.rms_norm(own.data(), all, 1, layers(), width, projection_norm_.data(), config().epsilon,
-                              own.data(), all);
-        table_.unpack_row(pass.kernels, tokens_[static_cast<std::size_t>(row)], of_token.data());
-        for (std::size_t k = 0; k < own.size(); ++k) own[k] = (own[k] + of_token[k] * token_scale) * half_root;
-      }
-    });
+    if (embeddings_) embeddings_->compute(pass, batch);
   }
 
   void layer(const TransformerPass& pass, int i) override {
@@ -215,7 +154,10 @@ class Gemma4 final : public CausalTransformer {
     if (experts_of(i).count > 0) add_experts(pass, i, weights);
     pass.normalize_projected(weights.mlp_out_norm);
     pass.add_projected();
-    if (config().layer_embedding > 0) add_embedding(pass, i, weights);
+    if (embeddings_) {
+      embeddings_->mix(pass, i, weights.embedding, pass.scratch.hidden_states.data());
+      pass.add_projected();
+    }
     if (weights.scalar != 1) multiply(pass, weights.scalar, pass.scratch.hidden_states.data());
   }
 
@@ -239,31 +181,9 @@ class Gemma4 final : public CausalTransformer {
     });
   }
 
-  /// hidden_states += norm(projection . (GELU(gate . hidden_states) * own))
-  void add_embedding(const TransformerPass& pass, int i, const Gemma4Layer& weights) const {
-    TransformerScratch& s = pass.scratch;
-    const int width = config().layer_embedding;
-    const std::ptrdiff_t all = static_cast<std::ptrdiff_t>(layers()) * width;
-    pack_activations(pass.kernels, weights.embedding_gate, s.hidden_states.data(), hidden(), pass.rows, s.activations);
-    matmul(pass.kernels, weights.embedding_gate, s.activations, s.gate_up.data(), 2 * width);
-    for (int row = 0; row < pass.rows; ++row) {
-      std::memcpy(s.gate_up.data() + (2 * std::ptrdiff_t{row} + 1) * width,
-                  own_.data() + row * all + std::ptrdiff_t{i} * width, static_cast<unsigned>(width) * sizeof(float));
-    }
-    pass.kernels.gelu_multiply(s.gate_up.data(), pass.rows, width, 0, width, s.gated.data());
-    pack_activations(pass.kernels, weights.embedding_projection, s.gated.data(), width, pass.rows, s.activations);
-    matmul(pass.kernels, weights.embedding_projection, s.activations, s.projected.data(), hidden());
-    pass.normalize_projected(weights.embedding_norm);
-    pass.add_projected();
-  }
-
   std::vector<Gemma4Layer> layers_;
-  PackedMatrix table_;                  // [vocabulary][layers * width]
-  PackedMatrix projection_;             // [layers * width][hidden]
-  std::vector<float> projection_norm_;  // [width]
-  std::vector<float> own_;              // [rows][layers * width]: what tokens have of their own for each layer
-  std::vector<float> dense_;            // [rows][hidden]: the MLP beside experts
-  std::vector<Token> tokens_;
+  std::optional<LayerEmbeddings> embeddings_;
+  std::vector<float> dense_;  // [rows][hidden]: the MLP beside experts
   ExpertsScratch experts_scratch_;
 };
 

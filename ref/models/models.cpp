@@ -23,6 +23,7 @@ std::span<const Architecture* const> all_architectures() noexcept {
       &ministral3_architecture,
       &gemma2_architecture,
       &gemma3_architecture,
+      &gemma3n_architecture,
       &gemma4_architecture,
       &smollm3_architecture,
       &olmo2_architecture,
@@ -42,6 +43,10 @@ std::span<const Architecture* const> all_architectures() noexcept {
       &lfm2_architecture,
       &mamba2_architecture,
       &granite_hybrid_architecture,
+      &phi_architecture,
+      &apertus_architecture,
+      &nanochat_architecture,
+      &bitnet_architecture,
   };
   // clang-format on
   return list;
@@ -95,6 +100,10 @@ TransformerConfig describe(const Json& config) { return checkpoint_kind(config).
 
 TransformerConfig describe(const Checkpoint& files, const LoadOptions& options) {
   TransformerConfig config = describe(files.config());
+  if (options.long_context && config.long_context > 0) {
+    config.context = config.long_context;
+    for (Rope& rope : config.ropes) rope.frequencies = rope.long_frequencies;
+  }
   if (options.layers == 0) return config;
   if (options.layers > config.depth() || config.layer_embedding > 0) {
     throw Error(files.path().string() + ": cannot be loaded with " + std::to_string(options.layers) + " layers; " +

@@ -20,6 +20,7 @@ extern const Architecture mistral_architecture;
 extern const Architecture ministral3_architecture;
 extern const Architecture gemma2_architecture;
 extern const Architecture gemma3_architecture;
+extern const Architecture gemma3n_architecture;
 extern const Architecture gemma4_architecture;
 extern const Architecture smollm3_architecture;
 extern const Architecture olmo2_architecture;
@@ -39,6 +40,10 @@ extern const Architecture starcoder2_architecture;
 extern const Architecture lfm2_architecture;
 extern const Architecture mamba2_architecture;
 extern const Architecture granite_hybrid_architecture;
+extern const Architecture phi_architecture;
+extern const Architecture apertus_architecture;
+extern const Architecture nanochat_architecture;
+extern const Architecture bitnet_architecture;
 
 /// Returns the architectures above, in that order.
 std::span<const Architecture* const> all_architectures() noexcept;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Phi-3 and Phi-4, the text models (Hugging Face `phi3`): Llama with q, k and v in one tensor, gate and up in another,
-// RoPE of a part of a head, a window in every layer or in none. Of longrope the short factors are read, and the context
-// is the one that they are for (rope.h). Source: transformers, models/phi3.
+// RoPE of a part of a head, a window in every layer or in none. Source: transformers, models/phi3.
 #include "ref/models/decoder.h"
 #include "ref/models/models.h"
 
@@ -15,6 +14,7 @@ TransformerConfig describe_model(const Json& json) {
   TransformerConfig config = read_target_config(json, defaults, features);
   refuse_if_set(json, "attention_bias", "is not implemented; Phi-3 has no biases");
   set_window(json, read_window(json), config);
+  config.unused = {"rope_factors_"};  // of a GGUF; they are in its config
   return config;
 }
 

@@ -165,18 +165,21 @@ YarnScaling read_yarn(const Json& config, const RopeFields& fields) {
   return result;
 }
 
-/// Of the two lists of factors the short one: the long one is for longer texts, and which of them a row has would
-/// depend on rows behind it. The context ends where the long one would begin (TransformerConfig::context).
+/// Of the two lists of factors the short one is for texts up to the original context. Which of them a row has may not
+/// depend on rows behind it, so one list is chosen when the model is loaded (LoadOptions::long_context).
 Rope read_longrope(const Json& config, const RopeFields& fields, double theta, int width) {
   Rope rope = default_rope(theta, width);
   rope.kind = "longrope";
-  const Json factors = fields.list("short_factor", width / 2);
-  for (std::size_t j = 0; j < rope.frequencies.size(); ++j) {
-    const auto by = static_cast<float>(factors[j].number());
-    if (!(by > 0 && by <= std::numeric_limits<float>::max())) factors[j].fail("must be a positive float");
-    rope.frequencies[j] /= by;
+  rope.long_frequencies = rope.frequencies;
+  for (const auto& [name, frequencies] :
+       {std::pair("short_factor", &rope.frequencies), {"long_factor", &rope.long_frequencies}}) {
+    const Json factors = fields.list(name, width / 2);
+    for (std::size_t j = 0; j < frequencies->size(); ++j) {
+      const auto by = static_cast<float>(factors[j].number());
+      if (!(by > 0 && by <= std::numeric_limits<float>::max())) factors[j].fail("must be a positive float");
+      (*frequencies)[j] /= by;
+    }
   }
-  fields.list("long_factor", width / 2);
   const auto context = static_cast<double>(config.at("max_position_embeddings").integer(1, std::int64_t{1} << 40));
   constexpr const char* name = "original_max_position_embeddings";
   rope.context = static_cast<int>(std::min(fields.positive(name, {}, name), 1e9));

@@ -22,6 +22,8 @@ struct Rope {
   std::vector<float> frequencies;  // [width / 2]
   float factor = 1;                // of cosine and sine, so it enters a score twice
   int context = 0;                 // the longest text that it is for; 0: any
+  /// Of longrope: those for texts that may become longer, from their first position on; else empty.
+  std::vector<float> long_frequencies = {};
 
   int half() const noexcept { return static_cast<int>(frequencies.size()); }
   /// cosine, sine: [positions][half].
@@ -60,7 +62,7 @@ Rope yarn_rope(double theta, int width, const YarnScaling& scaling);
 Rope llama3_rope(double theta, int width, const Llama3Scaling& scaling);
 
 /// Reads rope_theta with rope_scaling or rope_parameters, in every published spelling, for `width` dimensions: default,
-/// linear, llama3, yarn or longrope, whose short_factor it is. Throws Error, naming file and field, for other kinds and
+/// linear, llama3, yarn or longrope, with its short_factor. Throws Error, naming file and field, for other kinds and
 /// for fields that contradict each other. `dynamic` is refused for good: its frequencies depend on the longest position
 /// of a call, so the bits of a row would depend on how the text was divided among calls.
 Rope read_rope(const Json& config, int width);

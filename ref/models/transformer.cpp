@@ -2,6 +2,7 @@
 #include "ref/models/transformer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <span>
 
@@ -50,6 +51,16 @@ void add_bias(const Kernels& kernels, const std::vector<float>& bias, int rows, 
   const auto width = static_cast<std::ptrdiff_t>(bias.size());
   for_rows(rows, 2.0 * rows * static_cast<double>(width), [&](int begin, int end) {
     for (int row = begin; row < end; ++row) kernels.add(bias.data(), bias.size(), y + row * width);
+  });
+}
+
+/// x [rows][weight] = norm(x), unless there is no weight
+void normalize_each(const Kernels& kernels, const std::vector<float>& weight, float epsilon, int rows, float* x) {
+  if (weight.empty()) return;
+  const int width = static_cast<int>(weight.size());
+  for_rows(rows, 4.0 * rows * width, [&](int begin, int end) {
+    float* const first = x + static_cast<std::ptrdiff_t>(begin) * width;
+    kernels.rms_norm(first, width, end - begin, 1, width, weight.data(), epsilon, first, width);
   });
 }
 
@@ -112,7 +123,7 @@ void add_rows(std::vector<NamedMatrix>& parts, const std::string& name, int widt
 }  // namespace
 
 AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
-                                const std::string& prefix, int inputs) {
+                                const std::string& prefix, int inputs, const std::string& output) {
   const int q = layer.q_width();
   const int kv = layer.kv_width();
   AttentionWeights weights;
@@ -131,8 +142,10 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
     }
     weights.qkv = load_matrix(from, parts, inputs);
   }
-  weights.output = load_matrix(from, {{prefix + "o_proj.weight", config.hidden}}, q);
-  if (layer.qkv_bias) {
+  weights.output = load_matrix(from, {{prefix + output + ".weight", config.hidden}}, q);
+  if (layer.qkv_bias && from.weights.has(prefix + "qkv_proj.bias")) {
+    weights.qkv_bias = from.floats(prefix + "qkv_proj.bias", {layer.projected()});
+  } else if (layer.qkv_bias) {
     for (const auto& [name, width] : {std::pair("q_proj.bias", q), {"k_proj.bias", kv}, {"v_proj.bias", kv}}) {
       std::vector<float> bias = from.floats(prefix + name, {width});
       if (name[0] != 'v') separate_pairs(bias, turned_pairs(config, layer), layer.shape.head_dim);
@@ -140,7 +153,7 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
     }
   }
   if (layer.sinks) weights.sinks = from.floats(prefix + "attention_sink_bias", {layer.shape.heads});
-  if (layer.output_bias) weights.output_bias = from.floats(prefix + "o_proj.bias", {config.hidden});
+  if (layer.output_bias) weights.output_bias = from.floats(prefix + output + ".bias", {config.hidden});
   return weights;
 }
 
@@ -183,6 +196,7 @@ MlpWeights load_plain_mlp(const WeightLoader& from, int hidden, int intermediate
 
 std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& config, const std::string& name,
                              int width) {
+  if (config.norm == Norm::plain) return std::vector<float>(static_cast<std::size_t>(width), 1.0F);
   std::vector<float> weight = from.floats(name, {width});
   if (config.norm_offset != 0) {
     for (float& value : weight) value += config.norm_offset;
@@ -195,7 +209,7 @@ std::vector<float> load_norm(const WeightLoader& from, const TransformerConfig& 
 void normalize_rows(const Kernels& kernels, const TransformerConfig& config, const std::vector<float>& weight,
                     const float* from, int count, float* to) {
   const int width = config.hidden;
-  if (config.norm == Norm::rms) {
+  if (config.norm != Norm::layer) {
     kernels.rms_norm(from, width, count, 1, width, weight.data(), config.epsilon, to, width);
     return;
   }
@@ -467,6 +481,7 @@ void TransformerScratch::recall(const RowRange& range, AttentionCache& cache) co
 
 void TransformerPass::project_attended(const AttentionWeights& weights) const {
   TransformerScratch& s = scratch;
+  normalize_each(kernels, weights.sub_norm, config.epsilon, rows, s.attended.data());
   pack_activations(kernels, weights.output, s.attended.data(), weights.output.inputs(), rows, s.activations);
   matmul(kernels, weights.output, s.activations, s.projected.data(), config.hidden);
   add_bias(kernels, weights.output_bias, rows, s.projected.data());
@@ -487,6 +502,35 @@ void relu2_multiply(const float* gate_up, int rows, int width, int begin, int en
       out[row * width + i] = positive * positive * gate[width + i];
     }
   }
+}
+
+float xielu(const Xielu& of, double x) {
+  if (x > 0) return static_cast<float>(of.positive * x * x + of.beta * x);
+  return static_cast<float>((exp64(std::min(x, of.epsilon)) - 1 - x) * of.negative + of.beta * x);
+}
+
+/// The same with xIELU.
+void xielu_multiply(const Xielu& of, const float* gate_up, int rows, int width, int begin, int end, float* out) {
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    const float* const gate = gate_up + row * 2 * width;
+    for (int i = begin; i < end; ++i) out[row * width + i] = xielu(of, gate[i]) * gate[width + i];
+  }
+}
+
+/// Subtracts the mean and `deviations` standard deviations of the gates of each row; none falls below 0.
+void cut_gates(double deviations, int rows, int width, float* gate_up) {
+  for_rows(rows, 8.0 * rows * width, [&](int begin, int end) {
+    for (std::ptrdiff_t row = begin; row < end; ++row) {
+      const std::span<float> gates(gate_up + row * 2 * width, static_cast<std::size_t>(width));
+      double sum = 0;
+      for (const float gate : gates) sum += gate;
+      const double mean = sum / width;
+      double squares = 0;
+      for (const float gate : gates) squares += (gate - mean) * (gate - mean);
+      const auto cutoff = static_cast<float>(mean + std::sqrt(squares / width) * deviations);
+      for (float& gate : gates) gate = std::isnan(gate) ? gate : std::max(gate - cutoff, 0.0F);
+    }
+  });
 }
 
 /// Adds the biases to gates, and makes all ups 1: what an MLP without a gate has in their place.
@@ -510,14 +554,23 @@ void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, 
   const bool gated = weights.gate_up.outputs() != intermediate;
   if (gated) add_bias(kernels, weights.gate_up_bias, count, s.gate_up.data());
   else complete_gates(kernels, weights.gate_up_bias, count, intermediate, s.gate_up.data());
+  if (weights.gate_cutoff) cut_gates(*weights.gate_cutoff, count, intermediate, s.gate_up.data());
   s.activations.reserve(kernels, weights.down, count);
   const auto gate = config.activation == Activation::silu   ? kernels.silu_multiply
                     : config.activation == Activation::gelu ? kernels.gelu_multiply
                                                             : relu2_multiply;
   for_inputs(intermediate, gate_work * count * intermediate, [&](int begin, int end) {
-    gate(s.gate_up.data(), count, intermediate, begin, end, s.gated.data());
-    s.activations.pack(s.gated.data(), intermediate, begin, end);
+    if (config.activation == Activation::xielu) {
+      xielu_multiply(weights.xielu, s.gate_up.data(), count, intermediate, begin, end, s.gated.data());
+    } else {
+      gate(s.gate_up.data(), count, intermediate, begin, end, s.gated.data());
+    }
+    if (weights.sub_norm.empty()) s.activations.pack(s.gated.data(), intermediate, begin, end);
   });
+  if (!weights.sub_norm.empty()) {
+    normalize_each(kernels, weights.sub_norm, config.epsilon, count, s.gated.data());
+    pack_activations(kernels, weights.down, s.gated.data(), intermediate, count, s.activations);
+  }
   matmul(kernels, weights.down, s.activations, y, config.hidden);
   add_bias(kernels, weights.down_bias, count, y);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,20 +28,34 @@ struct AttentionWeights {
   std::vector<float> k_norm;       // [d] or [kv_heads * d]
   std::vector<float> v_norm;       // [d]
   std::vector<float> sinks;        // [heads]
+  std::vector<float> sub_norm;     // [heads * d], of attended rows
 };
 
 /// Loads the matrices and, as the layer says, the biases and sinks. `prefix` is everything before "q_proj.weight", such
-/// as "model.layers.3.self_attn."; `inputs` is the width of what q, k and v are projected from.
+/// as "model.layers.3.self_attn."; `inputs` is the width of what q, k and v are projected from, `output` the name of
+/// the projection behind attention.
 AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
-                                const std::string& prefix, int inputs);
+                                const std::string& prefix, int inputs, const std::string& output = "o_proj");
 void load_head_norms(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
                      const std::string& prefix, AttentionWeights& to);
+
+/// xIELU (Huang 2024): positive x^2 + beta x above 0, else negative (exp(min(x, epsilon)) - 1 - x) + beta x.
+struct Xielu {
+  double positive = 0;
+  double negative = 0;
+  double beta = 0;
+  double epsilon = 0;
+};
 
 struct MlpWeights {
   PackedMatrix gate_up;             // [2 * intermediate][hidden]: gate, up; [intermediate][hidden]: up, without a gate
   PackedMatrix down;                // [hidden][intermediate]
   std::vector<float> gate_up_bias;  // of each output
   std::vector<float> down_bias;     // [hidden]
+  std::vector<float> sub_norm;      // [intermediate], of what `down` multiplies
+  Xielu xielu;                      // where it is the activation
+  /// Gates of a row lose its mean and so many standard deviations, and what is then below 0 becomes 0.
+  std::optional<double> gate_cutoff = {};
 
   int intermediate() const noexcept { return down.inputs(); }
 };
@@ -181,14 +196,14 @@ struct TransformerPass {
   /// the last to be stored at their positions. A layer with a donor reads what that stored, of trees in the same order.
   void attend(const AttentionLayer& layer, const AttentionWeights& weights) const;
 
-  /// projected [rows][hidden] = attended . output^T, plus the bias
+  /// projected [rows][hidden] = attended . output^T, plus the bias; attended is normalized first where there is a norm
   void project_attended(const AttentionWeights& weights) const;
 
   /// projected [rows][hidden] = the MLP of normed
   void mlp(const MlpWeights& weights) const;
 
   /// y [count][hidden] = (activation(gate) * up) . down^T with gate, up = x . gate_up^T, and the biases; without a gate
-  /// activation(up) . down^T. count is at most `rows`.
+  /// activation(up) . down^T. What down^T multiplies is normalized where there is a norm. count is at most `rows`.
   void mlp(const MlpWeights& weights, const float* x, int count, float* y) const;
 
   /// projected = norm(projected)

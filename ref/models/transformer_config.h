@@ -20,14 +20,14 @@
 
 namespace draftproof {
 
-/// Of the gate of an MLP, or of what has none. gelu: its tanh form. relu2: max(x, 0) squared.
-enum class Activation : std::uint8_t { silu, gelu, relu2 };
+/// Of the gate of an MLP, or of what has none. gelu: its tanh form. relu2: max(x, 0) squared. xielu: transformer.h.
+enum class Activation : std::uint8_t { silu, gelu, relu2, xielu };
 
 /// Of q and k, behind their projection and bias. heads: each head is normalized. whole: all heads together.
 enum class QkNorm : std::uint8_t { none, heads, whole };
 
-/// layer: the mean is subtracted first, and a bias is added where the checkpoint has one.
-enum class Norm : std::uint8_t { rms, layer };
+/// layer: the mean is subtracted first, and a bias is added where the checkpoint has one. plain: rms without weights.
+enum class Norm : std::uint8_t { rms, layer, plain };
 
 /// The attention of one layer. A row of its projection holds q, k, v and, of some architectures, an output gate.
 struct AttentionLayer {
@@ -65,7 +65,8 @@ struct LayerConfig {
   std::variant<AttentionLayer, RecurrentShape, ConvolutionShape, StateSpaceShape> mixer;
   int intermediate = 0;  // of the MLP
   bool mlp_bias = false;
-  bool gated = true;  // the MLP is down(activation(gate x) * up x), else down(activation(up x))
+  double sparsity = 0;  // the share of gates that becomes 0, were they normally distributed
+  bool gated = true;    // the MLP is down(activation(gate x) * up x), else down(activation(up x))
   Experts experts = {};
 };
 
@@ -75,15 +76,22 @@ std::optional<ConvolvedSizes> recurrent_sizes(const LayerConfig& layer) noexcept
 struct TransformerConfig {
   int vocabulary = 0;
   int hidden = 0;
-  int context = 0;    // max_position_embeddings
-  float epsilon = 0;  // of all norms
+  int context = 0;       // max_position_embeddings
+  int long_context = 0;  // the same with the long factors of longrope, where the model has them; else 0
+  float epsilon = 0;     // of all norms
   Norm norm = Norm::rms;
   float norm_offset = 0;  // what norms add to the stored weights
   float embedding_scale = 1;
-  float residual_scale = 1;  // of what attention and MLP add to the stream
+  bool embedding_norm = false;  // the final norm is also that of the embedding
+  bool sub_norms = false;       // norms of what attention and gates give, before it is projected
+  bool head_bias = false;       // of logits
+  float residual_scale = 1;     // of what attention and MLP add to the stream
   float logit_scale = 1;
-  int layer_embedding = 0;  // values that a token has of its own for each layer; 0: none
-  float logit_cap = 0;      // logits become cap * tanh(logit / cap); 0: they stay
+  int layer_embedding = 0;    // values that a token has of its own for each layer; 0: none
+  int streams = 1;            // of each position (gemma3n.cpp), whose first one layers compute
+  bool scaled_output = true;  // of that one, before what a token has of its own is added to the others
+  int laurel_rank = 0;        // of the matrices beside attention; 0: there are none
+  float logit_cap = 0;        // logits become cap * tanh(logit / cap); 0: they stay
   Activation activation = Activation::silu;
   std::vector<Rope> ropes;
   std::vector<LayerConfig> layers;

@@ -68,6 +68,7 @@ LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like) {
   options.observer = like.observer;
   options.requantize = like.requantize;
   options.small_tables = like.small_tables;
+  options.long_context = like.long_context;
   options.layers = like.layers;
   options.head_tokens = like.head_tokens;
   return options;

@@ -46,6 +46,7 @@ struct LoadOptions {
   KvFormat kv;                // of the caches of the model
   bool requantize = false;    // quantize also matrices that are stored quantized, where that takes fewer bytes
   bool small_tables = false;  // by q4, the embedding and the LM head also take 4 bits, not 6
+  bool long_context = false;  // longrope has its long factors, for texts behind its original context, too
   int layers = 0;             // load the first so many layers only; 0: all
   int head_tokens = 0;        // load the LM head of the first so many tokens only, as a draft may; 0: of all
   LoadingObserver observer;   // may be empty

@@ -42,6 +42,8 @@ const std::string deepseek_words =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+const std::string bloom_words = R"( ?[^(\s|.,!?…。，、।۔،)]+)";
+
 std::vector<GgufPreTokenizer> make_list() {
   return {
       {{"gpt-2", "phi-2", "jina-es", "jina-de", "gigachat", "jina-v2-es", "jina-v2-de", "a.x-4.0", "mellum",
@@ -58,7 +60,7 @@ std::vector<GgufPreTokenizer> make_list() {
        true},
       {{"dbrx", "smaug-bpe", "chatglm-bpe", "glm4"}, {contractions + words + R"(\p{N}{1,3})" + after_numbers}},
       {{"tekken"}, {cased_words("", R"(\p{N})")}, true, true},
-      {{"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {cased_words(contractions + "?", R"(\p{N}{1,3})")}},
+      {{"gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"}, {cased_words(contractions + "?", R"(\p{N}{1,3})")}},
       {{"deepseek-llm"},
        {R"([\r\n])", R"(\s?[)" + cased_letters + "]+", R"(\s?[!-/:-~！-／：-～‘-‟　-。]+)", R"(\s+(?![\s\S]))",
         "[一-龥ࠀ-一가-\uD7FF]+", R"(\p{N}+)"}},
@@ -69,6 +71,19 @@ std::vector<GgufPreTokenizer> make_list() {
         "[0-9][0-9][0-9]"}},
       {{"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b", "mellum2"},
        {R"(\p{N})", gpt2_pattern}},
+      {{"seed-coder"}, {contractions + words + R"(\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)"}},
+      {{"exaone-moe"},
+       {contractions + R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?)"
+                       R"(|\s*[\r\n]|\s+(?!\S)|\s+)"}},
+      {{"bailingmoe", "bailingmoe2", "llada-moe"},
+       {R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"}},
+      {{"minicpm5"}, {R"(\p{N}{1,3})", contractions + words + R"(\p{N}+)" + after_numbers}, true},
+      {{"youtu"},
+       {"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+",
+        cased_words(contractions + "?", R"(\p{N})")},
+       true},
+      {{"poro-chat", "bloom", "gpt3-finnish"}, {bloom_words}},
+      {{"viking"}, {bloom_words, R"(\p{N})"}},
       {{"default"},
        {R"([\p{P}\$\+<=>\^~\|]+)", R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S))",
         R"(\p{N}+)", "[0-9][0-9][0-9]"}}};

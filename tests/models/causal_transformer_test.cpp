@@ -11,10 +11,24 @@
 namespace draftproof::test::causal_transformer_test {
 namespace {
 
+/// A target whose texts are longer than its original context: transformers has the long factors of longrope.
+const std::string long_target = "phi3-longrope";
+
 class TargetFixture : public testing::TestWithParam<std::string> {
  protected:
   std::filesystem::path folder() const { return external_dir / GetParam(); }
   Hdf5 answers() const { return Hdf5::open(folder() / "answers.h5"); }
+  bool long_context() const { return GetParam() == long_target; }
+  TwinCheckpoint twin() const {
+    TwinCheckpoint twin(folder());
+    twin.long_context = long_context();
+    return twin;
+  }
+  std::unique_ptr<Model> loaded(const Kernels& kernels) const {
+    LoadOptions options = in_floats(kernels);
+    options.long_context = long_context();
+    return load_model(Checkpoint(folder()), options);
+  }
 };
 
 const std::string cases[] = {"case0", "case1"};
@@ -33,7 +47,7 @@ std::size_t first_largest(const float* row, int width) {
 
 TEST_P(TargetFixture, TheFloat64TwinEqualsTheStoredReference) {
   const Hdf5 file = answers();
-  const TwinCheckpoint twin(folder());
+  const TwinCheckpoint twin = this->twin();
   for (const std::string& which : cases) {
     const auto got = text_answers(twin, stored_tokens(file, which + "/tokens"), Rounding());
     const auto names = answer_names(twin.layers);
@@ -49,14 +63,14 @@ TEST_P(TargetFixture, TheFloat64TwinEqualsTheStoredReference) {
 
 TEST_P(TargetFixture, LogitsAndEveryTapAreWithinTheRoundingBoundOfTheReferenceWithEveryTable) {
   const Hdf5 file = answers();
-  const TwinCheckpoint twin(folder());
+  const TwinCheckpoint twin = this->twin();
   for (const std::string& which : cases) {
     const auto tokens = stored_tokens(file, which + "/tokens");
     const Bounds bounds = bounds_of([&](Rounding round) { return text_answers(twin, tokens, round); });
     const auto names = answer_names(twin.layers);
     for (const char* numerics : {"canonical", "openblas"}) {
       for (const Kernels* kernels : usable_kernels(numerics)) {
-        const auto model = load_model(Checkpoint(folder()), in_floats(*kernels));
+        const auto model = loaded(*kernels);
         ASSERT_EQ(model->layers(), twin.layers);
         const Reading ours = read(*model, tokens, all_layers(*model));
         double worst64 = 0;
@@ -121,6 +135,9 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::sees_the_next_row:
     case Mistake::blind_to_itself: return attends;
     case Mistake::swapped_head_norms:
+    case Mistake::swapped_layer_norms:
+      if (twin.facts.embedding_norm) return false;  // no norm has weights
+      return mistake == Mistake::swapped_layer_norms || twin.has("layers.0.self_attn.k_norm.weight");
     case Mistake::no_key_norm: return twin.has("layers.0.self_attn.k_norm.weight");
     case Mistake::no_key_bias:
     case Mistake::bias_on_turned_keys: return twin.has("layers.0.self_attn.k_proj.bias");
@@ -131,7 +148,7 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::ungrown_queries: return twin.stretch && twin.stretch->find("llama_4_scaling_beta");
     case Mistake::plain_magnitude:
       return stretching(twin) == "longrope" || (stretching(twin) == "yarn" && !twin.stretch->find("mscale"));
-    case Mistake::long_factors: return stretching(twin) == "longrope";
+    case Mistake::other_factors: return stretching(twin) == "longrope";
     case Mistake::turned_everywhere:
       return std::ranges::any_of(twin.facts.layers, [](const auto& layer) { return layer.rope < 0; });
     case Mistake::head_by_head:
@@ -150,24 +167,45 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::window_shorter:
       return twin.gemma != 0 ||
              std::ranges::any_of(twin.windows, [](int w) { return w != std::numeric_limits<int>::max(); });
-    case Mistake::unscaled_scores: return attends && twin.gemma != 4;
+    case Mistake::unscaled_scores: return attends && twin.gemma != 4 && !twin.gemma3n;
     case Mistake::no_embedding_scale: return twin.gemma != 0 || twin.facts.embedding_scale != 1;
     case Mistake::scale_of_heads: return twin.gemma != 0 || twin.facts.attention_scale != 0;
     case Mistake::no_post_norms: return twin.has("layers.0.post_feedforward_layernorm.weight");
     case Mistake::exact_gelu: return twin.gemma != 0 || twin.facts.gelu;
     case Mistake::swapped_gate_and_up:
       return twin.has(last + "mlp.gate_proj.weight") || twin.has(last + "mlp.gate.weight") || has_router;
+    case Mistake::no_head_bias: return twin.has("lm_head.bias");
+    case Mistake::no_embedding_norm: return twin.facts.embedding_norm;
+    case Mistake::turned_forwards: return twin.backwards;
+    case Mistake::no_sub_norms: return twin.has("layers.0.self_attn.attn_sub_norm.weight");
+    case Mistake::raw_alphas:
+    case Mistake::swapped_alphas: return twin.has("layers.0.mlp.act_fn.alpha_p");
     case Mistake::no_relu:
+      if (twin.facts.relu2) return true;
+      if (twin.has("layers.0.mlp.act_fn.alpha_p")) return false;
       return twin.has(last + "mlp.up_proj.weight") && !twin.has(last + "mlp.gate_proj.weight") && !twin.facts.gelu &&
              twin.facts.chosen == 0 && twin.gemma == 0;
-    case Mistake::no_cap: return twin.gemma == 2 || (twin.gemma != 0 && twin.config().find("final_logit_softcapping"));
+    case Mistake::no_cap:
+      return twin.facts.logit_cap != 0 || twin.gemma == 2 ||
+             (twin.gemma != 0 && twin.config().find("final_logit_softcapping"));
     case Mistake::no_score_cap:
     case Mistake::cap_before_scale: return twin.gemma == 2;
     case Mistake::swapped_ropes: return twin.gemma > 2 || twin.facts.ropes.size() > 1;
     case Mistake::stretched_everywhere: return has_stretched_layers(twin);
-    case Mistake::final_norm_without_offset: return twin.gemma == 2 || twin.gemma == 3;
-    case Mistake::no_value_norm:
+    case Mistake::final_norm_without_offset: return twin.gemma == 2 || (twin.gemma == 3 && !twin.gemma3n);
+    case Mistake::no_value_norm: return twin.gemma == 4 || twin.gemma3n;
     case Mistake::rotated_width_divides: return twin.gemma == 4;
+    case Mistake::first_stream_only:
+    case Mistake::unstretched_streams:
+    case Mistake::unpredicted_streams:
+    case Mistake::transposed_prediction:
+    case Mistake::plain_correction:
+    case Mistake::unscaled_router:
+    case Mistake::no_output_scale:
+    case Mistake::embeddings_on_all_streams:
+    case Mistake::no_laurel:
+    case Mistake::no_sparsity:
+    case Mistake::unbiased_deviation: return twin.gemma3n;
     case Mistake::values_from_normed_keys: return twin.gemma == 4 && !twin.has("layers.2.self_attn.v_proj.weight");
     case Mistake::other_donor: return shared_layers > 0 && twin.layers - shared_layers > 2;
     case Mistake::shared_keys_turned_on: return shared_layers > 0;
@@ -177,7 +215,8 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::unscaled_layer_table: return twin.has("embed_tokens_per_layer.weight");
     case Mistake::routed_by_normed:
     case Mistake::no_expert_scale: return has_router;
-    case Mistake::norms_without_offset: return twin.gemma == 2 || twin.gemma == 3 || twin.recurrent.conv_width > 0;
+    case Mistake::norms_without_offset:
+      return twin.gemma == 2 || (twin.gemma == 3 && !twin.gemma3n) || twin.recurrent.conv_width > 0;
     case Mistake::no_gate:
     case Mistake::gates_behind_queries: return twin.recurrent.conv_width > 0;
     case Mistake::whole_heads_turned: return twin.turned != twin.head_dim && stretching(twin) != "longrope";
@@ -204,10 +243,10 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
 
 TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   const Hdf5 file = answers();
-  const TwinCheckpoint twin(folder());
+  const TwinCheckpoint twin = this->twin();
   const auto tokens = stored_tokens(file, "case0/tokens");
   const Bounds bounds = bounds_of([&](Rounding round) { return text_answers(twin, tokens, round); });
-  const auto model = load_model(Checkpoint(folder()), in_floats(best_kernels()));
+  const auto model = loaded(best_kernels());
   const Reading ours = read(*model, tokens, all_layers(*model));
   double smallest = std::numeric_limits<double>::infinity();
   for (const Mistake mistake : {Mistake::swapped_head_norms,
@@ -263,7 +302,7 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
                                 Mistake::no_expert_scale,
                                 Mistake::turned_everywhere,
                                 Mistake::head_by_head,
-                                Mistake::long_factors,
+                                Mistake::other_factors,
                                 Mistake::no_residual_scale,
                                 Mistake::no_logit_scale,
                                 Mistake::no_mean,
@@ -283,7 +322,24 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
                                 Mistake::no_shared_mlp,
                                 Mistake::no_expert_bias,
                                 Mistake::bias_in_weights,
-                                Mistake::no_routed_scale}) {
+                                Mistake::no_routed_scale,
+                                Mistake::no_head_bias,
+                                Mistake::no_embedding_norm,
+                                Mistake::turned_forwards,
+                                Mistake::no_sub_norms,
+                                Mistake::raw_alphas,
+                                Mistake::swapped_alphas,
+                                Mistake::first_stream_only,
+                                Mistake::unstretched_streams,
+                                Mistake::unpredicted_streams,
+                                Mistake::transposed_prediction,
+                                Mistake::plain_correction,
+                                Mistake::unscaled_router,
+                                Mistake::no_output_scale,
+                                Mistake::embeddings_on_all_streams,
+                                Mistake::no_laurel,
+                                Mistake::no_sparsity,
+                                Mistake::unbiased_deviation}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = text_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());
@@ -323,9 +379,28 @@ TEST_P(SlidingFixture, SlidingLayersAreWithinTheRoundingBoundOfTheTwinAndAWindow
 
 INSTANTIATE_TEST_SUITE_P(All, TargetFixture, testing::ValuesIn(tiny_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(Variations, TargetFixture, testing::ValuesIn(tiny_variations), printable_name);
+INSTANTIATE_TEST_SUITE_P(LongContext, TargetFixture, testing::Values(long_target), printable_name);
 INSTANTIATE_TEST_SUITE_P(Hybrid, TargetFixture, testing::ValuesIn(tiny_hybrid_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(Recurrent, TargetFixture, testing::ValuesIn(tiny_recurrent_targets), printable_name);
 INSTANTIATE_TEST_SUITE_P(Gemma, TargetFixture, testing::ValuesIn(tiny_gemma_targets), printable_name);
+
+/// The list of factors is that of the model, not that of the length so far.
+TEST(Longrope, ALongContextHasItsFactorsFromTheFirstPositionHoweverTheTextIsRead) {
+  LoadOptions options = in_floats(best_kernels());
+  const Checkpoint files(external_dir / long_target);
+  const auto near = load_model(files, options);
+  options.long_context = true;
+  const auto far = load_model(files, options);
+  EXPECT_EQ(near->context(), 16);
+  EXPECT_EQ(far->context(), 512);
+  const std::vector<Token> text = some_text(30, far->vocabulary());
+  const Reading whole = read(*far, text, {});
+  EXPECT_EQ(read(*far, text, {}, {.piece = 1}), whole);
+  const std::vector<Token> beginning(text.begin(), text.begin() + 9);
+  const Reading begun = read(*far, beginning, {});
+  EXPECT_TRUE(same_bits(begun.logits, std::span(whole.logits).first(begun.logits.size())));
+  EXPECT_FALSE(same_bits(begun.logits, read(*near, beginning, {}).logits));
+}
 
 /// The tokens that transformers chose, with its cache: a row at a time behind a prompt in chunks of 64.
 TEST(LongTarget, ChoosesTheTokensOfTheReference) {

@@ -515,14 +515,37 @@ TEST(Variations, WhatTheyDoNotHaveIsRefusedByName) {
            {"cohere2-tiny", "embedding_multiplier", "2", "Cohere 2 has logit_scale"},
            {"exaone4-tiny", "attention_bias", "true", "EXAONE 4 has no biases"},
            {"ernie45-tiny", "mlp_bias", "true", "ERNIE 4.5 has use_bias"},
-           {"stablelm-tiny", "qk_layernorm", "true", "norms of q and k are not implemented"}}) {
+           {"stablelm-tiny", "qk_layernorm", "true", "norms of q and k are not implemented"},
+           {"phi-tiny", "qk_layernorm", "true", "norms of q and k are not implemented"},
+           {"phi-tiny", "mlp_bias", "true", "Phi has biases everywhere"},
+           {"phi-tiny", "rope_parameters", "null", "partial_rotary_factor"},
+           {"apertus-tiny", "hidden_act", R"("silu")", "only 'xielu' is"},
+           {"apertus-tiny", "mlp_bias", "true", "have no biases"},
+           {"apertus-tiny", "rope_parameters", "null", "rope_theta"},
+           {"nanochat-tiny", "final_logit_softcapping", "-1", "must be a positive float"},
+           {"bitnet-tiny", "attention_bias", "true", "BitNet has no biases"},
+           {"bitnet-tiny", "hidden_act", R"("gelu")", "only 'relu2' is"},
+           {"gemma3n-tiny", "altup_active_idx", "1", "layers compute the first stream"},
+           {"gemma3n-tiny", "altup_num_inputs", "null", "altup_num_inputs"},
+           {"gemma3n-tiny", "intermediate_size", "[8]", "must have a number for each of the 5 layers"},
+           {"gemma3n-tiny", "activation_sparsity_pattern", "1", "must be at least 0 and below 1"}}) {
     const auto described = [&] { described_with(name, field, value); };
     EXPECT_THAT(error_of(described), testing::HasSubstr(words)) << name << " " << field;
   }
 }
 
-TEST(Variations, TheContextOfLongropeIsThatOfItsShortFactors) {
+TEST(Variations, TheCapOfNanochatIs15UnlessItsConfigSaysOtherwise) {
+  EXPECT_EQ(described_with("nanochat-tiny", "final_logit_softcapping", "null").logit_cap, 0);
+  EXPECT_EQ(described_with("nanochat-tiny", "final_logit_softcapping", "2.5").logit_cap, 2.5F);
+  const Fields plain = {{"model_type", R"("nanochat")"},   {"hidden_size", "8"},        {"num_hidden_layers", "1"},
+                        {"intermediate_size", "8"},        {"vocab_size", "8"},         {"num_attention_heads", "2"},
+                        {"max_position_embeddings", "16"}, {"hidden_act", R"("relu2")"}};
+  EXPECT_EQ(describe(Json::parse(json_of(plain), "config.json")).logit_cap, 15);
+}
+
+TEST(Variations, TheContextOfLongropeIsThatOfItsShortFactorsOrOfItsLongOnes) {
   EXPECT_EQ(described_with("phi3-tiny-longrope", "unused", "true").context, 128);
+  EXPECT_EQ(described_with("phi3-tiny-longrope", "unused", "true").long_context, 512);
   EXPECT_EQ(described_with("phi3-tiny", "unused", "true").context, 512);
 }
 

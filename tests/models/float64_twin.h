@@ -180,12 +180,29 @@ enum class Mistake {
   no_expert_scale,
   turned_everywhere,  // also the layers whose q and k are not
   head_by_head,       // norms of q and k
-  long_factors,
+  other_factors,      // of longrope: the long ones for the short ones, and the reverse
   no_residual_scale,
   no_logit_scale,
   no_mean,  // subtracted by norms
   no_norm_bias,
   no_relu,
+  no_head_bias,
+  no_embedding_norm,
+  turned_forwards,  // where RoPE turns backwards
+  no_sub_norms,     // behind attention and gates
+  raw_alphas,       // of xIELU: without the softplus
+  swapped_alphas,
+  first_stream_only,  // behind the last layer
+  unstretched_streams,
+  unpredicted_streams,
+  transposed_prediction,
+  plain_correction,
+  unscaled_router,
+  no_output_scale,
+  embeddings_on_all_streams,
+  no_laurel,
+  no_sparsity,
+  unbiased_deviation,
   feature_first,        // EAGLE-3: the pair is [feature; embedding]
   unshifted_pairs,      // a row reads the feature of its own position
   next_feature_normed,  // once more or less
@@ -225,6 +242,7 @@ class TwinCheckpoint {
     config_ = config_.find("transformer_layer_config").value_or(config_);
     const std::string& type = config_.at("model_type").string();
     if (type.starts_with("gemma")) gemma = type[5] - '0';
+    gemma3n = type.starts_with("gemma3n");
     const bool hybrid = type.starts_with("qwen3_5") || type == "qwen3_next";
     for (const auto& [name, tensor] : twin::decoder_tensors(checkpoint, config_)) {
       Rows& rows = tensors_[name];
@@ -233,7 +251,8 @@ class TwinCheckpoint {
       rows.operand_block = block > 1 ? block : 0;
       const bool norm = name.ends_with("norm.weight") || name.find("pre_fc_norm") != std::string::npos;
       if (hybrid && norm && !name.ends_with("linear_attn.norm.weight")) rows.offset = 1;
-      if ((gemma == 2 || gemma == 3) && name.ends_with("norm.weight") && checkpoint.metadata() == nullptr) {
+      if ((gemma == 2 || (gemma == 3 && !gemma3n)) && name.ends_with("norm.weight") &&
+          checkpoint.metadata() == nullptr) {
         rows.offset = 1;
       }
       rows.at.assign(tensor.values.begin(), tensor.values.end());
@@ -263,6 +282,7 @@ class TwinCheckpoint {
     const twin::RopeFacts& rope = facts.ropes[static_cast<std::size_t>(i)];
     theta = rope.theta;
     stretch = rope.block;
+    backwards = rope.backwards;
   }
 
   const Json& config() const { return config_; }
@@ -276,11 +296,14 @@ class TwinCheckpoint {
 
   twin::DecoderFacts facts;
   int gemma = 0;  // the generation of a Gemma
+  bool gemma3n = false;
   int heads = 0, kv_heads = 0, head_dim = 0, layers = 0;
   int turned = 0;            // dimensions of a head that RoPE turns
   RecurrentShape recurrent;  // of gated delta net layers
   double epsilon = 0, theta = 0;
   std::optional<Json> stretch;  // of RoPE's wavelengths: llama3, linear or yarn
+  bool backwards = false;       // RoPE's
+  bool long_context = false;    // longrope has its long factors
   std::vector<int> windows;     // per layer; the largest int for full attention
 
  private:
@@ -418,8 +441,8 @@ struct Angles {
         const auto factor = checkpoint.stretch->find("factor");
         const double stretched = factor ? round(frequency / factor->number()) : frequency;
         if (kind == "longrope") {
-          const bool wrong = mistake == Mistake::long_factors;
-          const Json factors = checkpoint.stretch->at(wrong ? "long_factor" : "short_factor");
+          const bool far = checkpoint.long_context != (mistake == Mistake::other_factors);
+          const Json factors = checkpoint.stretch->at(far ? "long_factor" : "short_factor");
           frequency = round(1 / round(factors[static_cast<std::size_t>(j)].number() * round(1 / frequency)));
         } else if (kind == "linear" || mistake == Mistake::evenly_stretched_rope) frequency = stretched;
         else if (kind == "llama3") frequency = llama3(checkpoint, frequency, stretched, round);
@@ -428,6 +451,7 @@ struct Angles {
         else if (kind == "yarn") magnitude = yarn_magnitude(*checkpoint.stretch);
         else if (kind == "longrope") magnitude = longrope_magnitude(checkpoint);
       }
+      if (checkpoint.backwards && mistake != Mistake::turned_forwards) frequency = -frequency;
       for (int p = 0; p < positions; ++p) {
         const double angle = round(p * frequency);
         cosine.row(p)[j] = round(std::cos(angle));
@@ -535,12 +559,42 @@ inline void grow(const TwinCheckpoint& checkpoint, Rows& x, const std::vector<in
   }
 }
 
+/// The norm before a projection, where a layer has it.
+inline Rows sub_normed(const TwinCheckpoint& checkpoint, const std::string& name, Rows x, Rounding& round,
+                       Mistake mistake) {
+  if (!checkpoint.has(name + ".weight") || mistake == Mistake::no_sub_norms) return x;
+  return rms_norm(std::move(x), checkpoint[name], checkpoint.epsilon, round);
+}
+
 inline double exact_or_tanh_gelu(double x, Rounding& round, Mistake mistake) {
   if (mistake == Mistake::exact_gelu) return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
   const double cube = round(round(x * x) * x);
   const double u = round(round(std::sqrt(2 / std::numbers::pi)) * round(x + round(0.044715 * cube)));
   return round(round(0.5 * x) * round(1 + round.by(std::tanh(u), 2)));
 }
+
+inline double softplus(double x) { return std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.0); }
+
+/// xIELU with the numbers of a layer.
+struct XieluTwin {
+  double positive = 0, negative = 0, beta = 0, epsilon = 0;
+
+  XieluTwin(const TwinCheckpoint& checkpoint, const std::string& prefix, Rounding& round, Mistake mistake) {
+    const auto number = [&](const char* name) { return checkpoint.whole_name(prefix + "act_fn." + name).at[0]; };
+    const auto made = [&](double alpha) { return mistake == Mistake::raw_alphas ? alpha : round(softplus(alpha)); };
+    const bool swapped = mistake == Mistake::swapped_alphas;
+    beta = number("beta");
+    epsilon = number("eps");
+    positive = made(number(swapped ? "alpha_n" : "alpha_p"));
+    negative = round(beta + made(number(swapped ? "alpha_p" : "alpha_n")));
+  }
+
+  double operator()(double x, Rounding& round) const {
+    const double linear = round(beta * x);
+    if (x > 0) return round(round(round(positive * x) * x) + linear);
+    return round(round(round(round.by(std::expm1(std::min(x, epsilon)), 2) - x) * negative) + linear);
+  }
+};
 
 /// Computes down(SiLU(gate x) * up x), or without a gate down(activation(up x)); `prefix` is everything before
 /// "gate_proj".
@@ -554,6 +608,11 @@ inline Rows gated_mlp(const TwinCheckpoint& checkpoint, const std::string& prefi
   const Rows rounded = activation_format(x, checkpoint[prefix + "up_proj"], round);
   if (!checkpoint.has(prefix + "gate_proj.weight")) {
     Rows up = project("up", rounded);
+    if (checkpoint.has(prefix + "act_fn.alpha_p")) {
+      const XieluTwin xielu(checkpoint, prefix, round, mistake);
+      for (double& v : up.at) v = xielu(v, round);
+      return project("down", activation_format(std::move(up), checkpoint[prefix + "down_proj"], round));
+    }
     for (double& v : up.at) {
       if (checkpoint.facts.gelu) v = exact_or_tanh_gelu(v, round, mistake);
       else v = v > 0 || mistake == Mistake::no_relu ? round(v * v) : 0;
@@ -565,8 +624,10 @@ inline Rows gated_mlp(const TwinCheckpoint& checkpoint, const std::string& prefi
   if (mistake == Mistake::swapped_gate_and_up) std::swap(gate, up);
   for (std::size_t i = 0; i < gate.at.size(); ++i) {
     const double g = gate.at[i];
-    gate.at[i] = round(round(g / round(1 + round.by(std::exp(-g), 2))) * up.at[i]);
+    if (checkpoint.facts.relu2) gate.at[i] = g > 0 || mistake == Mistake::no_relu ? round(round(g * g) * up.at[i]) : 0;
+    else gate.at[i] = round(round(g / round(1 + round.by(std::exp(-g), 2))) * up.at[i]);
   }
+  gate = sub_normed(checkpoint, prefix + "ffn_sub_norm", std::move(gate), round, mistake);
   return project("down", activation_format(std::move(gate), checkpoint[prefix + "down_proj"], round));
 }
 
@@ -980,6 +1041,7 @@ inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& pr
     const double sum = round(1 + round.by(std::exp(-gates.at[i]), 2));
     mixed.at[i] = round(mixed.at[i] * round(1 / sum));
   }
+  mixed = sub_normed(checkpoint, prefix + "self_attn.attn_sub_norm", std::move(mixed), round, mistake);
   mixed = activation_format(std::move(mixed), weight("self_attn.o_proj"), round);
   Rows out = times(mixed, weight("self_attn.o_proj"), round);
   return mistake == Mistake::no_output_bias ? out : with_bias(std::move(out), "o");
@@ -1069,6 +1131,9 @@ inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std:
   const Angles none(target.head_dim, {}, 0, round);
   std::vector<Rows> answers = {embedded(target, tokens)};
   if (mistake != Mistake::no_embedding_scale) scale(answers[0], target.facts.embedding_scale, round);
+  if (target.facts.embedding_norm && mistake != Mistake::no_embedding_norm) {
+    answers[0] = normed_by(target, "norm", std::move(answers[0]), round);
+  }
   for (int layer = 0; layer < target.layers; ++layer) {
     const int rope = target.facts.layers[static_cast<std::size_t>(layer)].rope;
     const bool turns = rope >= 0 || mistake == Mistake::turned_everywhere;
@@ -1087,7 +1152,11 @@ inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std:
   const Rows& last = answers.back();
   Rows normed = mistake == Mistake::no_final_norm ? last : normed_by(target, "norm", last, round, mistake);
   Rows logits = times(activation_format(normed, target.head(), round), target.head(), round);
+  if (mistake != Mistake::no_head_bias) logits = biased(target, "lm_head.bias", std::move(logits), round);
   if (mistake != Mistake::no_logit_scale) scale(logits, target.facts.logit_scale, round);
+  if (const double cap = target.facts.logit_cap; cap != 0 && mistake != Mistake::no_cap) {
+    for (double& logit : logits.at) logit = round(cap * round.by(std::tanh(round(logit / cap)), 2));
+  }
   answers.push_back(std::move(normed));
   answers.push_back(std::move(logits));
   return answers;

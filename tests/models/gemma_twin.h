@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "tests/models/float64_twin.h"
+#include "tests/models/gemma3n_twin.h"
 
 namespace draftproof::test {
 
@@ -340,6 +341,7 @@ class GemmaTwin {
 inline std::vector<Rows> text_answers(const TwinCheckpoint& target, const std::vector<Token>& tokens, Rounding round,
                                       Mistake mistake = Mistake::none) {
   if (target.gemma == 0) return target_answers(target, tokens, round, mistake);
+  if (target.gemma3n) return Gemma3nTwin(target, round, mistake).answers(tokens);
   if (mistake == Mistake::norms_without_offset) {
     TwinCheckpoint wrong = target;
     wrong.drop_offsets();

@@ -48,26 +48,32 @@ TEST_P(StoredTarget, LogitsOfEveryRowAreThoseOfTransformersInFloat64HoweverTheTe
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, StoredTarget,
-                         testing::Values("qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd", "qwen2-tiny-tied",
-                                         "qwen2-tiny-untied", "llama-tiny-plain", "llama-tiny-stretched",
-                                         "llama-tiny-biased", "llama-tiny-linear", "llama-tiny-yarn",
-                                         "qwen2-tiny-windowed", "mistral-tiny-windowed", "mistral-tiny-nemo",
-                                         "ministral3-tiny", "qwen3-moe-tiny-mixed", "qwen3-moe-tiny-unnormalized",
-                                         "qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-tiny-rectangular",
-                                         "qwen35-moe-tiny", "gemma2-tiny", "gemma3-tiny", "gemma3-tiny-nested",
-                                         "gemma4-tiny", "gemma4-tiny-shared", "gemma4-tiny-donors",
-                                         "gemma4-tiny-experts", "smollm3-tiny", "olmo2-tiny", "olmo3-tiny", "phi3-tiny",
-                                         "phi3-tiny-longrope", "granite-tiny", "granitemoe-tiny", "mixtral-tiny",
-                                         "qwen2-moe-tiny", "olmoe-tiny", "glm4-tiny", "cohere2-tiny", "exaone4-tiny",
-                                         "seed-oss-tiny", "ernie45-tiny", "stablelm-tiny", "stablelm-tiny-parallel",
-                                         "arcee-tiny", "starcoder2-tiny", "lfm2-tiny", "qwen3-next-tiny", "mamba2-tiny",
-                                         "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "lfm2-moe-tiny"),
-                         [](const auto& of) {
-                           std::string name = of.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+TEST(Twin, HasTheLongFactorsOfLongropeWhereTheyAreAskedFor) {
+  const std::filesystem::path folder = external / "phi3-longrope";
+  const Hdf5 file = Hdf5::open(folder / "answers.h5");
+  EXPECT_LE(worst_of(Twin(Checkpoint(folder), true), file, "case0", 5), 1e-12);
+  EXPECT_GT(worst_of(Twin(Checkpoint(folder)), file, "case0", 5), 1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, StoredTarget,
+    testing::Values("qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd", "qwen2-tiny-tied", "qwen2-tiny-untied",
+                    "llama-tiny-plain", "llama-tiny-stretched", "llama-tiny-biased", "llama-tiny-linear",
+                    "llama-tiny-yarn", "qwen2-tiny-windowed", "mistral-tiny-windowed", "mistral-tiny-nemo",
+                    "ministral3-tiny", "qwen3-moe-tiny-mixed", "qwen3-moe-tiny-unnormalized", "qwen35-tiny-nested",
+                    "qwen35-tiny-irregular", "qwen35-tiny-rectangular", "qwen35-moe-tiny", "gemma2-tiny", "gemma3-tiny",
+                    "gemma3-tiny-nested", "gemma4-tiny", "gemma4-tiny-shared", "gemma4-tiny-donors",
+                    "gemma4-tiny-experts", "smollm3-tiny", "olmo2-tiny", "olmo3-tiny", "phi3-tiny",
+                    "phi3-tiny-longrope", "granite-tiny", "granitemoe-tiny", "mixtral-tiny", "qwen2-moe-tiny",
+                    "olmoe-tiny", "glm4-tiny", "cohere2-tiny", "exaone4-tiny", "seed-oss-tiny", "ernie45-tiny",
+                    "stablelm-tiny", "stablelm-tiny-parallel", "arcee-tiny", "starcoder2-tiny", "lfm2-tiny",
+                    "qwen3-next-tiny", "mamba2-tiny", "granite-hybrid-tiny", "granite-hybrid-tiny-experts",
+                    "lfm2-moe-tiny", "phi-tiny", "apertus-tiny", "nanochat-tiny", "bitnet-tiny", "gemma3n-tiny"),
+    [](const auto& of) {
+      std::string name = of.param;
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
 
 }  // namespace
 }  // namespace draftproof::test::twin_test

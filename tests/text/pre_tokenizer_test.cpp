@@ -79,6 +79,15 @@ TEST(GgufPreTokenizers, DifferWhereTheirModelsDo) {
   EXPECT_THAT(split_pieces("deepseek-coder", "a1, b"), ElementsAre("a", "1", ",", " b"));
   EXPECT_THAT(split_pieces("falcon", "12345+a"), ElementsAre("123", "45", "+", "a"));
   EXPECT_THAT(split_pieces("starcoder", "a 12"), ElementsAre("a", " ", "1", "2"));
+  EXPECT_THAT(split_pieces("seed-coder", "it's 12!!\n\nx"), ElementsAre("it", "'s", " ", "1", "2", "!!", "\n\n", "x"));
+  EXPECT_THAT(split_pieces("exaone-moe", "go to it 12//\n\nx"),
+              ElementsAre("go to it", " ", "1", "2", "//\n", "\n", "x"));
+  EXPECT_THAT(split_pieces("bailingmoe", "it'S 12!!\n\n x"), ElementsAre("it", "'S", " ", "1", "2", "!!\n\n", " x"));
+  EXPECT_THAT(split_pieces("minicpm5", "ab12345 c"), ElementsAre("ab", "123", "45", " c"));
+  EXPECT_THAT(split_pieces("youtu", "\uD55C\uAD6D\uFF0C\u4E16\u754Cabc12 We're"),
+              ElementsAre("\uD55C\uAD6D", "\uFF0C", "\u4E16\u754C", "abc", "1", "2", " We're"));
+  EXPECT_THAT(split_pieces("bloom", "a, b (c) 12"), ElementsAre("a", ",", " b", " (", "c", ")", " 12"));
+  EXPECT_THAT(split_pieces("viking", "a, b (c) 12"), ElementsAre("a", ",", " b", " (", "c", ")", " ", "1", "2"));
 }
 
 }  // namespace

@@ -40,8 +40,7 @@ std::string converted(const Checkpoint& from, Format type, const Folder& folder,
 }
 
 /// The logits of all rows of a fixed text that is longer than every window and chunk of the models.
-std::vector<float> logits_of(Model& model) {
-  constexpr int length = 40;
+std::vector<float> logits_of(Model& model, int length = 40) {
   std::vector<Token> text;
   for (int i = 0; i < length; ++i) text.push_back((i * 37 + 5) % model.vocabulary());
   const std::unique_ptr<Cache> cache = model.new_cache(length, length);
@@ -67,7 +66,8 @@ const char* const exact_names[] = {"qwen3-tiny-tied",    "qwen3-tiny-odd",      
                                    "qwen2-moe-tiny",     "olmoe-tiny",          "glm4-tiny",
                                    "cohere2-tiny",       "exaone4-tiny",        "seed-oss-tiny",
                                    "ernie45-tiny",       "stablelm-tiny",       "stablelm-tiny-parallel",
-                                   "arcee-tiny",         "starcoder2-tiny",     "lfm2-tiny"};
+                                   "arcee-tiny",         "starcoder2-tiny",     "lfm2-tiny",
+                                   "phi-tiny",           "bitnet-tiny",         "phi3-tiny-longrope"};
 
 TEST(Convert, InFloatsHasTheBitsOfTheFolder) {
   for (const char* name : exact_names) {
@@ -102,6 +102,19 @@ TEST(Convert, GemmaInFloatsHasTheBitsOfTheFolder) {
   }
 }
 
+TEST(Convert, KeepsBothListsOfLongrope) {
+  for (const bool long_context : {false, true}) {
+    LoadOptions options = in_floats();
+    options.long_context = long_context;
+    const Checkpoint from(external("phi3-longrope"));
+    const Folder folder;
+    const Checkpoint gguf(converted(from, Format::f32, folder));
+    EXPECT_EQ(describe(gguf, options).context, long_context ? 512 : 16);
+    const int rows = long_context ? 40 : 16;
+    EXPECT_EQ(logits_of(*load_model(gguf, options), rows), logits_of(*load_model(from, options), rows));
+  }
+}
+
 TEST(Convert, QuantizedHasTheBitsOfTheFolderQuantizedOnLoad) {
   const Checkpoint from(fixture("models/tale-target"));
   const Folder folder;
@@ -112,9 +125,9 @@ TEST(Convert, QuantizedHasTheBitsOfTheFolderQuantizedOnLoad) {
 
 /// llama3's divisors are rounded once more; of Qwen3.5 so is -exp(A_log), and out_proj adds heads in another order.
 TEST(Convert, WhatIsStoredInAnotherFormIsTheSameButForRounding) {
-  for (const char* name :
-       {"llama-tiny-stretched", "qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-tiny-rectangular",
-        "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny", "granite-hybrid-tiny", "granite-hybrid-tiny-experts"}) {
+  for (const char* name : {"llama-tiny-stretched", "apertus-tiny", "qwen35-tiny-nested", "qwen35-tiny-irregular",
+                           "qwen35-tiny-rectangular", "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny",
+                           "granite-hybrid-tiny", "granite-hybrid-tiny-experts"}) {
     const Checkpoint from(external(name));
     const Folder folder;
     const std::vector<float> got = logits_of(Checkpoint(converted(from, Format::f32, folder)), in_floats());
@@ -165,9 +178,10 @@ TEST(Convert, ExpertsWithABiasInFloatsHaveTheBitsOfTheFolder) {
 TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
   std::set<const GgufFamily*> families;
   for (const char* name : exact_names) families.insert(expect_keys_kept(external(name)));
-  for (const char* name : {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny",
-                           "mamba2-tiny", "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "mtp-qwen3-two",
-                           "mtp-qwen35", "mtp-qwen35-moe", "gemma4-assistant", "dflash-full", "dflash-mixed"}) {
+  for (const char* name :
+       {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny",
+        "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "mtp-qwen3-two", "mtp-qwen35", "mtp-qwen35-moe",
+        "gemma4-assistant", "dflash-full", "dflash-mixed", "apertus-tiny"}) {
     families.insert(expect_keys_kept(external(name)));
   }
   families.insert(expect_keys_kept(external("dflash-full"), GgufReader::ik_llama_cpp));

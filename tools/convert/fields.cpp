@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <optional>
 #include <variant>
 
@@ -18,7 +19,11 @@ namespace draftproof {
 namespace {
 
 GgufModel::Rope as_gguf(const Rope& rope) {
-  GgufModel::Rope result = {.kind = rope.kind, .theta = rope.theta, .turned = 2 * rope.half()};
+  GgufModel::Rope result = {.kind = rope.kind,
+                            .theta = rope.theta,
+                            .turned = 2 * rope.half(),
+                            .magnitude = rope.factor,
+                            .context = rope.context};
   if (rope.kind == "linear") {
     result.factor = double{default_rope(rope.theta, result.turned).frequencies[0]} / rope.frequencies[0];
   }
@@ -50,7 +55,7 @@ GgufModel as_gguf(const Json& json, const TransformerConfig& config) {
                      .find = [json](std::string_view name) { return json.find(name); },
                      .vocabulary = config.vocabulary,
                      .hidden = config.hidden,
-                     .context = config.context,
+                     .context = std::max(config.context, config.long_context),
                      .epsilon = config.epsilon,
                      .subtracts_mean = config.norm == Norm::layer,
                      .logit_scale = config.logit_scale,
@@ -94,6 +99,16 @@ GgufModel describe_draft(const Checkpoint& from) {
 GgufModel describe_target(const Checkpoint& from) {
   GgufModel model = as_gguf(text_config(from.config()), describe(from.config()));
   if (has_mtp_heads(from)) model.mtp_heads = static_cast<int>(read_mtp_config(from).heads.size());
+  model.layer_numbers = [&from, layers = model.depth()](const std::string& tensor, const std::string& field) {
+    std::vector<float> numbers;
+    for (int i = 0; i < layers; ++i) {
+      const std::string name = "model.layers." + std::to_string(i) + "." + tensor;
+      const bool stored = from.has(name);
+      numbers.push_back(stored ? from.floats(name, from.tensors().at(name).shape).at(0)
+                               : static_cast<float>(from.config().at(field)[static_cast<std::size_t>(i)].number()));
+    }
+    return numbers;
+  };
   if (checkpoint_kind(from.config()) == gemma4_assistant_checkpoint) {
     model.target_hidden = read_backbone_width(from.config());
   }

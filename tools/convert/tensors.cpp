@@ -10,6 +10,7 @@
 #include "kernels/math64.h"
 #include "kernels/threads.h"
 #include "ref/base/error.h"
+#include "ref/formats/gguf/transformer.h"
 #include "ref/formats/printable.h"
 #include "ref/models/checkpoint_kind.h"
 #include "ref/models/models.h"
@@ -398,6 +399,18 @@ class Tensors {
   void add_rope() {
     if (config_.ropes.empty()) return;
     const Rope& rope = config_.ropes[0];
+    if (rope.kind == "longrope") {
+      const Json block = rope_block(from_.config());
+      for (const auto& [tensor, field] :
+           {std::pair("rope_factors_long.weight", "long_factor"), {"rope_factors_short.weight", "short_factor"}}) {
+        const Json factors = block.at(field);
+        const auto read = [factors](int, float* to) {
+          for (std::size_t j = 0; j < factors.size(); ++j) to[j] = static_cast<float>(factors[j].number());
+        };
+        put(tensor, Format::f32, {1, rope.half(), read}, 1, tensor);
+      }
+      return;
+    }
     if (rope.kind != "llama3" && rope.kind != "proportional") return;
     constexpr float hardly = 1e30F;
     const Rope plain = default_rope(rope.theta, 2 * rope.half());
@@ -412,7 +425,7 @@ class Tensors {
   void refuse_others() const {
     for (const auto& [name, tensor] : from_.tensors()) {
       if (used_.contains(name) || name.ends_with("rotary_emb.inv_freq") || is_tied_head(name)) continue;
-      if (is_unused(name)) continue;
+      if (is_unused(name) || name.find(".mlp.act_fn.") != std::string::npos) continue;  // the latter are keys
       throw Error(from_.path().string() + ": tensor " + in_quotes(tensor.name) + " has no name in a GGUF of " +
                   family_.architecture);
     }

@@ -40,6 +40,9 @@ std::span<const GgufFamily* const> all_gguf_families() noexcept {
       &gguf_lfm2_moe,
       &gguf_mamba2,
       &gguf_granite_hybrid,
+      &gguf_phi2,
+      &gguf_apertus,
+      &gguf_bitnet,
       &gguf_dflash,
       &gguf_ik_dflash,
   };

@@ -2,7 +2,9 @@
 #include "ref/formats/gguf/keys.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "ref/base/error.h"
 #include "ref/formats/printable.h"
 
 namespace draftproof {
@@ -33,6 +35,23 @@ std::optional<std::vector<std::int64_t>> GgufKeys::find_integers(const std::stri
   const auto* const values = std::get_if<std::vector<std::uint64_t>>(&found->second);
   if (values == nullptr) fail(name, "must be an array of integers");
   return std::vector<std::int64_t>(values->begin(), values->end());
+}
+
+std::vector<double> GgufKeys::layer_numbers(const std::string& whole_key) const {
+  const auto layers = static_cast<std::size_t>(size("block_count"));
+  const auto found = file_.metadata().find(whole_key);
+  if (found == file_.metadata().end()) file_.fail(whole_key, "is missing; the file does not describe the model");
+  const auto* const listed = std::get_if<std::vector<double>>(&found->second);
+  const std::vector<double> numbers =
+      listed != nullptr ? *listed : std::vector<double>(layers, *file_.find_number(whole_key));
+  if (numbers.size() != layers) {
+    file_.fail(whole_key,
+               "has " + std::to_string(numbers.size()) + " values for " + std::to_string(layers) + " layers");
+  }
+  for (const double value : numbers) {
+    if (!(value > -1e30 && value < 1e30)) file_.fail(whole_key, "must be finite numbers");
+  }
+  return numbers;
 }
 
 bool GgufKeys::listed(const std::string& name) const {
@@ -75,6 +94,20 @@ std::vector<std::int64_t> GgufKeys::attention_sizes(const std::string& name) con
     fail(name, "must be 0 or one other number; other layers are not implemented");
   }
   return sizes;
+}
+
+std::vector<float> GgufKeys::vector(const std::string& name) const {
+  const StoredTensor& tensor = file_.tensors().at(name);
+  if (tensor.format != Format::f32 || tensor.shape.size() != 1) {
+    throw Error(file_.file().string() + ": tensor " + in_quotes(name) + " must be a vector of F32");
+  }
+  std::vector<float> values(static_cast<std::size_t>(tensor.shape[0]));
+  tensor.file->read(tensor.offset, values.size() * sizeof(float), values.data());
+  for (const float value : values) {
+    if (!std::isfinite(value))
+      throw Error(file_.file().string() + ": tensor " + in_quotes(name) + " has a value that is not finite");
+  }
+  return values;
 }
 
 void GgufKeys::refuse_all_but(std::initializer_list<std::span<const std::string_view>> known) const {

@@ -30,6 +30,9 @@ class GgufKeys {
   std::optional<bool> find_boolean(const std::string& name) const;
   const std::string* find_text(const std::string& name) const { return file_.find_text(prefix_ + name); }
   std::optional<std::vector<std::int64_t>> find_integers(const std::string& name) const;
+  /// Returns the numbers of all layers under a key that is not of the architecture, where one stands for all. Throws
+  /// Error when it is missing.
+  std::vector<double> layer_numbers(const std::string& whole_key) const;
   /// Whether the value is an array of integers.
   bool listed(const std::string& name) const;
   /// Returns the sizes of all layers, where a file may give one for all.
@@ -45,6 +48,8 @@ class GgufKeys {
   /// something else.
   void refuse_all_but(std::initializer_list<std::span<const std::string_view>> known) const;
 
+  /// Returns the values of a vector of floats. Throws Error for a tensor of another kind.
+  std::vector<float> vector(const std::string& name) const;
   bool has_tensor(const std::string& name) const { return file_.tensors().contains(name); }
   std::string whole(const char* name) const { return prefix_ + name; }
   [[noreturn]] void fail(const std::string& name, const std::string& what) const { file_.fail(prefix_ + name, what); }

@@ -46,8 +46,10 @@ struct GgufModel {
   struct Rope {
     std::string kind;
     double theta = 0;
-    int turned = 0;     // dimensions of a head
-    double factor = 1;  // of the kind "linear": how much longer wavelengths are
+    int turned = 0;        // dimensions of a head
+    double factor = 1;     // of the kind "linear": how much longer wavelengths are
+    double magnitude = 1;  // of cosine and sine
+    int context = 0;       // of the kind "longrope": the longest text that the short factors are for
   };
 
   Json config;  // of the text model, for errors and for what is copied
@@ -64,6 +66,8 @@ struct GgufModel {
   int layer_embedding = 0;  // values that a token has of its own for each layer
   int shared_layers = 0;    // the last ones, which read the keys and values of others
   int mtp_heads = 0;        // blocks behind the layers
+  /// One number of each layer: of the tensor of this name, or of the list that the config of a GGUF has in its place.
+  std::function<std::vector<float>(const std::string& tensor, const std::string& field)> layer_numbers = {};
   std::vector<Rope> ropes = {};
   std::vector<Layer> layers = {};
   std::optional<Recurrence> recurrence = {};  // of all layers that recur

@@ -18,11 +18,26 @@ using nlohmann::ordered_json;
 
 namespace {
 
+constexpr const char* long_factors = "rope_factors_long.weight";
+constexpr const char* short_factors = "rope_factors_short.weight";
+
+/// The factors of longrope are tensors.
+ordered_json longrope(const GgufKeys& keys) {
+  if (!keys.has_tensor(short_factors))
+    keys.fail("rope.scaling.type", "needs the tensor rope_factors_short.weight, too");
+  return {{"rope_type", "longrope"},
+          {"short_factor", keys.vector(short_factors)},
+          {"long_factor", keys.vector(long_factors)},
+          {"original_max_position_embeddings", keys.size("rope.scaling.original_context_length")},
+          {"attention_factor", keys.find_number("rope.scaling.attn_factor").value_or(1)}};
+}
+
 /// Reads the RoPE scaling keys as llama.cpp does: a factor without a type is linear, 0 means 1, and 'none' has no
 /// factor. Of yarn the magnitude is that of its factor, divided by that of yarn_log_multiplier. Returns rope_scaling,
 /// null when nothing scales.
 ordered_json rope_scaling(const GgufKeys& keys) {
   const std::string* const type = keys.find_text("rope.scaling.type");
+  if (keys.has_tensor(long_factors) && (type == nullptr || *type == "longrope")) return longrope(keys);
   if (type != nullptr && *type == "none") return nullptr;
   if (type != nullptr && *type != "linear" && *type != "yarn") {
     keys.fail("rope.scaling.type", in_quotes(*type) + " is not implemented; only 'none', 'linear' and 'yarn' are");
@@ -218,6 +233,11 @@ namespace {
 
 void write_rope(const Json& config, const GgufModel::Rope& rope, GgufKeyWriter& keys) {
   keys.number("rope.freq_base", rope.theta);
+  if (rope.kind == "longrope") {  // its factors are tensors
+    keys.size("rope.scaling.original_context_length", rope.context);
+    keys.number("rope.scaling.attn_factor", rope.magnitude);
+    return;
+  }
   if (rope.kind == "default" || rope.kind == "llama3") return;  // llama3 is a tensor
   keys.text("rope.scaling.type", rope.kind);
   if (rope.kind == "linear") {

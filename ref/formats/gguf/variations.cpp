@@ -67,7 +67,10 @@ constexpr const char* smollm3_types[] = {"smollm3"};
 constexpr GgufName phi3_layer[] = {{"attn_norm", "input_layernorm"},    {"attn_qkv", "self_attn.qkv_proj"},
                                    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
                                    {"ffn_up", "mlp.gate_up_proj"},      {"ffn_down", "mlp.down_proj"}};
-constexpr GgufNames phi3_names = {.whole = transformer_whole, .layer = phi3_layer};
+constexpr auto phi3_whole =
+    joined({{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}},
+           {{"rope_factors_long", "rope_factors_long"}, {"rope_factors_short", "rope_factors_short"}});
+constexpr GgufNames phi3_names = {.whole = phi3_whole, .layer = phi3_layer};
 
 Json read_phi3(const Gguf& file) {
   return read_gguf_target(file, {"phi3", "Phi3ForCausalLM", window_keys, {}, put_windows});
