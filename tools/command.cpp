@@ -73,6 +73,7 @@ Exit run(int argc, char** argv) {
   add_serve(app);
   add_inspect(app);
   add_signature(app);
+  add_fetch(app);
   add_convert(app);
   add_synth(app);
   add_grow(app);

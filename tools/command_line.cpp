@@ -306,9 +306,9 @@ namespace {
 
 /// What options of llama.cpp are here.
 constexpr std::pair<std::string_view, const char*> instead_of[] = {
-    {"-hf", "fetch a model first: hf download OWNER/NAME --local-dir FOLDER; then name FOLDER"},
-    {"-hfr", "fetch a model first: hf download OWNER/NAME --local-dir FOLDER; then name FOLDER"},
-    {"--hf-repo", "fetch a model first: hf download OWNER/NAME --local-dir FOLDER; then name FOLDER"},
+    {"-hf", "fetch a model first: draftproof fetch OWNER/NAME; then name OWNER/NAME"},
+    {"-hfr", "fetch a model first: draftproof fetch OWNER/NAME; then name OWNER/NAME"},
+    {"--hf-repo", "fetch a model first: draftproof fetch OWNER/NAME; then name OWNER/NAME"},
     {"-md", "name the draft as --draft model:PATH"},
     {"--model-draft", "name the draft as --draft model:PATH"},
     {"--draft-model", "name the draft as --draft model:PATH"},

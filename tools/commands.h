@@ -12,6 +12,7 @@ void add_chat(Command& app);
 void add_serve(Command& app);
 void add_inspect(Command& app);
 void add_signature(Command& app);
+void add_fetch(Command& app);
 void add_convert(Command& app);
 void add_synth(Command& app);
 void add_grow(Command& app);

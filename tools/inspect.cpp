@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
+#include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "kernels/openblas.h"
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/decoding/engine.h"
 #include "ref/formats/checkpoint.h"
+#include "ref/formats/hub_cache.h"
 #include "ref/models/checkpoint_kind.h"
 #include "ref/models/dflash.h"
 #include "ref/models/eagle3.h"
@@ -49,11 +54,19 @@ ordered_json kernels_json() {
   return rows;
 }
 
-/// Returns the numbers that docs/memory.md explains.
-ordered_json memory_json(ModelFiles& files, const InspectOptions& options) {
+/// Whether only a config is there: a .json file, or a folder that has one and no weights.
+bool is_config_alone(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) return path.extension() == ".json" && is_present(path);
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    const auto extension = entry.path().extension();
+    if (extension == ".safetensors" || extension == ".gguf") return false;
+  }
+  return is_present(path / "config.json");
+}
+
+/// Returns the numbers that docs/memory.md explains, for so many positions.
+ordered_json memory_json(ModelFiles& files, const InspectOptions& options, int positions) {
   const MemoryNeed need = memory_need(files, {}, layout_of(options.load_options));
-  const int context = describe(files.target().config()).context;
-  const int positions = options.context > 0 ? options.context : context;
   return {{"weights", need.weights},
           {"cache_fixed", need.cache_fixed},
           {"cache_per_position", need.cache_per_position},
@@ -65,15 +78,44 @@ ordered_json memory_json(ModelFiles& files, const InspectOptions& options) {
           {"available", memory_available()}};
 }
 
-/// Returns why the checkpoint's tokenizer cannot be read; empty when it can.
-std::string tokenizer_why_not(const Checkpoint& files) {
-  if (!Tokenizer::is_in(files)) return "the checkpoint has none";
-  try {
-    Tokenizer::load(files);
-    return {};
-  } catch (const Error& wrong) {
-    return wrong.what();
+/// What loading with each --quantize takes, all in all, by the number of positions.
+ordered_json memory_by_type_json(ModelFiles& files, const InspectOptions& options, int context) {
+  std::set<int> positions = {std::min(context, 4096), std::min(context, 32768), context};
+  if (options.context > 0) positions = {options.context};
+  ordered_json json = ordered_json::object();
+  LayoutOptions layout = options.load_options;
+  for (const Quantization quantize : {Quantization::none, Quantization::q8, Quantization::q4}) {
+    layout.quantize = name_of(quantize);
+    const MemoryNeed need = memory_need(files, {}, layout_of(layout));
+    ordered_json totals = ordered_json::object();
+    for (const int count : positions) totals[std::to_string(count)] = need.total(count);
+    json[layout.quantize] = totals;
   }
+  return json;
+}
+
+struct ReadTokenizer {
+  std::optional<Tokenizer> tokenizer = {};
+  std::string why_not = {};  // it cannot be read; empty when it can
+};
+
+ReadTokenizer read_tokenizer(const Checkpoint& files) {
+  if (!Tokenizer::is_in(files)) return {.why_not = "the checkpoint has none"};
+  try {
+    return {.tokenizer = Tokenizer::load(files)};
+  } catch (const Error& wrong) {
+    return {.why_not = wrong.what()};
+  }
+}
+
+/// What this process holds: the program, and what it has read of a checkpoint without its weights.
+std::uint64_t resident_bytes() {
+  malloc_trim(0);  // what was only needed to read it
+  std::ifstream pages("/proc/self/statm");
+  std::uint64_t all = 0;
+  std::uint64_t resident = 0;
+  pages >> all >> resident;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 /// What the layers of a checkpoint keep of a text.
@@ -225,7 +267,7 @@ ordered_json draft_json(const Checkpoint& files, const Model& target) {
 
 /// How many MTP heads a target has, or why those that its config names cannot be used.
 ordered_json mtp_heads_of(const Checkpoint& files, const TransformerConfig& model) {
-  if (model.mtp_heads == 0) return 0;
+  if (model.mtp_heads == 0 || !files.has_weights()) return model.mtp_heads;
   try {
     return read_mtp_config(files).heads.size();
   } catch (const Error& error) {
@@ -233,23 +275,31 @@ ordered_json mtp_heads_of(const Checkpoint& files, const TransformerConfig& mode
   }
 }
 
-/// `kv`: the format of keys and values.
-ordered_json checkpoint_json(const Checkpoint& files, KvFormat kv) {
-  const Json& config = files.config();
-  const TransformerConfig t = describe(config);
-  const Layers layers(t, kv);
+/// Of a target without weights, those that its config means; of a draft without weights 0.
+std::uint64_t parameters_of(const Checkpoint& files) {
+  if (!files.has_weights()) {
+    return checkpoint_kind(files.config()) == target_checkpoint ? parameters_by_config(files) : 0;
+  }
   std::uint64_t parameters = 0;
   for (const auto& [name, tensor] : files.tensors()) {
     std::uint64_t count = 1;
     for (const std::int64_t extent : tensor.shape) count *= static_cast<std::uint64_t>(extent);
     parameters += count;
   }
-  const std::string why_not = tokenizer_why_not(files);
+  return parameters;
+}
+
+/// `kv`: the format of keys and values.
+ordered_json checkpoint_json(const Checkpoint& files, KvFormat kv, const std::string& tokenizer_why_not) {
+  const Json& config = files.config();
+  const TransformerConfig t = describe(config);
+  const Layers layers(t, kv);
   const CheckpointKind& kind = checkpoint_kind(config);
-  return {
+  ordered_json json = {
       {"path", files.path().string()},
       {"kind", kind.name},
       {"architecture", name_of(config)},
+      {"weights", files.has_weights()},
       {"layers", t.depth()},
       {"sliding_layers", layers.sliding},
       {"recurrent_layers", layers.recurrent + layers.convolving},
@@ -264,15 +314,20 @@ ordered_json checkpoint_json(const Checkpoint& files, KvFormat kv) {
       {"experts", layers.experts},
       {"vocabulary", t.vocabulary == 1 ? ordered_json() : ordered_json(t.vocabulary)},  // left to the target
       {"context", t.context},
+      {"parameters", parameters_of(files)},
       {"tensors", files.tensors().size()},
-      {"parameters", parameters},
       {"weight_bytes", files.bytes()},
       {"cache_bytes_per_position", layers.bytes_per_position},
       {"cache_state_bytes", layers.state_bytes},
-      {"tokenizer", why_not.empty()},
-      {"tokenizer_why_not", why_not},
+      {"tokenizer", tokenizer_why_not.empty()},
+      {"tokenizer_why_not", tokenizer_why_not},
       {"stop_tokens", read_stop_tokens(files)},
   };
+  if (!files.has_weights()) {
+    for (const char* const of_weights : {"tensors", "weight_bytes"}) json.erase(of_weights);
+    if (kind != target_checkpoint) json.erase("parameters");
+  }
+  return json;
 }
 
 /// "864 bytes", "1.2 MiB".
@@ -306,9 +361,15 @@ std::string shown(const ordered_json& value, bool bytes) {
 Exit inspect(const InspectOptions& options) {
   ordered_json json = {{"command", "inspect"}};
   if (!options.path.empty()) {
-    ModelFiles files(options.path);
-    json["checkpoint"] = checkpoint_json(files.target(), layout_of(options.load_options).kv);
-    json["memory_bytes"] = memory_json(files, options);
+    const std::filesystem::path path = here_or_in_hub_cache(options.path);
+    ModelFiles files = is_config_alone(path) ? ModelFiles(Checkpoint::of_config(path)) : ModelFiles(path);
+    const int context = describe(files.target().config()).context;
+    const ReadTokenizer read = read_tokenizer(files.target());
+    const std::uint64_t process = resident_bytes();
+    json["checkpoint"] = checkpoint_json(files.target(), layout_of(options.load_options).kv, read.why_not);
+    json["memory_bytes"] = memory_json(files, options, options.context > 0 ? options.context : context);
+    json["memory_bytes"]["process"] = process;
+    json["memory_bytes_by_type"] = memory_by_type_json(files, options, context);
     if (!options.target.empty()) {
       const auto target = load_model(Checkpoint(options.target), best_kernels());
       json["fits"] = options.target;
@@ -321,13 +382,20 @@ Exit inspect(const InspectOptions& options) {
     return Exit::pass;
   }
   if (json.contains("checkpoint")) {
+    if (json["checkpoint"]["weights"] == false) fmt::print("no weights are here: this is what the config says\n");
     const auto print = [](const std::string& name, const ordered_json& value) {
-      if (value != "") fmt::print("{:<26} {}\n", name, shown(value, name.find("bytes") != std::string::npos));
+      if (value != "") fmt::print("{:<34} {}\n", name, shown(value, name.find("bytes") != std::string::npos));
     };
     for (const auto& [key, value] : json["checkpoint"].items()) print(key, value);
     for (const auto& [key, value] : json.items()) {
       if (key == "memory_bytes") {
         for (const auto& [part, need] : value.items()) print(part == "positions" ? part : "bytes of " + part, need);
+      } else if (key == "memory_bytes_by_type") {
+        for (const auto& [type, totals] : value.items()) {
+          for (const auto& [positions, need] : totals.items()) {
+            print(fmt::format("bytes, {}, {} positions", type == "none" ? "as stored" : type, positions), need);
+          }
+        }
       } else if (key != "command" && key != "checkpoint" && key != "kernels") {
         print(key, value);
       }
@@ -349,7 +417,8 @@ void add_inspect(Command& app) {
   auto options = std::make_shared<InspectOptions>();
   Command& command = app.subcommand("inspect", "describe a checkpoint and the kernels this machine can run");
   command.option("path,-m,--model MODEL", options->path,
-                 "a target or a draft: a folder or a .gguf file; without it only the kernels are listed");
+                 "a target or a draft: a folder, a .gguf file, or a config.json alone; without it only the kernels are "
+                 "listed");
   command.option("--target MODEL", options->target, "the target model that a draft of its features must fit");
   command.option("--context", options->context, "positions to count memory for; the model's maximum when left out")
       .range(1, std::numeric_limits<int>::max());

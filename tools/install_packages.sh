@@ -4,7 +4,7 @@
 # SPDX-License-Identifier: MIT
 set -eu
 
-packages="g++ cmake ninja-build pkg-config libboost-dev libcli11-dev libcpp-httplib-dev libeigen3-dev libfmt-dev \
+packages="g++ cmake ninja-build pkg-config libboost-dev libcli11-dev libcpp-httplib-dev libcurl4-openssl-dev libeigen3-dev libfmt-dev \
 libgmock-dev libgtest-dev libhdf5-dev libicu-dev libopenblas-dev libpcre2-dev librapidcheck-dev \
 libxxhash-dev nlohmann-json3-dev $*"
 

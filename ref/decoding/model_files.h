@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "ref/formats/checkpoint.h"
 
@@ -14,6 +15,7 @@ class ModelFiles {
  public:
   /// `target`: a Hugging Face style folder or a .gguf file. Reads headers only. Throws Error when it cannot be opened.
   explicit ModelFiles(const std::filesystem::path& target) : target_(target) {}
+  explicit ModelFiles(Checkpoint target) : target_(std::move(target)) {}
 
   const Checkpoint& target() const noexcept { return target_; }
 

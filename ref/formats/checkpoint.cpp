@@ -13,6 +13,7 @@
 #include "ref/base/require.h"
 #include "ref/formats/gguf/family.h"
 #include "ref/formats/gguf_names.h"
+#include "ref/formats/hub_cache.h"
 #include "ref/formats/printable.h"
 #include "ref/formats/safetensors.h"
 
@@ -134,15 +135,17 @@ std::vector<std::int64_t> without_leading_ones(std::vector<std::int64_t> shape) 
 
 }  // namespace
 
-std::filesystem::path checkpoint_file(const std::filesystem::path& path) {
+std::filesystem::path checkpoint_file(const std::filesystem::path& named) {
+  const std::filesystem::path path = here_or_in_hub_cache(named);
   if (!is_present(path)) {
     const std::string name = path.generic_string();
-    const bool of_hub = std::ranges::count(name, '/') == 1 && name.front() != '/' && name.front() != '.' &&
-                        name.back() != '/' && path.extension() != ".gguf" && !is_present(path.parent_path());
-    throw Error(
-        name + ": no such folder or file" +
-        (!of_hub ? ""
-                 : "; to fetch it from Hugging Face: hf download " + name + " --local-dir FOLDER; then name FOLDER"));
+    const auto of_hub =
+        path.extension() != ".gguf" || name.find(':') != std::string::npos ? read_hub_name(name) : std::nullopt;
+    if (!of_hub || is_present(path.parent_path())) throw Error(name + ": no such folder or file");
+    throw Error(name +
+                ": no such folder or file, and not in the cache of Hugging Face; get it with: draftproof fetch " +
+                name + " (or: hf download " + of_hub->repository() + (of_hub->file.empty() ? "" : " " + of_hub->file) +
+                "), then give this command again");
   }
   if (!std::filesystem::is_directory(path)) return path;
   std::vector<std::filesystem::path> found;
@@ -163,6 +166,15 @@ Checkpoint::Checkpoint(const std::filesystem::path& path) : path_(checkpoint_fil
   } else {
     throw Error(path_.string() + ": is neither a folder nor a file");
   }
+}
+
+Checkpoint Checkpoint::of_config(const std::filesystem::path& path) {
+  const bool folder = std::filesystem::is_directory(path);
+  Checkpoint alone;
+  alone.path_ = !folder && path.filename() == "config.json" ? path.parent_path() : path;
+  alone.has_weights_ = false;
+  alone.config_ = Json::read(folder ? path / "config.json" : path);
+  return alone;
 }
 
 void Checkpoint::open_folder() {

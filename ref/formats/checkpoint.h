@@ -24,8 +24,8 @@ namespace draftproof {
 struct GgufNames;
 struct NestedText;
 
-/// Returns `path`, or the only .gguf file of a folder without .safetensors files. Throws Error when there is nothing at
-/// `path`.
+/// Returns `path`, or the only .gguf file of a folder without .safetensors files. Where nothing is there, OWNER/NAME
+/// and OWNER/NAME:FILE are looked for in the cache of Hugging Face. Throws Error when nothing is found.
 std::filesystem::path checkpoint_file(const std::filesystem::path& path);
 
 /// The files of one model. They are opened once, and whoever needs something from them is given the checkpoint.
@@ -37,7 +37,11 @@ class Checkpoint {
   /// Or opens a .gguf file, or the only one in a folder (checkpoint_file); of a split GGUF, the first part. Reads only
   /// headers.
   explicit Checkpoint(const std::filesystem::path& path);
+  /// Opens a config without its weights: a folder that has config.json, or such a file of any name. There are no
+  /// tensors; a model can be described and counted by it, not loaded.
+  static Checkpoint of_config(const std::filesystem::path& path);
 
+  bool has_weights() const noexcept { return has_weights_; }
   const std::filesystem::path& path() const noexcept { return path_; }
   const std::map<std::string, StoredTensor>& tensors() const noexcept { return tensors_; }
   bool has(const std::string& name) const { return tensors_.contains(name); }
@@ -71,12 +75,14 @@ class Checkpoint {
   std::uint64_t bytes() const noexcept;  // of all tensors
 
  private:
+  Checkpoint() = default;
   void open_folder();
   void open_gguf();
   const StoredTensor& find(const std::string& name, const std::vector<std::int64_t>& shape) const;
   bool has_shape(const StoredTensor& tensor, const std::vector<std::int64_t>& shape) const;
 
   std::filesystem::path path_;
+  bool has_weights_ = true;
   std::map<std::string, StoredTensor> tensors_;
   const GgufNames* gguf_names_ = nullptr;  // nullptr: a folder
   const NestedText* nested_ = nullptr;     // nullptr: the text model has the names in the file that it has alone

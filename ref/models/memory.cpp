@@ -154,6 +154,13 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
   return need_of_layers(layers, counted);
 }
 
+std::uint64_t parameters_by_config(const Checkpoint& without_weights) {
+  const LoadOptions as_stated(best_kernels());
+  const WeightLoader counted(without_weights, as_stated, WeightLoader::Mode::count);
+  architecture_of(without_weights.config()).load(counted, describe(without_weights.config()));
+  return counted.bytes().values;
+}
+
 MemoryNeed need_of_tree(const TransformerConfig& config, KvFormat kv) {
   MemoryNeed need;
   for (const LayerConfig& layer : config.layers) {

@@ -31,6 +31,10 @@ struct MemoryNeed {
 /// The need of a model (a target, or a draft as if it were one) in a sequence. Reads no weights.
 MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options);
 
+/// How many weights the config of a target means, without those that only some checkpoints of its family have, as
+/// biases of norms.
+std::uint64_t parameters_by_config(const Checkpoint& without_weights);
+
 /// The need of these layers, whose weights `from` has returned, and of a row of logits.
 MemoryNeed need_of_layers(const TransformerConfig& config, const WeightLoader& from);
 

@@ -119,6 +119,7 @@ TransformerConfig describe(const Checkpoint& files, const LoadOptions& options) 
 
 std::unique_ptr<Model> load_model(const Checkpoint& files, const LoadOptions& options) {
   const Architecture& architecture = architecture_of(files.config());
+  if (!files.has_weights()) files.config().fail("is here without its weights");
   const TransformerConfig config = describe(files, options);
   const std::string why = shortage(files.path().string(), model_need(files, options).total(0), memory_available());
   if (!why.empty()) throw Error(why);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 
 /// More than a real checkpoint lacks, if it has only the heads of a model with many experts.
 constexpr int left_out_max = 1 << 18;
+/// More matrices than any real model has, rows of a matrix that are taken one by one included.
+constexpr int stated_max = 1 << 20;
 
 std::vector<std::int64_t> shape_of(const NamedMatrix& matrix, int inputs) {
   return matrix.within.empty() ? std::vector<std::int64_t>{matrix.outputs, inputs} : matrix.within;
@@ -87,14 +90,20 @@ void WeightLoader::tell(std::uint64_t done) const {
 
 bool WeightLoader::leaves_out(const std::string& name, const std::vector<std::int64_t>& shape) const {
   if (!counts() || weights.has(name, shape)) return false;
+  if (!weights.has_weights()) {
+    if (++left_out_ > stated_max || !elements(shape))
+      weights.config().fail("states more weights than any real model's");
+    return false;
+  }
   if (++left_out_ > left_out_max) throw Error(weights.path().string() + ": lacks most tensors of its config");
   return true;
 }
 
 std::vector<float> WeightLoader::floats(const std::string& name, const std::vector<std::int64_t>& shape) const {
   if (leaves_out(name, shape)) return {};
-  if (!weights.has(name)) return std::vector<float>(note_missing(name, shape));
+  if (!counts() && !weights.has(name)) return std::vector<float>(note_missing(name, shape));
   bytes_.by_format[traits(Format::f32).name] += sizeof(float) * elements(shape).value_or(0);
+  bytes_.values += elements(shape).value_or(0);
   if (counts()) return {};
   std::vector<float> values = weights.floats(name, shape);
   loaded(name);
@@ -106,6 +115,7 @@ PackedMatrix WeightLoader::pack(std::span<const MatrixSource> parts) const {
   PackedMatrix matrix = counts() ? PackedMatrix::counted(kernels, parts) : PackedMatrix(kernels, parts);
   for (const auto& [view, first] : matrix.parts()) {
     bytes_.by_format[traits(view.format).name] += kernels.packed_bytes(view.format, view.outputs, view.inputs);
+    bytes_.values += static_cast<std::uint64_t>(view.outputs) * static_cast<std::uint64_t>(view.inputs);
     int& widest = bytes_.widest[static_cast<std::size_t>(kernels.activation_format(view.format))];
     widest = std::max(widest, view.inputs);
   }
@@ -114,6 +124,11 @@ PackedMatrix WeightLoader::pack(std::span<const MatrixSource> parts) const {
 
 WeightSource WeightLoader::weight(const std::string& name, const std::vector<std::int64_t>& shape) const {
   WeightSource source;
+  if (counts() && !weights.has_weights()) {
+    const std::uint64_t rows = elements(shape).value_or(0) / static_cast<std::uint64_t>(shape.back());
+    if (rows > std::numeric_limits<int>::max()) weights.config().fail("states more weights than any real model's");
+    return {stated_format(weights.config()), static_cast<int>(rows), static_cast<int>(shape.back()), {}};
+  }
   if (weights.has(name)) {
     source = weights.weight(name, shape);
     if (missing_.empty()) return source;
@@ -180,6 +195,19 @@ Quantization quantization_by_name(const std::string& name) {
     if (name == name_of(quantize)) return quantize;
   }
   throw Error("there is no quantization named '" + name + "'; there are: none f32 q8 q4");
+}
+
+Format stated_format(const Json& config) {
+  for (const Json& part : {config, config.find("text_config").value_or(config)}) {
+    for (const char* field : {"dtype", "torch_dtype"}) {
+      const auto type = part.find(field);
+      if (!type) continue;
+      if (type->string() == "float32") return Format::f32;
+      if (type->string() == "float16") return Format::f16;
+      return Format::bf16;
+    }
+  }
+  return Format::bf16;
 }
 
 KvFormat kv_format_by_name(const std::string& name) {

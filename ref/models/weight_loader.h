@@ -31,6 +31,9 @@ Quantization quantization_by_name(const std::string& name);
 /// Throws Error, naming what there is.
 KvFormat kv_format_by_name(const std::string& name);
 
+/// Returns the format that a config says its weights have, bf16 where it does not say.
+Format stated_format(const Json& config);
+
 /// Receives the progress of loading a checkpoint: 0 of `all` bytes at the start, `all` at the end, also after an error.
 /// Called by one thread at a time.
 using LoadingObserver =
@@ -61,6 +64,7 @@ LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like);
 /// What weights take, and the widest rows that they are multiplied with.
 struct WeightBytes {
   std::map<std::string, std::uint64_t> by_format;
+  std::uint64_t values = 0;  // that they are
   std::array<int, activation_formats> widest = {};
 };
 
@@ -70,7 +74,8 @@ class WeightLoader {
  public:
   /// count: reads and packs nothing and tells no observer, but adds up the bytes of what it would return. Matrices have
   /// shape and format only, and abort where they are used; floats are empty. Tensors that are missing or do not fit
-  /// take nothing, and finish() accepts them: loading says what is wrong.
+  /// take nothing, and finish() accepts them: loading says what is wrong. Of a config without weights every tensor that
+  /// is asked for counts, in the format that the config states.
   enum class Mode : std::uint8_t { load, count };
 
   WeightLoader(const Checkpoint& from, const LoadOptions& as, Mode mode = Mode::load);
@@ -111,7 +116,7 @@ class WeightLoader {
   mutable std::set<std::string> loaded_;
   mutable std::vector<std::string> missing_;  // as Checkpoint::expected says it
   mutable std::uint64_t missing_values_ = 0;
-  mutable int left_out_ = 0;
+  mutable int left_out_ = 0;  // or counted of a config without weights
 };
 
 /// One matrix of a checkpoint: a tensor, or rows [first, first + outputs) of a tensor of the shape `within`.

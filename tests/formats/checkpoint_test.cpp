@@ -219,8 +219,8 @@ TEST(Checkpoint, NamesTheExpectedFilesForAFolderWithoutWeights) {
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint(folder.path() / "no"); }),
             (folder.path() / "no").string() + ": no such folder or file");
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint("Owner/Name-0.6B"); }),
-            "Owner/Name-0.6B: no such folder or file; to fetch it from Hugging Face: hf download Owner/Name-0.6B "
-            "--local-dir FOLDER; then name FOLDER");
+            "Owner/Name-0.6B: no such folder or file, and not in the cache of Hugging Face; get it with: draftproof "
+            "fetch Owner/Name-0.6B (or: hf download Owner/Name-0.6B), then give this command again");
   EXPECT_THROW(Checkpoint(folder.path() / "config.json"), Error);
   EXPECT_EQ(error_of([&] { Checkpoint checkpoint("/dev/null"); }), "/dev/null: is neither a folder nor a file");
 }

@@ -50,15 +50,17 @@ TEST(CommandLine, SuggestsTheNearestOptionOrCommand) {
            {{"generate", "--prompt", "a"}, "TARGET is missing; give it as an argument or as -m or --model"},
            {{"verify", target}, "--draft or --endpoint is required; see draftproof verify --help"},
            {{"verify", target, "--draft"}, "--draft needs a value"},
-           {{"generate", "-hf", "Qwen/Qwen3-0.6B"}, "unknown option -hf; fetch a model first: hf download"},
+           {{"generate", "-hf", "Qwen/Qwen3-0.6B"}, "unknown option -hf; fetch a model first: draftproof fetch"},
            {{"generate", target, "-md", "x"}, "unknown option -md; name the draft as --draft model:PATH; see"},
            {{"generate", target, "-ngl", "99"}, "unknown option -ngl; draftproof computes on the CPU"},
            {{"serve", target, "-np", "4"}, "unknown option -np; how many texts at a time is --parallel"},
            {{"generate", target, "-fa"}, "unknown option -fa; see draftproof generate --help"},
            {{"generate", target, "-no-cnv"}, "unknown option -no-cnv; see draftproof generate --help"},
            {{"generate", target, "-c", "2048"}, "unknown option -c; a text may be as long as"},
-           {{"generate", "Qwen/Qwen3-0.6B", "-p", "a"},
-            "Qwen/Qwen3-0.6B: no such folder or file; to fetch it from Hugging Face: hf download Qwen/Qwen3-0.6B"},
+           {{"generate", "nobody/nothing-0.6B", "-p", "a"},
+            "nobody/nothing-0.6B: no such folder or file, and not in the cache of Hugging Face; get it with: "
+            "draftproof "
+            "fetch nobody/nothing-0.6B (or: hf download nobody/nothing-0.6B)"},
            {{"generate", target, "-p", "a", "--draft", "ngram_simple?n=2"},
             "draft 'ngram_simple?n=2' is not known, neither as a kind nor as a folder or file; did you mean "
             "ngram-simple?n=2?"},

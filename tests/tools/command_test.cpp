@@ -642,6 +642,32 @@ TEST(Inspect, CountsTheMtpHeadsThatATargetHas) {
   }
 }
 
+TEST(Inspect, DescribesAConfigWithoutItsWeights) {
+  const Folder folder;
+  files::copy(target + "/config.json", folder.path() / "config.json");
+  const json whole = json::parse(run_command({"inspect", target, "--json"}).out);
+  for (const files::path& path : {folder.path(), folder.path() / "config.json"}) {
+    const Outcome outcome = run_command({"inspect", path, "--json"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const json said = json::parse(outcome.out);
+    EXPECT_EQ(said["checkpoint"]["weights"], false);
+    EXPECT_FALSE(said["checkpoint"].contains("tensors"));
+    for (const char* field : {"architecture", "caches", "features", "vocabulary", "parameters"}) {
+      EXPECT_EQ(said["checkpoint"][field], whole["checkpoint"][field]) << field;
+    }
+    EXPECT_EQ(said["memory_bytes"]["cache_per_position"], whole["memory_bytes"]["cache_per_position"]);
+    EXPECT_LT(said["memory_bytes_by_type"]["q4"]["512"], said["memory_bytes_by_type"]["none"]["512"]);
+  }
+  const Outcome text = run_command({"inspect", folder.path()});
+  EXPECT_THAT(text.out, testing::StartsWith("no weights are here: this is what the config says\n"));
+  EXPECT_THAT(text.out, testing::ContainsRegex("\nbytes, q4, 512 positions +[0-9.]+ [KM]iB\n"));
+  put(folder.path() / "config.json", R"({"architectures": ["PerceiverForCausalLM"], "model_type": "perceiver"})");
+  const Outcome unknown = run_command({"inspect", folder.path()});
+  EXPECT_EQ(unknown.status, 3);
+  EXPECT_THAT(unknown.err, testing::HasSubstr("config.json: architecture 'PerceiverForCausalLM' is not a target"));
+  EXPECT_EQ(run_command({"generate", folder.path(), "--prompt-tokens", "1"}).status, 3);
+}
+
 TEST(Inspect, SaysWhichLayersOfItsTargetAnAssistantReads) {
   const Outcome outcome = run_command({"inspect", fixture("external/gemma4-assistant-ordered"), "--target",
                                        fixture("external/gemma4-tiny-donors"), "--json"});
