@@ -169,7 +169,7 @@ class Generation {
     request.max_new_tokens = options.common.max_new_tokens;
     Engine& engine = model_->engine();
     if (const std::string why = request_error(request, engine.target()); !why.empty()) throw Error(why);
-    draft_ = model_->opened().used_draft(options.draft, request.positions());
+    draft_ = model_->opened().used_draft(options.draft, request);
     const std::string& draft = draft_.name;
     SchedulerLimits limits;
     limits.cache_bytes = engine.cache_budget(std::span(&draft, 1), limits.rows_per_pass, request.positions());

@@ -24,7 +24,8 @@ Json usage_object(const Usage& usage) {
           {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
           {"drafted_tokens", usage.drafted},
-          {"accepted_tokens", usage.accepted}};
+          {"accepted_tokens", usage.accepted},
+          {"rounds_beyond_draft", usage.rounds_beyond_draft}};
 }
 
 Json model_object(const ServedModel& model) {
@@ -207,6 +208,7 @@ std::string ResponseWriter::take(const StreamEvent& event) {
     usage_.completion_tokens += static_cast<int>(event.round->tokens.size());
     usage_.drafted += event.round->drafted;
     usage_.accepted += event.round->accepted;
+    usage_.rounds_beyond_draft += event.round->beyond_draft ? 1 : 0;
   }
   if (event.end) {
     if (choice.stream) more += choice.stream->finish();

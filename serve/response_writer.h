@@ -28,6 +28,7 @@ struct Usage {
   int completion_tokens = 0;
   int drafted = 0;
   int accepted = 0;
+  int rounds_beyond_draft = 0;
 };
 
 class ResponseWriter {

@@ -417,7 +417,8 @@ class Server::Http {
                           {"cached_tokens", usage.cached_tokens},
                           {"completion_tokens", usage.completion_tokens},
                           {"drafted_tokens", usage.drafted},
-                          {"accepted_tokens", usage.accepted}});
+                          {"accepted_tokens", usage.accepted},
+                          {"rounds_beyond_draft", usage.rounds_beyond_draft}});
   }
 
   Service& service_;

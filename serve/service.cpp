@@ -120,7 +120,8 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
       }
       running.last_round = now;
       running.arrival->stream->add(
-          running.choice, {round.emitted, round.proposal.size(), round.accepted, round.logprobs, round.top_logprobs});
+          running.choice, {round.emitted, round.proposal.size(), round.accepted, round.logprobs, round.top_logprobs,
+                           is_beyond_draft(so_far, round)});
       return Next::go_on;
     };
     running.opened = engine_.open({.request = job.choices[static_cast<std::size_t>(choice)],

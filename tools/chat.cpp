@@ -235,7 +235,7 @@ Exit chat(const ChatOptions& options) {
   variables_of(options);  // refuses what is none before the target is loaded
   Engine& engine = model.load({options.draft}, request_of_size(1, common.max_new_tokens), common.draft_max.number);
   ChatOptions opened = options;
-  opened.draft = model.draft_to_write(options.draft, engine.target().context()).name;
+  opened.draft = model.draft_to_write(options.draft, request_of_size(1, engine.target().context() - 1)).name;
   ChatLoop(opened, engine, text, tokenizer, read_stop_tokens(files)).run();
   return Exit::pass;
 }

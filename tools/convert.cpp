@@ -3,6 +3,9 @@
 
 #include "kernels/threads.h"
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
+#include "ref/models/checkpoint_kind.h"
+#include "ref/models/draft_tables.h"
 #include "ref/models/models.h"
 #include "ref/models/transformer_config.h"
 #include "ref/text/tokenizer.h"
@@ -56,6 +59,12 @@ std::vector<GgufTensor> watched(std::vector<GgufTensor> tensors, const std::stri
   return tensors;
 }
 
+/// The layers of the model whose tokenizer is used; 0: not known.
+int layers_of_target(const ConvertOptions& options) {
+  const std::filesystem::path config = std::filesystem::path(options.tokenizer) / "config.json";
+  return options.tokenizer.empty() || !is_present(config) ? 0 : describe(Json::read(config)).depth();
+}
+
 Exit convert(const ConvertOptions& options) {
   if (options.threads > 0) set_threads(options.threads);
   const Format type = format_named(options.type);
@@ -69,8 +78,9 @@ Exit convert(const ConvertOptions& options) {
   const GgufFamily& family = gguf_family_for(from.config(), reader);
   const std::filesystem::path folder = options.tokenizer.empty() ? options.from : options.tokenizer;
   GgufFields fields;
-  add_model_fields(from, family, type, fields);
-  const Json config = text_config(from.config());
+  add_model_fields(from, family, type, fields, layers_of_target(options));
+  const Json config =
+      checkpoint_kind(from.config()) == eagle3_checkpoint ? layer_config(from.config()) : text_config(from.config());
   add_vocabulary(folder, family.architecture, positive(config, "vocab_size"), fields);
 
   Progress progress(options.quiet);
@@ -93,7 +103,8 @@ void add_convert(Command& app) {
   command.option("folder", options->from, "the folder with config.json and model.safetensors").required();
   command.option("file", options->to, "the file to write, NAME.gguf").required();
   command.option("--type", options->type, "type of the weights: " + format_names()).show_default();
-  command.option("--tokenizer", options->tokenizer, "folder of the tokenizer, where the model's own has none");
+  command.option("--tokenizer", options->tokenizer,
+                 "folder of the tokenizer, where the model's own has none; of a draft that of its target");
   command.option("--for", options->reader, "who reads the file; of a DFlash draft the two want different forms")
       .choices({"llama.cpp", "ik_llama.cpp"})
       .show_default();

@@ -12,6 +12,7 @@
 #include "ref/decoding/stop_at_strings.h"
 #include "ref/formats/printable.h"
 #include "tools/commands.h"
+#include "tools/complaint.h"
 #include "tools/constraint_options.h"
 #include "tools/interrupt.h"
 #include "tools/opened_model.h"
@@ -251,12 +252,16 @@ Exit generate(const GenerateOptions& options) {
   Engine& engine = model.load({options.draft}, asked.request, common.draft_max.number, files.trace.asked());
   if (const std::string why = request_error(asked.request, engine.target()); !why.empty()) throw Error(why);
   const OpenedModel::UsedDraft used =
-      model.draft_to_write(options.draft, asked.request.positions(), options.logprobs && options.gate == "seed");
+      model.draft_to_write(options.draft, asked.request, options.logprobs && options.gate == "seed");
   if (files.prefixes) files.prefixes->load(engine, common.target, used.name);
 
   const bool silent = common.quiet || is_standard_output(common.json_file) || files.trace.takes_output();
   Printer printer(asked.tokenizer, asked.stops, silent);
   const Trace trace = decoded(options, asked, engine, used.name, files, printer);
+  if (used.too_short.empty() && !common.quiet) {  // a translated draft, which cannot tell before
+    const std::string too_short = short_draft_text(trace.draft_reach, asked.request);
+    if (!too_short.empty()) complain(too_short);
+  }
   if (options.logprobs && !silent) print_logprobs(trace, asked.tokenizer);
   if (options.statistics) {
     fmt::print(stderr, "{}", statistics_text(trace, used.gate, options.draft));

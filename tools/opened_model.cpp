@@ -60,17 +60,17 @@ Engine& OpenedModel::load(const std::vector<std::string>& drafts, const Request&
   return *engine_;
 }
 
-OpenedModel::UsedDraft OpenedModel::used_draft(const std::string& draft, int positions, bool logprobs) {
+OpenedModel::UsedDraft OpenedModel::used_draft(const std::string& draft, const Request& request, bool logprobs) {
   UsedDraft used = {engine_->gate(draft, logprobs), "none", "", ""};
   if (used.gate == Gate::open) used.name = draft;
   else if (used.gate != Gate::no_draft)
     used.off = std::string("speculation is off, decoding plainly: ") + name_of(used.gate);
-  used.too_short = short_draft_text(engine_->draft_reach(used.name), positions);
+  used.too_short = short_draft_text(engine_->draft_reach(used.name, request), request);
   return used;
 }
 
-OpenedModel::UsedDraft OpenedModel::draft_to_write(const std::string& draft, int positions, bool logprobs) {
-  UsedDraft used = used_draft(draft, positions, logprobs);
+OpenedModel::UsedDraft OpenedModel::draft_to_write(const std::string& draft, const Request& request, bool logprobs) {
+  UsedDraft used = used_draft(draft, request, logprobs);
   if (!used.off.empty()) complain(used.off);
   if (!used.too_short.empty() && !quiet_) complain(used.too_short);
   return used;

@@ -54,10 +54,10 @@ class OpenedModel {
     std::string off;        // why it cannot be used; empty when it can
     std::string too_short;  // from where on it cannot; empty when it reaches to the end
   };
-  /// Loads the draft, after load(), to write texts of at most so many positions. `logprobs`: as in Engine::gate.
-  UsedDraft used_draft(const std::string& draft, int positions, bool logprobs = false);
+  /// Loads the draft, after load(), to write this text. `logprobs`: as in Engine::gate.
+  UsedDraft used_draft(const std::string& draft, const Request& request, bool logprobs = false);
   /// The same. Standard error states why it cannot be used, or from where on it cannot.
-  UsedDraft draft_to_write(const std::string& draft, int positions, bool logprobs = false);
+  UsedDraft draft_to_write(const std::string& draft, const Request& request, bool logprobs = false);
   /// Loads the draft, after load(), to be compared or measured. Throws Error unless the gate is open.
   void require_draft(const std::string& draft);
 

@@ -207,7 +207,8 @@ Exit serve_model(const ServeOptions& options) {
   opened.tokenizer();  // refuses one that cannot be built before the target is loaded
   const std::optional<ChatTemplate> chat = template_of(options, opened.files().target());
   Engine& engine = opened.load({options.draft}, request_of_size(1, options.max_new_tokens), options.draft_max);
-  const std::string draft = opened.draft_to_write(options.draft, engine.target().context()).name;
+  const std::string draft =
+      opened.draft_to_write(options.draft, request_of_size(1, engine.target().context() - 1)).name;
 
   const std::uint64_t room =
       engine.cache_budget(std::span(&draft, 1), options.rows_per_pass, engine.target().context());

@@ -20,12 +20,13 @@ std::vector<std::string> stage_names(const std::string& draft, std::size_t stage
 
 }  // namespace
 
-std::string short_draft_text(int reach, int positions) {
-  if (positions <= reach) return "";
+std::string short_draft_text(int reach, const Request& request) {
+  const std::size_t text = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
+  if (text <= static_cast<std::size_t>(reach)) return "";
   return fmt::format(
-      "the draft has {} positions and the text may have {}: behind the draft's last one it is decoded "
+      "the draft serves {} positions and the text may have {}: behind the draft's last one it is decoded "
       "plainly",
-      reach, positions);
+      reach, text);
 }
 
 std::string accepted_by_depth_text(const StageStatistics& stage) {

@@ -14,9 +14,9 @@ namespace draftproof {
 std::string statistics_text(const Trace& trace, Gate gate, const std::string& draft);
 nlohmann::ordered_json statistics_json(const Trace& trace, const std::string& draft);
 
-/// Returns the warning that a draft of `reach` positions (Draft::reach) will not draft all of a text of `positions`;
-/// empty when it will.
-std::string short_draft_text(int reach, int positions);
+/// Returns the warning that a draft which serves `reach` positions (Engine::draft_reach) does not draft all of this
+/// text; empty when it does.
+std::string short_draft_text(int reach, const Request& request);
 
 /// The shares of draft tokens that became output, by depth, among the rounds that had one there: "0.91 0.83 0.71".
 std::string accepted_by_depth_text(const StageStatistics& stage);

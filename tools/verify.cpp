@@ -384,7 +384,7 @@ void VerifyCommand::open_drafts() {
     if (const Gate gate = subject_.engine(first_).gate(draft); gate != Gate::open && report_.reason.empty()) {
       report_.reason = fmt::format("speculation is off for draft {}: {}", draft, name_of(gate));
     }
-    const std::string too_short = short_draft_text(subject_.engine(first_).draft_reach(draft), request_.positions());
+    const std::string too_short = short_draft_text(subject_.engine(first_).draft_reach(draft, request_), request_);
     if (!too_short.empty() && !common_.quiet) complain(draft + ": " + too_short);
     Request probe = request_;
     probe.max_new_tokens = 0;

@@ -7,6 +7,7 @@
 #include "ref/acceptance/sampler.h"
 #include "ref/drafts/chain.h"
 #include "ref/drafts/model_draft.h"
+#include "ref/drafts/short_context.h"
 #include "zoo/parts.h"
 
 namespace draftproof::zoo {
@@ -386,6 +387,41 @@ class KeepsRowsOfDraftTokens final : public FaultyTextDraft {
   bool proposed_ = false;
 };
 
+constexpr int positions_of_short_drafts = 4;
+
+/// Says how far it reaches, and goes on behind that.
+class DraftsBeyondItsReach final : public FaultyTextDraft {
+ public:
+  using FaultyTextDraft::FaultyTextDraft;
+  int reach() const override { return positions_of_short_drafts; }
+};
+
+/// Where its text is full it drops it, and goes on with what comes then.
+class BeginsAnewAtItsReach final : public FaultyTextDraft {
+ public:
+  using FaultyTextDraft::FaultyTextDraft;
+  void observe(std::span<const Token> committed, std::span<const float> features) override {
+    if (std::ssize(text_) + std::ssize(committed) > reach()) text_.clear();
+    FaultyTextDraft::observe(committed, features);
+  }
+  int reach() const override { return positions_of_short_drafts; }
+};
+
+/// Drafts over the model as if it had been made for a few positions.
+class ShortDrafter final : public ModelDrafter {
+ public:
+  using ModelDrafter::ModelDrafter;
+  int reach() const override { return positions_of_short_drafts; }
+};
+struct OwnDrafter {
+  ShortDrafter own;
+};
+class EndsAtItsReach final : OwnDrafter, public ShortContextDraft {
+ public:
+  EndsAtItsReach(Model& model, int capacity, int draft_max)
+      : OwnDrafter{ShortDrafter(model)}, ShortContextDraft(own, capacity, draft_max) {}
+};
+
 struct OwnModel {
   std::unique_ptr<Model> own;
 };
@@ -472,6 +508,15 @@ std::unique_ptr<Draft> shares_one_table(Model& m, int capacity, int draft_max) {
 }
 std::unique_ptr<Draft> loses_pairs_between_calls(Model& m, int capacity, int draft_max) {
   return made<LosesPairsBetweenCalls>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> drafts_beyond_its_reach(Model& m, int capacity, int draft_max) {
+  return made<DraftsBeyondItsReach>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> begins_anew_at_its_reach(Model& m, int capacity, int draft_max) {
+  return made<BeginsAnewAtItsReach>(m, capacity, draft_max);
+}
+std::unique_ptr<Draft> ends_at_its_reach(Model& m, int capacity, int draft_max) {
+  return made<EndsAtItsReach>(m, capacity, draft_max);
 }
 std::unique_ptr<Draft> keeps_rows_of_draft_tokens(Model& m, int capacity, int draft_max) {
   return made<KeepsRowsOfDraftTokens>(m, capacity, draft_max);

@@ -430,6 +430,12 @@ const Mutant mutants[] = {
     {"X28", "rows of draft tokens", "K2", "vllm-project/vllm #14649", Harm::speed,
      "rows that the draft made from its own features stay when their draft tokens are accepted", {&draft_state},
      {.draft = keeps_rows_of_draft_tokens}},
+    {"X33", "drafts past its end", "D1", "ggml-org/llama.cpp #24541", Harm::speed,
+     "the draft proposes behind the last position that its network was made for", {&draft_state},
+     {.draft = drafts_beyond_its_reach}},
+    {"X34", "begins anew at its end", "K2", "", Harm::speed,
+     "where the draft's cache is full it is emptied, and the draft goes on without the text before", {&draft_state},
+     {.draft = begins_anew_at_its_reach}},
 
     // Several requests.
     {"G07", "first request's sampling", "B2", "NVIDIA/TensorRT-LLM PR#12588", Harm::lossy,
@@ -548,6 +554,8 @@ const Mutant controls[] = {
      "a varying number of draft tokens, often none", {}, {.draft = variable_length}},
     {"N18", "tuned length", "D1", "", Harm::none,
      "the number of draft tokens depends on how many were accepted in the rounds before", {}, {.draft = tuned_length}},
+    {"N20", "short context", "D1", "", Harm::none,
+     "the draft has fewer positions than the text, and proposes nothing behind them", {}, {.draft = ends_at_its_reach}},
     {"N06b", "wrong vocabulary", "D1", "sgl-project/sglang #24051", Harm::none,
      "the draft's token ids are off by one: hardly one is accepted", {}, {.draft = proposes_the_neighbor}},
     {"N16", "draft with memory", "D1", "", Harm::none,

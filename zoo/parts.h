@@ -154,6 +154,9 @@ std::unique_ptr<Draft> survives_forget(Model& model, int capacity, int draft_max
 std::unique_ptr<Draft> mispairs_what_another_proposed(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> shares_one_table(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> loses_pairs_between_calls(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> drafts_beyond_its_reach(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> begins_anew_at_its_reach(Model& model, int capacity, int draft_max);
+std::unique_ptr<Draft> ends_at_its_reach(Model& model, int capacity, int draft_max);
 std::unique_ptr<Draft> keeps_rows_of_draft_tokens(Model& model, int capacity, int draft_max);
 
 }  // namespace draftproof::zoo

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The state of a draft depends only on the text it was given: neither on the run nor on the tokens it proposed. And it
-// is where the target is: it holds what the target's cache holds, and places the anchor behind that. A draft that is
-// wrong in this proposes worse draft tokens; the text stays right. So nothing here is a failure of the text.
+// is where the target is: it holds what the target's cache holds, and places the anchor behind that; behind the last
+// position that it serves it proposes nothing. A draft that is wrong in this proposes worse draft tokens; the text
+// stays right. So nothing here is a failure of the text.
 #include <map>
 
 #include "oracle/checks/checks.h"
@@ -35,19 +36,27 @@ class DraftStates {
       int stage = -1;
       for (const DraftPositions& draft : round.draft_positions) {
         ++stage;
-        if (round.position > run.trace.draft_reach && draft.held == 0) continue;  // its context is shorter
+        const bool proposed = round.proposal.size() > round.proposal.forced && stage == round.proposal.stage();
+        const bool ended = round.position > run.trace.draft_reach && draft.held == 0;
+        const bool alone = round.draft_positions.size() == 1;
         const int in_all = draft.held + draft.unread;
         const auto fail = [&](const std::string& expected, const std::string& observed) {
           return make_failure(run.variation, at, round.position, expected, observed,
                               {"the text before the anchor has " + std::to_string(text) + " tokens",
                                "the positions are those of the draft's own state when it had proposed"});
         };
+        examination_.expect_of_draft(!proposed || !(ended || (alone && is_beyond_draft(run.trace, round))), [&] {
+          return fail(
+              "the draft, which serves " + std::to_string(run.trace.draft_reach) + " positions, proposes nothing",
+              "it proposes " + std::to_string(round.proposal.size()) + " draft tokens");
+        });
+        if (ended) continue;
         examination_.expect_of_draft(in_all == text || in_all == shifted, [&] {
           return fail("the draft holds " + std::to_string(shifted) + " positions, as the target's cache does",
                       "it holds " + std::to_string(draft.held) + " and " + std::to_string(draft.unread) +
                           " that it has not read");
         });
-        if (round.proposal.size() == round.proposal.forced || stage != round.proposal.stage()) continue;
+        if (!proposed) continue;
         examination_.expect_of_draft(draft.anchor == text || draft.anchor == shifted, [&] {
           return fail("the draft places the anchor at position " + std::to_string(shifted),
                       "it places it at position " + std::to_string(draft.anchor));

@@ -160,7 +160,7 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
     for (const DraftStage& stage : spec.stages) {
       auto drafter = stage.kind->load(stage, files_of(stage, files_), {*target_, &files_.target()}, load_options_);
       loaded.reach = std::min(loaded.reach, drafter->reach());
-      stages.push_back(for_texts_of(target_->context(), std::move(drafter)));
+      stages.push_back(for_texts_of_any_length(std::move(drafter)));
     }
     loaded.drafter = stages.size() == 1 ? stages.front() : std::make_shared<ChainDrafter>(stages);
     loaded.tuned = std::make_unique<ChainDrafter>(std::move(stages));
@@ -174,7 +174,11 @@ Gate Engine::gate(const std::string& draft, bool logprobs) {
   return draftproof::gate(inputs);
 }
 
-int Engine::draft_reach(const std::string& draft) { return load(draft).reach; }
+int Engine::draft_reach(const std::string& draft, const Request& request) {
+  const LoadedDraft& loaded = load(draft);
+  if (!request.context_shift || loaded.drafter == nullptr) return loaded.reach;
+  return draftproof::draft_reach(request, *loaded.drafter->open(request.positions(), 0));
+}
 
 std::string Engine::tuning_error(const std::string& draft) {
   const DraftSpec spec = parse_draft_spec(draft);
@@ -191,7 +195,7 @@ std::string Engine::tuning_error(const std::string& draft) {
 
 std::optional<DraftCosts> Engine::shared_pass_costs(const std::string& draft, const Execution& execution, int rows) {
   if (drafter(draft) == nullptr || !tuning_error(draft).empty()) return std::nullopt;
-  const int positions = std::min(target_->context(), 2 * rows + 256);
+  const int positions = std::min({target_->context(), load(draft).reach, 2 * rows + 256});
   if (positions < rows + 2) return std::nullopt;
   DraftCosts costs;
   with_workers([&] {
@@ -232,10 +236,12 @@ Engine::Opened Engine::open(DecodeJob job) {
     } else {
       opened.draft = shared->open(positions, execution.draft_max);
     }
-    const std::string why = request_error(job.request, *opened.draft);
-    if (!why.empty()) throw Error(job.draft + ": " + why);
     opened.cost.fixed += loaded.need.cache_fixed;
     opened.cost.per_position += loaded.need.cache_per_position;
+    for (const auto& [limit, bytes] : loaded.need.cache_per_position_up_to) {
+      if (limit < positions) opened.cost.fixed += bytes * static_cast<std::uint64_t>(limit);
+      else opened.cost.per_position += bytes;
+    }
   } else {
     opened.draft = std::make_unique<NoDraft>();
   }
@@ -260,6 +266,7 @@ Trace Engine::decode(DecodeJob job, PrefixCache* prefixes) {
   if (prefixes != nullptr) {  // copies of the caches: of both ends of the text that is read, and of its rows once
     need.cache_fixed *= 3;
     need.cache_per_position *= 2;
+    for (auto& [limit, bytes] : need.cache_per_position_up_to) bytes *= 2;
   }
   refuse("a text of " + std::to_string(positions) + " positions",
          need.beside_weights(positions, speculative ? counted_draft_max(job.execution.draft_max) : 0));

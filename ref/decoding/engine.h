@@ -62,8 +62,8 @@ class Engine {
   /// `logprobs`: they are requested, and that closes the gate, as in the seed.
   Gate gate(const std::string& draft, bool logprobs = false);
 
-  /// Returns the most positions of a text that the draft's cache can hold (Draft::reach).
-  int draft_reach(const std::string& draft);
+  /// Returns the most positions of this text that the draft serves (draft_reach of sequence.h).
+  int draft_reach(const std::string& draft, const Request& request);
 
   /// Returns why a tuner cannot choose the lengths of this draft's proposals; empty when it can.
   static std::string tuning_error(const std::string& draft);

@@ -150,19 +150,18 @@ std::string request_error(const Request& request, const Model& target) {
   return request.context_shift ? context_shift_error(*request.context_shift, target) : "";
 }
 
-std::string request_error(const Request& request, Draft& draft) {
-  if (!request.context_shift || draft.context() == nullptr) return "";
+int draft_reach(const Request& request, Draft& draft) {
+  const int reach = draft.reach();
+  if (!request.context_shift || draft.context() == nullptr) return reach;
   const ContextShift& shift = *request.context_shift;
-  if (request.positions() < shift.context) return "";  // it will not be shifted
-  if (shift.context > draft.reach()) return "";        // the draft keeps nothing by then
+  if (request.positions() < shift.context || reach < shift.context) return reach;  // nothing of it will be shifted
   const std::string why = draft.context()->discard_error(shift.context, shift.keep, shift.discard);
-  return why.empty() ? "" : "the draft's context cannot be shifted: " + why;
+  return why.empty() ? reach : shift.context;
 }
 
 Sequence::Sequence(const Collaborators& with, Request request, const Execution& execution, Recording recording)
     : with_(with), recording_(recording), text_(request.prompt) {
   REQUIRE(request_error(request, with.target).empty(), "the request fits the target");
-  REQUIRE(request_error(request, with.draft).empty(), "the request fits the draft");
   const int capacity = request.positions();
   const int draft_tokens_max = std::max(0, request.max_new_tokens - 1);
   pending_rows_ = 1 + std::clamp(std::min(execution.draft_max, with.draft.draft_max()), 0, draft_tokens_max);
@@ -171,7 +170,8 @@ Sequence::Sequence(const Collaborators& with, Request request, const Execution& 
   trace_.request = std::move(request);
   trace_.execution = execution;
   if (trace_.request.constraint) constraint_ = trace_.request.constraint->reader();
-  trace_.draft_reach = with.draft.reach();
+  draft_reach_ = draft_reach(trace_.request, with.draft);
+  trace_.draft_reach = draft_reach_;
   if (const DraftCosts* const costs = with.draft.costs()) trace_.costs = *costs;
   if (with.draft.draft_max() > 0) trace_.draft_times.resize(std::max<std::size_t>(1, with.draft.times().size()));
   note_end();
@@ -211,7 +211,7 @@ PrefixCache::Parts parts_in_prefix_cache(Cache& target, Draft& draft, const std:
 void Sequence::reuse(PrefixCache& prefixes) {
   REQUIRE(!transaction_ && !builder_, "a pass is never interrupted");
   PrefixCache::Parts parts = this->parts();
-  if (positions() > with_.draft.reach()) parts.erase(with_.draft_name);  // it keeps nothing of this text
+  if (positions() - 1 > with_.draft.reach()) parts.erase(with_.draft_name);  // it keeps nothing of this text
   if (cache_->length() > 0 || parts.empty()) return;
   std::vector<std::string> names;
   for (const auto& [name, cache] : parts) names.push_back(name);
@@ -310,9 +310,8 @@ void Sequence::make_room() {
   reserve(trace_.output, rows);
   reserve(trace_.rounds, 1);
   if (!trace_.request.context_shift || cache_->length() < trace_.request.context_shift->context) return;
-  Cache* const context = with_.draft.context();
   try {
-    if (context != nullptr) trace_.request.context_shift->make_room(*context);
+    with_.draft.make_room(*trace_.request.context_shift);
     dropped_ += trace_.request.context_shift->make_room(*cache_);
   } catch (...) {  // no memory; the text will be read again
     cache_->clear();
@@ -548,6 +547,7 @@ void Sequence::record() {
     const bool again = trace_.execution.verification == Verification::redecode && kept_rows_.size() < tokens_.size();
     if (again) statistics.redecoded += static_cast<int>(kept_rows_.size());
   }
+  trace_.draft_reach = std::min(draft_reach_, with_.draft.reach());  // that of a translated draft depends on the text
   trace_.rounds.push_back(std::move(round_));
 }
 

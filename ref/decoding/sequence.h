@@ -74,7 +74,7 @@ PrefixCache::Parts parts_in_prefix_cache(Cache& target, Draft& draft, const std:
 
 class Sequence {
  public:
-  /// request_error must be empty for the target and for the draft.
+  /// request_error must be empty for the target.
   Sequence(const Collaborators& with, Request request, const Execution& execution, Recording recording);
   Sequence(const Sequence&) = delete;
   Sequence& operator=(const Sequence&) = delete;
@@ -158,6 +158,7 @@ class Sequence {
   int draft_limit_ = std::numeric_limits<int>::max();
   std::unique_ptr<Cache> cache_;
   int dropped_ = 0;          // positions that context shifts dropped from the cache
+  int draft_reach_ = 0;      // draft_reach of the request
   std::vector<Token> text_;  // prompt and output; the last is the anchor
   std::unique_ptr<ConstraintReader> constraint_;
   Trace trace_;
@@ -179,7 +180,8 @@ class Sequence {
 
 /// Returns a message that explains why the model cannot serve the request, with the numbers; empty when it can.
 std::string request_error(const Request& request, const Model& target);
-/// The same of a draft, which shifts its context with the target's.
-std::string request_error(const Request& request, Draft& draft);
+/// Returns the most positions of this text that the draft serves: its reach, or those before a context shift that what
+/// it keeps cannot follow.
+int draft_reach(const Request& request, Draft& draft);
 
 }  // namespace draftproof

@@ -39,8 +39,10 @@ const char* name_of(Finish finish) noexcept {
   return "unfinished";
 }
 
+bool is_beyond_draft(const Trace& trace, const Round& round) { return round.position >= trace.draft_reach; }
+
 int rounds_beyond_draft(const Trace& trace) {
-  const auto beyond = [&](const Round& round) { return round.position >= trace.draft_reach; };
+  const auto beyond = [&](const Round& round) { return is_beyond_draft(trace, round); };
   return static_cast<int>(std::ranges::count_if(trace.rounds, beyond));
 }
 

@@ -104,7 +104,9 @@ struct Trace {
   }
 };
 
-/// Returns the rounds whose first draft token would lie behind the last position of the draft's context.
+/// Whether the first draft token of a round would lie behind the last position that the draft serves.
+bool is_beyond_draft(const Trace& trace, const Round& round);
+/// Returns how many rounds are.
 int rounds_beyond_draft(const Trace& trace);
 
 /// Recomputes the counts (not the times) from the rounds.

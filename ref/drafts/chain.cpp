@@ -34,6 +34,12 @@ Cache* ChainDraft::context() {
   return network_->context();
 }
 
+void ChainDraft::make_room(const ContextShift& shift) {
+  if (network_ == nullptr) return;
+  read();
+  network_->make_room(shift);
+}
+
 void ChainDraft::use_target_cache(Cache& cache) {
   for (const auto& stage : stages_) stage->use_target_cache(cache);
 }
@@ -179,6 +185,12 @@ Fingerprint ChainDraft::digest() const {
     digest.add(one.low);
   }
   return digest.value();
+}
+
+int ChainDraft::reach() const {
+  int nearest = Draft::reach();
+  for (const auto& stage : stages_) nearest = std::min(nearest, stage->reach());
+  return nearest;
 }
 
 std::vector<DraftPositions> ChainDraft::positions() const {

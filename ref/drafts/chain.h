@@ -36,10 +36,11 @@ class ChainDraft final : public Draft {
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
   void forget() override;
   Cache* context() override;
+  void make_room(const ContextShift& shift) override;
   void use_target_cache(Cache& cache) override;
   bool needs_no_snapshot() const override { return network_ == nullptr || network_->needs_no_snapshot(); }
   void skip(std::span<const Token> prefix) override;
-  int reach() const override { return network_ != nullptr ? network_->reach() : Draft::reach(); }
+  int reach() const override;
   Fingerprint digest() const override;
   std::vector<DraftPositions> positions() const override;
   std::span<const DraftTimes> times() const override { return times_; }

@@ -119,7 +119,9 @@ constexpr DraftOption options[] = {
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
                        const LoadOptions& load_options) {
   MemoryNeed need = DFlashNetwork::need(*files, draft_options(stage, load_options), stage.integer("window"));
-  add_reading(describe_dflash(files->config()).transformer.vocabulary, need);
+  const TransformerConfig config = describe_dflash(files->config()).transformer;
+  need.end_at(config.context);
+  add_reading(config.vocabulary, need);
   need.scratch_per_draft_token = 0;  // the target's has it
   return need;
 }

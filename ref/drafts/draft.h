@@ -20,6 +20,7 @@
 #include "ref/acceptance/proposal.h"
 #include "ref/base/digest.h"
 #include "ref/base/token.h"
+#include "ref/caches/context_shift.h"
 #include "ref/drafts/costs.h"
 #include "ref/models/model.h"
 
@@ -80,6 +81,11 @@ class Draft {
   /// shift can drop positions of it; nullptr when there is none. A draft without one observes texts of any length.
   virtual Cache* context() { return nullptr; }
 
+  /// Drops the positions of the text that the target's cache, which is as full, is about to drop.
+  virtual void make_room(const ContextShift& shift) {
+    if (Cache* const cache = context()) shift.make_room(*cache);
+  }
+
   /// Whether it goes on after a prefix was restored with nothing but the tokens (skip) and the target's cache. A prefix
   /// cache then keeps nothing of it, and serves texts with it.
   virtual bool needs_no_snapshot() const { return false; }
@@ -89,7 +95,7 @@ class Draft {
   virtual void skip(std::span<const Token>) {}
 
   /// Returns the most positions of a text that what it keeps can hold. Beyond them it keeps nothing and proposes
-  /// nothing (short_context.h); of drafts that are asked in order, the one that keeps a cache.
+  /// nothing (short_context.h). Of drafts that are asked in order, that of the one which ends first.
   virtual int reach() const { return std::numeric_limits<int>::max(); }
 
   /// Returns a digest of everything observed: equal after equal texts, whatever was proposed in between.
@@ -134,11 +140,11 @@ class Drafter {
   virtual ~Drafter() = default;
 
   /// Creates the draft of one sequence of at most `capacity` positions, which proposes at most `draft_max` draft tokens
-  /// per round (0: the default of the kind). Requires capacity <= reach(), but for a drafter of for_texts_of
-  /// (short_context.h).
+  /// per round (0: the default of the kind). Requires capacity <= reach(), but for a drafter of
+  /// for_texts_of_any_length (short_context.h).
   virtual std::unique_ptr<Draft> open(int capacity, int draft_max) = 0;
 
-  /// Returns the most positions of a text that its drafts can hold.
+  /// Returns the most positions of a text that its drafts can hold; the largest number where they keep no cache of it.
   virtual int reach() const { return std::numeric_limits<int>::max(); }
 
   /// Do what Draft::propose and Draft::observe do, for drafts that this drafter opened. What they throw is the failure

@@ -17,8 +17,10 @@ constexpr DraftOption options[] = {head_tree_option, q4_option, head_option, min
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
                        const LoadOptions& load_options) {
   const LoadOptions as = draft_options(stage, load_options);
+  const TransformerConfig config = describe_eagle3(files->config()).transformer;
   MemoryNeed need = need_of_draft(*files, as);
-  if (stage.trees()) need += need_of_tree(describe_eagle3(files->config()).transformer, as.kv);
+  need.end_at(config.context);
+  if (stage.trees()) need += need_of_tree(config, as.kv);
   return need;
 }
 

@@ -29,10 +29,16 @@ LoadOptions head_options(const DraftStage& stage, const LoadOptions& load_option
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
                        const LoadOptions& load_options) {
   const LoadOptions as = head_options(stage, load_options);
-  if (is_assistant(*files)) return need_of_draft(*files, as);
+  if (is_assistant(*files)) {
+    MemoryNeed need = need_of_draft(*files, as);
+    need.end_at(describe_gemma4_assistant(files->config()).context);
+    return need;
+  }
+  const TransformerConfig config = read_mtp_config(*files).transformer;
   MemoryNeed need = MtpHead::need(*files, as);
+  need.end_at(config.context);
   need.scratch_per_draft_token = 0;  // the target's has it
-  if (stage.trees()) need += need_of_tree(read_mtp_config(*files).transformer, as.kv);
+  if (stage.trees()) need += need_of_tree(config, as.kv);
   return need;
 }
 

@@ -2,6 +2,7 @@
 #include "ref/drafts/short_context.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "ref/base/require.h"
 
@@ -55,6 +56,14 @@ void ShortContextDraft::skip(std::span<const Token> prefix) {
   else draft_.reset();
 }
 
+void ShortContextDraft::make_room(const ContextShift& shift) {
+  if (!draft_) return;
+  const Cache& cache = *draft_->context();
+  const bool full = cache.length() >= shift.context;
+  if (full && !cache.discard_error(cache.length(), shift.keep, shift.discard).empty()) draft_.reset();
+  else draft_->make_room(shift);
+}
+
 std::vector<DraftPositions> ShortContextDraft::positions() const {
   return draft_ ? draft_->positions() : std::vector<DraftPositions>(1);
 }
@@ -96,8 +105,8 @@ void ShortContextDrafter::observe(std::span<ObserveJob> jobs) {
   for (ShortContextDraft* const draft : outgrown) draft->draft_.reset();
 }
 
-std::unique_ptr<Drafter> for_texts_of(int positions, std::unique_ptr<Drafter> drafter) {
-  if (drafter->reach() >= positions) return drafter;
+std::unique_ptr<Drafter> for_texts_of_any_length(std::unique_ptr<Drafter> drafter) {
+  if (drafter->reach() == std::numeric_limits<int>::max()) return drafter;
   return std::make_unique<ShortContextDrafter>(std::move(drafter));
 }
 

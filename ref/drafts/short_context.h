@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// A draft whose network has fewer positions than the target: most EAGLE-3 heads were trained with 2048, beside targets
-// of 131072. The target's context is the limit of a text. Up to its own last position the draft drafts; a text that
-// grows beyond it goes on plainly, and the draft gives its memory back.
+// A draft that keeps a cache of the text, and does not reach as far as the target: most EAGLE-3 heads were trained with
+// 2048 positions, beside targets of 131072, and a recurrent model cannot follow a context shift. The target's limits
+// are the limits of a text. Up to its own last position the draft drafts; a text that grows beyond it goes on plainly,
+// and the draft gives its memory back.
 //
 // Example: 2048 positions, a text whose first 2045 tokens are in the draft's cache. Three positions are left: one for
 // the anchor, two for draft tokens. Two tokens later there is room for the anchor only, and nothing is drafted.
 //
-// What it keeps, and whether it proposes, follows from the length of the text alone.
+// What it keeps, and whether it proposes, follows from the length of the text and its context shift alone.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,7 @@
 
 namespace draftproof {
 
-class ShortContextDraft final : public Draft {
+class ShortContextDraft : public Draft {
  public:
   /// `drafter` outlives the draft; its drafts keep a cache of the text (Draft::context).
   ShortContextDraft(Drafter& drafter, int capacity, int draft_max);
@@ -31,6 +32,8 @@ class ShortContextDraft final : public Draft {
   void forget() override;
   void use_target_cache(Cache& cache) override;
   Cache* context() override { return draft_ ? draft_->context() : nullptr; }
+  /// Where positions of its cache cannot be dropped, it ends.
+  void make_room(const ContextShift& shift) override;
   bool needs_no_snapshot() const override { return draft_ == nullptr; }
   /// A prefix that was restored without the draft's cache leaves it behind: nothing is proposed for this text.
   void skip(std::span<const Token> prefix) override;
@@ -47,7 +50,7 @@ class ShortContextDraft final : public Draft {
 
   Drafter& drafter_;
   int capacity_;
-  std::unique_ptr<Draft> draft_;  // nullptr: the text is longer than its context
+  std::unique_ptr<Draft> draft_;  // nullptr: the text is longer than it reaches
   int draft_max_;
   ProposalWork work_;
   std::span<const int> taps_;
@@ -67,7 +70,8 @@ class ShortContextDrafter final : public Drafter {
   std::unique_ptr<Drafter> drafter_;
 };
 
-/// Returns the drafter, whose drafts serve texts of up to `positions` positions.
-std::unique_ptr<Drafter> for_texts_of(int positions, std::unique_ptr<Drafter> drafter);
+/// Returns the drafter, whose drafts end where they do not reach further. One whose drafts keep no cache of the text
+/// (Drafter::reach) is returned as it is.
+std::unique_ptr<Drafter> for_texts_of_any_length(std::unique_ptr<Drafter> drafter);
 
 }  // namespace draftproof

@@ -37,8 +37,13 @@ class SmallModelDrafter final : public ModelDrafter {
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
                        const LoadOptions& load_options) {
   MemoryNeed need = need_of_draft(*files, draft_options(stage, load_options));
-  if (!is_translated(stage)) return need;
+  const int context = describe(files->config()).context;
+  if (!is_translated(stage)) {
+    need.end_at(context);
+    return need;
+  }
   need.cache_per_position *= TranslatedDraft::tokens_per_position;
+  need.end_at(context / TranslatedDraft::tokens_per_position + 1);
   need.scratch_per_position *= TranslatedDraft::tokens_per_position;
   need.cache_per_position += sizeof(Token) * (1 + TranslatedDraft::tokens_per_position);
   return need;

@@ -25,6 +25,7 @@ TranslatedDraft::TranslatedDraft(const TranslatedModel& shared, int capacity, in
 void TranslatedDraft::clear() {
   text_.emplace(shared_.target_tokenizer, shared_.tokenizer);
   read_ = {};
+  reach_ = TextDraft::reach();
   cache_.reset();  // first, so that the memory is never there twice
   cache_ = shared_.model->new_cache(capacity_, std::max(max_chunk, read_again + passes_max(draft_max())));
 }
@@ -64,6 +65,8 @@ void TranslatedDraft::continue_text(std::span<const Token> text, int limit, std:
   TranslatedText with_anchor = *text_;
   with_anchor.append(text.back());
   const std::vector<Token> tokens = with_anchor.in_draft_tokens();
+  if (std::ssize(tokens) > capacity_) reach_ = std::min(reach_, static_cast<int>(text.size()));
+  else reach_ = TextDraft::reach();
   if (!can_read(tokens)) return;
   settle(tokens);
   const std::span<const Token> last = std::span(tokens).subspan(read_.size());

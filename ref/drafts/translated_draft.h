@@ -17,6 +17,7 @@
 // decoding and `rejection` its distribution.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -49,6 +50,9 @@ class TranslatedDraft final : public TextDraft {
   TranslatedDraft(const TranslatedModel& shared, int capacity, int draft_max);
 
   ProposalWork work() const override { return ProposalWork::passes; }
+  /// The length of the first text that it was asked about and whose translation did not fit its cache, when none has
+  /// fitted since.
+  int reach() const override { return reach_; }
   /// A digest of the text and of what the cache holds of it.
   Fingerprint digest() const override;
 
@@ -66,6 +70,7 @@ class TranslatedDraft final : public TextDraft {
 
   const TranslatedModel& shared_;
   int capacity_;
+  int reach_ = std::numeric_limits<int>::max();
   std::optional<TranslatedText> text_;  // what was learned
   // Mutable because what they hold follows from the text that is asked about.
   mutable std::unique_ptr<Cache> cache_;

@@ -55,6 +55,8 @@ constexpr GgufTensorType gguf_unpacked(std::uint32_t id, const char* name, const
   return {id, name, how.format, how.block_inputs, how.block_bytes, &how};
 }
 
+inline constexpr std::uint32_t gguf_integers = 27;
+
 inline constexpr GgufTensorType gguf_tensor_types[] = {
     gguf_computed(0, "F32", Format::f32, 0),
     gguf_computed(1, "F16", Format::f16, 1),
@@ -85,7 +87,7 @@ inline constexpr GgufTensorType gguf_tensor_types[] = {
     {24, "I8", std::nullopt, 1, 1},
     {25, "I16", std::nullopt, 1, 2},
     {26, "I32", std::nullopt, 1, 4},
-    {27, "I64", std::nullopt, 1, 8},
+    {gguf_integers, "I64", std::nullopt, 1, 8},
     {28, "F64", std::nullopt, 1, 8},
 };
 

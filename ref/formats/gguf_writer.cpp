@@ -35,6 +35,7 @@ std::uint64_t padding(std::uint64_t position) {
 }
 
 std::uint64_t tensor_bytes(const GgufTensor& tensor) {
+  if (!tensor.integers.empty()) return tensor.integers.size() * sizeof(std::int64_t);
   return tensor.rows.bytes_per_row() * static_cast<std::uint64_t>(tensor.rows.outputs);
 }
 
@@ -45,12 +46,14 @@ std::string header(const GgufFields& fields, std::span<const GgufTensor> tensors
   std::set<std::string> names;
   for (const GgufTensor& tensor : tensors) {
     REQUIRE(names.insert(tensor.name).second, "a tensor is written once");
-    std::vector<int> extents = {tensor.rows.inputs};  // innermost first
-    if (tensor.rows.outputs != 1) extents.push_back(tensor.rows.outputs / tensor.matrices);
+    const bool integers = !tensor.integers.empty();
+    std::vector<int> extents = {integers ? static_cast<int>(tensor.integers.size())
+                                         : tensor.rows.inputs};  // innermost first
+    if (!integers && tensor.rows.outputs != 1) extents.push_back(tensor.rows.outputs / tensor.matrices);
     if (tensor.matrices != 1) extents.push_back(tensor.matrices);
     bytes += raw_text(tensor.name) + raw(static_cast<std::uint32_t>(extents.size()));
     for (const int extent : extents) bytes += raw(static_cast<std::uint64_t>(extent));
-    bytes += raw(gguf_tensor_type(tensor.rows.format).id) + raw(offset);
+    bytes += raw(integers ? gguf_integers : gguf_tensor_type(tensor.rows.format).id) + raw(offset);
     offset += tensor_bytes(tensor);
     offset += padding(offset);
   }
@@ -119,7 +122,8 @@ void write_gguf(const std::filesystem::path& file, const GgufFields& fields, std
     const std::string head = header(fields, tensors);
     write(head.data(), head.size());
     for (const GgufTensor& tensor : tensors) {
-      for_bytes_of_rows(tensor.rows, write);
+      if (tensor.integers.empty()) for_bytes_of_rows(tensor.rows, write);
+      else write(reinterpret_cast<const char*>(tensor.integers.data()), tensor_bytes(tensor));
       const std::string zeros(padding(tensor_bytes(tensor)), '\0');
       write(zeros.data(), zeros.size());
     }

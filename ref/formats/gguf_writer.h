@@ -41,11 +41,12 @@ class GgufFields {
 /// Returns the number that llama.cpp gives a file with weights of this format (general.file_type).
 std::uint32_t gguf_file_type(Format format) noexcept;
 
-/// A matrix, or a vector when it has one output.
+/// A matrix, or a vector when it has one output; or integers.
 struct GgufTensor {
   std::string name;
-  WeightSource rows;
-  int matrices = 1;  // more: rows of as many matrices, one after the other
+  WeightSource rows = {};
+  int matrices = 1;                         // more: rows of as many matrices, one after the other
+  std::vector<std::int64_t> integers = {};  // in place of rows
 };
 
 /// Replaces the file completely or not at all, reading the tensors a few rows at a time. Throws Error when the file

@@ -16,41 +16,12 @@
 namespace draftproof {
 namespace {
 
-/// The field, or else that of eagle_config: both spellings are published.
-std::optional<Json> find_field(const Json& config, std::string_view name) {
-  if (auto top = config.find(name)) return top;
-  const auto block = config.find("eagle_config");
-  return block ? block->find(name) : std::nullopt;
-}
-
 bool said(const Json& config, std::string_view name) {
-  const auto value = find_field(config, name);
+  const auto value = find_eagle3_field(config, name);
   return value && value->boolean();
 }
 
 constexpr const char* taps_field = "eagle_aux_hidden_state_layer_ids";
-
-/// The id of a layer names what enters it, so the target is tapped after the layer before.
-std::vector<int> read_taps(const Json& config, int layers) {
-  if (const auto count = find_field(config, "num_target_layers"); count && count->integer(1, 1 << 16) != layers) {
-    count->fail("does not fit the target, which has " + std::to_string(layers) + " layers");
-  }
-  const auto field = find_field(config, taps_field);
-  std::vector<int> taps;
-  if (!field) {
-    for (const int id : {2, layers / 2, layers - 3}) taps.push_back(id - 1);
-    if (!(taps[0] < taps[1] && taps[1] < taps[2])) {
-      config.fail("names no eagle_aux_hidden_state_layer_ids, and the target is too shallow for the default");
-    }
-    return taps;
-  }
-  for (const std::int64_t id : field->integers(1, layers)) {
-    taps.push_back(static_cast<int>(id) - 1);
-    if (taps.size() > 1 && taps.back() <= taps[taps.size() - 2]) field->fail("must ascend");
-  }
-  if (taps.empty()) field->fail("must name at least one layer");
-  return taps;
-}
 
 bool is_eagle3(const Json& config) {
   if (!config.is_object()) return false;
@@ -75,6 +46,36 @@ const CheckpointKind eagle3_checkpoint = {
     .recognizes = is_eagle3,
     .describe = [](const Json& config) { return describe_eagle3(config).transformer; }};
 
+/// The field, or else that of eagle_config: both spellings are published.
+std::optional<Json> find_eagle3_field(const Json& config, std::string_view name) {
+  if (auto top = config.find(name)) return top;
+  const auto block = config.find("eagle_config");
+  return block ? block->find(name) : std::nullopt;
+}
+
+/// The id of a layer names what enters it, so the target is tapped after the layer before.
+std::vector<int> read_eagle3_taps(const Json& config, int layers) {
+  if (const auto count = find_eagle3_field(config, "num_target_layers");
+      count && count->integer(1, 1 << 16) != layers) {
+    count->fail("does not fit the target, which has " + std::to_string(layers) + " layers");
+  }
+  const auto field = find_eagle3_field(config, taps_field);
+  std::vector<int> taps;
+  if (!field) {
+    for (const int id : {2, layers / 2, layers - 3}) taps.push_back(id - 1);
+    if (!(taps[0] < taps[1] && taps[1] < taps[2])) {
+      config.fail("names no eagle_aux_hidden_state_layer_ids, and the target is too shallow for the default");
+    }
+    return taps;
+  }
+  for (const std::int64_t id : field->integers(1, layers)) {
+    taps.push_back(static_cast<int>(id) - 1);
+    if (taps.size() > 1 && taps.back() <= taps[taps.size() - 2]) field->fail("must ascend");
+  }
+  if (taps.empty()) field->fail("must name at least one layer");
+  return taps;
+}
+
 Eagle3Config describe_eagle3(const Json& config) {
   const Json layer = layer_config(config);
   Eagle3Config result;
@@ -83,7 +84,7 @@ Eagle3Config describe_eagle3(const Json& config) {
     layer.at("num_hidden_layers").fail("must be 1; EAGLE-3 drafts of more are not implemented");
   }
   result.draft_vocabulary = positive(config, "draft_vocab_size", result.transformer.vocabulary);
-  const auto taps = find_field(config, taps_field);
+  const auto taps = find_eagle3_field(config, taps_field);
   result.taps.resize(taps && taps->is_array() ? taps->size() : 3);
   result.norm_before_residual = said(config, "norm_before_residual");
   result.norm_before_fc = said(config, "norm_before_fc");
@@ -105,8 +106,8 @@ Eagle3Config read_eagle3_config(const Json& config, const Eagle3Target& target) 
   if (const auto hidden = config.find("target_hidden_size"); hidden && hidden->integer(1, 1 << 24) != target.hidden) {
     hidden->fail("does not fit the target, whose hidden_size is " + std::to_string(target.hidden));
   }
-  result.taps = read_taps(config, target.layers);
-  if (const auto use = find_field(config, "use_aux_hidden_state"); use && !use->boolean()) {
+  result.taps = read_eagle3_taps(config, target.layers);
+  if (const auto use = find_eagle3_field(config, "use_aux_hidden_state"); use && !use->boolean()) {
     use->fail("must be true; a draft that reads one layer of the target is not implemented");
   }
   if (config.find("transformer_layer_config") && !config.find("norm_before_residual")) {
@@ -149,6 +150,7 @@ Eagle3Head::Eagle3Head(const WeightLoader& from, Eagle3Config config, const Mode
   const std::string layer = prefix + (midlayer ? "midlayer." : "layers.0.");
 
   const int inputs = static_cast<int>(config_.taps.size()) * target.hidden();
+  stretch_rope(from, config_.transformer.ropes[0]);
   fc_ = load_matrix(from, {{prefix + "fc.weight", t.hidden}}, inputs);
   if (config_.norm_before_fc) input_norm_ = load_norm(from, t, prefix + "input_norm.weight", inputs);
   for (std::size_t i = 0; config_.fc_norm && i < config_.taps.size(); ++i) {

@@ -45,6 +45,13 @@ struct Eagle3Config {
 /// number is read.
 Eagle3Config describe_eagle3(const Json& config);
 
+/// Returns the target layers whose output the draft reads, of a target of so many layers. Throws Error, naming the
+/// field, when there are none of these numbers.
+std::vector<int> read_eagle3_taps(const Json& config, int layers);
+
+/// Finds a field where published configs have it.
+std::optional<Json> find_eagle3_field(const Json& config, std::string_view name);
+
 /// What a head needs to know of its target.
 struct Eagle3Target {
   int layers;

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 #include "kernels/process_limits.h"
 #include "kernels/threads.h"
@@ -48,19 +49,24 @@ MemoryNeed& MemoryNeed::operator+=(const MemoryNeed& other) {
   for (const auto& [format, bytes] : other.weights) weights[format] += bytes;
   cache_fixed += other.cache_fixed;
   cache_per_position += other.cache_per_position;
+  for (const auto& [limit, bytes] : other.cache_per_position_up_to) cache_per_position_up_to[limit] += bytes;
   scratch += other.scratch;
   scratch_per_position += other.scratch_per_position;
   scratch_per_draft_token += other.scratch_per_draft_token;
   return *this;
 }
 
+void MemoryNeed::end_at(int position) { cache_per_position_up_to[position] += std::exchange(cache_per_position, 0); }
+
 void MemoryNeed::add_row_floats(std::uint64_t floats) noexcept {
   scratch += sizeof(float) * size(prefill_chunk) * floats;
 }
 
 std::uint64_t MemoryNeed::beside_weights(int positions, int draft_tokens) const noexcept {
-  return cache_fixed + scratch + (cache_per_position + scratch_per_position) * size(positions) +
-         scratch_per_draft_token * size(draft_tokens);
+  std::uint64_t sum = cache_fixed + scratch + (cache_per_position + scratch_per_position) * size(positions) +
+                      scratch_per_draft_token * size(draft_tokens);
+  for (const auto& [limit, bytes] : cache_per_position_up_to) sum += bytes * size(std::min(limit, positions));
+  return sum;
 }
 
 std::uint64_t MemoryNeed::total(int positions, int draft_tokens) const noexcept {

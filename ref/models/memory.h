@@ -14,14 +14,17 @@
 namespace draftproof {
 
 struct MemoryNeed {
-  std::map<std::string, std::uint64_t> weights;  // packed, by format
-  std::uint64_t cache_fixed = 0;                 // keys and values of sliding layers: their windows
-  std::uint64_t cache_per_position = 0;          // keys and values of full layers, one position
-  std::uint64_t scratch = 0;                     // activations of a pass, a row of logits and what it is read as
-  std::uint64_t scratch_per_position = 0;        // attention's, on all threads
-  std::uint64_t scratch_per_draft_token = 0;     // of a round: rows of logits, and the distribution it was drawn from
+  std::map<std::string, std::uint64_t> weights;           // packed, by format
+  std::uint64_t cache_fixed = 0;                          // keys and values of sliding layers: their windows
+  std::uint64_t cache_per_position = 0;                   // keys and values of full layers, one position
+  std::map<int, std::uint64_t> cache_per_position_up_to;  // the same of those that end at a position, by it
+  std::uint64_t scratch = 0;                  // activations of a pass, a row of logits and what it is read as
+  std::uint64_t scratch_per_position = 0;     // attention's, on all threads
+  std::uint64_t scratch_per_draft_token = 0;  // of a round: rows of logits, and the distribution it was drawn from
 
   MemoryNeed& operator+=(const MemoryNeed& other);
+  /// Of a draft: what it keeps of a text ends at this position.
+  void end_at(int position);
   /// Adds so many floats for each row of the largest pass, a prefill chunk, to scratch.
   void add_row_floats(std::uint64_t floats) noexcept;
   std::uint64_t beside_weights(int positions, int draft_tokens) const noexcept;

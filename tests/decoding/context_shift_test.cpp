@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ref/base/error.h"
+#include "ref/drafts/short_context.h"
 #include "tests/decoding/support.h"
 
 namespace draftproof::context_shift_test {
@@ -146,7 +147,35 @@ TEST(ContextShift, TakesAPrefixFromThePrefixCacheAndGivesItNothingShifted) {
   EXPECT_EQ(prefixes.find(text, static_cast<int>(text.size()), {"target"}).length(), 8);
 }
 
-TEST(ContextShift, RefusesWhatModelOrDraftCannotDo) {
+class LimitedDrafter final : public ModelDrafter {
+ public:
+  using ModelDrafter::ModelDrafter;
+  int reach() const override { return 1000; }
+};
+
+TEST(ContextShift, ADraftThatCannotFollowServesTheTextBeforeTheFirstShift) {
+  const auto sound = make_hash_model({.vocabulary = vocabulary, .levels = 3, .seed = 3});
+  const auto recurrent = make_hash_model({.vocabulary = vocabulary, .levels = 3, .seed = 3, .recurrent = true});
+  const auto drafter = for_texts_of_any_length(std::make_unique<LimitedDrafter>(*recurrent));
+  Asked request = asked({1, 2}, 40, 3, {.temperature = 1});
+  EXPECT_EQ(draft_reach(request, *drafter->open(42, 3)), 1000) << "nothing is shifted";
+  request.context_shift = {12, 2, 4};
+  EXPECT_EQ(draft_reach(request, *drafter->open(12, 3)), 12);
+  const auto draft = drafter->open(12, 3);
+  PhiloxSource random(1);
+  Decoder decoder(*sound, *draft, matching, random, request, request, Recording::digests);
+  decoder.run();
+  const Trace& trace = decoder.trace();
+  EXPECT_EQ(trace.output, plain_output(*sound, request, 1));
+  EXPECT_EQ(trace.draft_reach, 12);
+  EXPECT_GT(trace.statistics.drafted, 0);
+  for (const Round& round : trace.rounds)
+    EXPECT_LE(round.position + round.proposal.size(), std::max(12, round.position));
+  request.max_new_tokens = 5;
+  EXPECT_EQ(draft_reach(request, *drafter->open(7, 3)), 1000) << "it ends before the first shift";
+}
+
+TEST(ContextShift, RefusesWhatTheTargetCannotDo) {
   const auto recurrent = make_hash_model({.vocabulary = vocabulary, .levels = 3, .seed = 3, .recurrent = true});
   const auto sound = make_hash_model({.vocabulary = vocabulary, .levels = 3, .seed = 3});
   Asked request = asked({1, 2}, 20);
@@ -155,13 +184,6 @@ TEST(ContextShift, RefusesWhatModelOrDraftCannotDo) {
   EXPECT_EQ(request_error(request, *recurrent),
             "the context cannot be shifted: layer 0 keeps one state of the whole text, of which no part can be "
             "dropped");
-  ModelDraft draft(*recurrent, 8, 3);
-  EXPECT_EQ(request_error(request, draft),
-            "the draft's context cannot be shifted: layer 0 keeps one state of the whole text, of which no part can be "
-            "dropped");
-  ModelDraft short_draft(*recurrent, 7, 3);  // of a text that ends before the first shift
-  request.max_new_tokens = 5;
-  EXPECT_EQ(request_error(request, short_draft), "");
   request.context_shift->discard = 6;
   EXPECT_EQ(request_error(request, *sound),
             "a context shift that keeps 2 positions and drops 6 needs a context of more than both together, not 8");

@@ -5,6 +5,7 @@
 
 #include "ref/drafts/chain.h"
 #include "ref/drafts/model_draft.h"
+#include "ref/drafts/none.h"
 #include "ref/models/hash.h"
 #include "tests/drafts/support.h"
 
@@ -26,19 +27,23 @@ class TrainedFor20 final : public ModelDrafter {
   int reach() const override { return draftproof::short_context_test::reach; }
 };
 
+class NoDrafter final : public Drafter {
+  std::unique_ptr<Draft> open(int, int) override { return std::make_unique<NoDraft>(); }
+};
+
 struct ShortContext : ::testing::Test {
   std::unique_ptr<Model> model = make_hash_model({.vocabulary = 7});
-  std::unique_ptr<Drafter> drafter = for_texts_of(100, std::make_unique<TrainedFor20>(*model));
+  std::unique_ptr<Drafter> drafter = for_texts_of_any_length(std::make_unique<TrainedFor20>(*model));
   std::vector<Token> text = some_text(60);
   PhiloxSource random{3};
 
   std::span<const Token> first(int size) const { return std::span(text).first(static_cast<std::size_t>(size)); }
 };
 
-TEST_F(ShortContext, ADraftThatReachesAsFarAsTheTargetIsLeftAsItIs) {
-  auto alone = std::make_unique<TrainedFor20>(*model);
+TEST_F(ShortContext, ADrafterWhoseDraftsKeepNoCacheIsLeftAsItIs) {
+  auto alone = std::make_unique<NoDrafter>();
   Drafter* const address = alone.get();
-  EXPECT_EQ(for_texts_of(reach, std::move(alone)).get(), address);
+  EXPECT_EQ(for_texts_of_any_length(std::move(alone)).get(), address);
 }
 
 TEST_F(ShortContext, AtEveryLengthOfTheTextProposesTheDraftsOwnTokensThatFitAndNothingBehindThem) {
@@ -122,9 +127,28 @@ TEST_F(ShortContext, APrefixThatWasRestoredWithoutItLeavesItBehind) {
   EXPECT_EQ(propose(*draft, first(16), max, sampling, random).size(), 0);
 }
 
+TEST_F(ShortContext, FollowsAContextShiftWhereItsCacheCanAndEndsWhereItCannot) {
+  const auto recurrent = make_hash_model({.vocabulary = 7, .recurrent = true});
+  const auto of_state = for_texts_of_any_length(std::make_unique<TrainedFor20>(*recurrent));
+  const ContextShift shift = {.context = 12, .keep = 2, .discard = 5};
+  for (const bool follows : {true, false}) {
+    const auto draft = (follows ? drafter : of_state)->open(12, max);
+    draft->observe(first(11), {});
+    draft->make_room(shift);
+    ASSERT_EQ(draft->positions().front().held + draft->positions().front().unread, 11) << "nothing is full yet";
+    draft->observe(std::span(text).subspan(11, 1), {});
+    draft->make_room(shift);
+    EXPECT_EQ(draft->context() != nullptr, follows);
+    EXPECT_EQ(propose(*draft, first(13), max, sampling, random).size(), follows ? max : 0);
+    draft->make_room(shift);
+    draft->forget();
+    EXPECT_NE(draft->context(), nullptr);
+  }
+}
+
 TEST_F(ShortContext, AsAStageOfAChainEndsAloneAndTheOtherStagesGoOn) {
   std::vector<std::shared_ptr<Drafter>> stages;
-  stages.push_back(for_texts_of(100, std::make_unique<TrainedFor20>(*model)));
+  stages.push_back(for_texts_of_any_length(std::make_unique<TrainedFor20>(*model)));
   ChainDrafter chain(std::move(stages));
   const auto draft = chain.open(80, max);
   draft->observe(first(15), {});

@@ -396,7 +396,7 @@ constexpr Unclaimed unclaimed[] = {
     {"logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"top_logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"costs", "why proposals have their lengths; every length is right"},
-    {"draft_reach", "what the draft was made for; a draft behind its end proposes nothing that could be wrong"},
+    {"draft_reach", "what the draft was made for; draft_state holds the draft to it, and nothing else depends on it"},
     {"seconds", "a clock says nothing about results"},
     {"proposal.asked", "why proposals have their lengths; every length is right"},
     {"proposal.cut", "draft tokens that were not verified; they decide nothing"},

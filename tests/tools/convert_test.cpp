@@ -11,8 +11,11 @@
 
 #include "kernels/threads.h"
 #include "ref/base/error.h"
+#include "ref/acceptance/rule.h"
 #include "ref/chat/chat_template.h"
+#include "ref/decoding/engine.h"
 #include "ref/models/dflash.h"
+#include "ref/models/draft_tables.h"
 #include "ref/models/models.h"
 #include "ref/models/mtp.h"
 #include "ref/models/transformer_config.h"
@@ -175,6 +178,17 @@ TEST(Convert, ExpertsWithABiasInFloatsHaveTheBitsOfTheFolder) {
   EXPECT_EQ(logits_of(gguf, in_floats()), logits_of(from, in_floats()));
 }
 
+/// A copy of an EAGLE-3 draft of speculators, without what llama.cpp does not compute.
+void copy_of_speculators(const Folder& copy) {
+  files::copy(external("eagle3-speculators"), copy.path());
+  json config = json::parse(text_of(copy.path() / "config.json"));
+  config["norm_output"] = false;
+  for (const char* name : {"layer_types", "sliding_window", "use_sliding_window"}) {
+    config["transformer_layer_config"].erase(name);
+  }
+  put(copy.path() / "config.json", config.dump());
+}
+
 TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
   std::set<const GgufFamily*> families;
   for (const char* name : exact_names) families.insert(expect_keys_kept(external(name)));
@@ -185,6 +199,10 @@ TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
     families.insert(expect_keys_kept(external(name)));
   }
   families.insert(expect_keys_kept(external("dflash-full"), GgufReader::ik_llama_cpp));
+  families.insert(expect_keys_kept(external("eagle3-midlayer")));
+  const Folder speculators;
+  copy_of_speculators(speculators);
+  families.insert(expect_keys_kept(speculators.path().string()));
   for (const char* name : {"gemma2-tiny", "gemma3-tiny", "gemma3-tiny-nested"}) {
     const Folder copy;
     copy_with_usual_scale(name, copy);
@@ -289,6 +307,91 @@ TEST(Convert, ADFlash2DraftInFloatsHasTheBitsOfTheFolder) {
   }
 }
 
+/// A text that is decoded with an EAGLE-3 draft.
+Trace drafted_by_eagle3(const std::string& draft) {
+  ModelFiles files(external("qwen3-tiny-sharded"));
+  Engine engine(files, in_floats());
+  PhiloxSource random(3);
+  Request request;
+  request.prompt = {1, 2, 3, 4, 5};
+  request.max_new_tokens = 40;
+  request.sampling.temperature = 1;
+  return engine.decode({.request = request,
+                        .draft = "eagle3:" + draft,
+                        .rule = rejection,
+                        .random = random,
+                        .recording = Recording::digests});
+}
+
+TEST(Convert, AnEagle3DraftInFloatsHasTheBitsOfTheFolder) {
+  const Folder speculators;
+  copy_of_speculators(speculators);
+  for (const std::string& name : {external("eagle3-midlayer"), speculators.path().string()}) {
+    const Folder folder;
+    const Trace got = drafted_by_eagle3(converted(Checkpoint(name), Format::f32, folder));
+    const Trace want = drafted_by_eagle3(name);
+    EXPECT_EQ(got.output, want.output) << name;
+    EXPECT_EQ(got.final_draft, want.final_draft) << name << ": keys, values and features of the text";
+    EXPECT_GT(want.statistics.drafted, 0);
+    ASSERT_EQ(got.rounds.size(), want.rounds.size());
+    for (std::size_t i = 0; i < want.rounds.size(); ++i) {
+      EXPECT_EQ(got.rounds[i].proposal.tokens, want.rounds[i].proposal.tokens) << name << ", round " << i;
+      EXPECT_EQ(got.rounds[i].draft, want.rounds[i].draft) << name << ", round " << i;
+    }
+  }
+}
+
+/// The names and keys of llama.cpp's converter; d2t holds tokens, where the folder has offsets.
+TEST(Convert, AnEagle3DraftHasTheNamesAndKeysOfLlamaCpp) {
+  const Checkpoint from(external("eagle3-midlayer"));
+  const Folder folder;
+  const Gguf gguf(converted(from, Format::f32, folder));
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : gguf.tensors()) names.insert(name);
+  std::set<std::string> wanted = {"fc.weight", "output_norm.weight", "output.weight", "d2t"};
+  for (const char* name : {"attn_norm", "attn_norm_2", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm",
+                           "ffn_gate", "ffn_up", "ffn_down"}) {
+    wanted.insert("blk.0." + std::string(name) + ".weight");
+  }
+  if (from.has("embed_tokens.weight")) wanted.insert("token_embd.weight");
+  EXPECT_EQ(names, wanted);
+  EXPECT_EQ(*gguf.find_text("general.architecture"), "eagle3");
+  EXPECT_EQ(gguf.metadata().at("eagle3.target_layers"), GgufValue(std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(gguf.find_integer("eagle3.target_hidden_size"), 56);
+  EXPECT_EQ(gguf.metadata().at("eagle3.norm_before_residual"), GgufValue(false));
+  EXPECT_EQ(gguf.tensors().at("d2t").type_name, "I64");
+  const Checkpoint read(gguf.file());
+  EXPECT_EQ(read_draft_vocabulary(read, 61, 144), read_draft_vocabulary(from, 61, 144));
+}
+
+TEST(Convert, AnEagle3DraftThatAGgufCannotHoldIsRefusedInOneSentence) {
+  const auto error_of = [](const std::string& name, const std::function<void(json & config)>& change) {
+    const Folder copy;
+    files::copy(external(name), copy.path());
+    json config = json::parse(text_of(copy.path() / "config.json"));
+    change(config);
+    put(copy.path() / "config.json", config.dump());
+    const Folder folder;
+    try {
+      converted(Checkpoint(copy.path()), Format::f32, folder);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(error_of("eagle3-speculators", [](json&) {}), HasSubstr("norm_output: has no form in a GGUF of eagle3"));
+  EXPECT_THAT(error_of("eagle3-chunks", [](json&) {}), HasSubstr("fc_norm: has no form in a GGUF of eagle3"));
+  EXPECT_THAT(error_of("eagle3-midlayer", [](json& config) { config.erase("eagle_config"); }),
+              HasSubstr("names no eagle_aux_hidden_state_layer_ids; give the folder of the target with --tokenizer"));
+  EXPECT_THAT(error_of("eagle3-midlayer",
+                       [](json& config) {
+                         config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = {1, 2};
+                       }),
+              HasSubstr("must name three layers in a GGUF"));
+  EXPECT_THAT(error_of("eagle3-midlayer", [](json& config) { config.erase("vocab_size"); }), HasSubstr("vocab_size"));
+}
+
 TEST(Convert, WhatAGgufCannotSayIsRefusedByName) {
   const std::pair<const char*, const char*> refused[] = {
       {"mistral-tiny-windowed", "sliding_window: layers with a sliding window have no form in a GGUF of llama"},
@@ -364,21 +467,27 @@ TEST(Convert, KeepsTheMtpHeadsOfATarget) {
   }
 }
 
-/// In their own folder there is nothing but the heads; an assistant is quantized apart from its target.
-TEST(Convert, MtpHeadsAndAssistantsApartDraftAsTheirFoldersDo) {
-  for (const auto& [target, draft] : {std::pair("tale-target", "tale-mtp"),
-                                      {"tale-hybrid", "tale-hybrid-mtp"},
-                                      {"tale-gemma", "tale-gemma-assistant"}}) {
+/// In the folder of MTP heads there is nothing but these; each is quantized apart from its target.
+TEST(Convert, DraftsApartDraftAsTheirFoldersDo) {
+  struct Pair {
+    const char* target;
+    const char* kind;
+    const char* draft;
+  };
+  for (const auto& [target, kind, draft] : {Pair{"tale-target", "mtp:", "tale-mtp"},
+                                            {"tale-hybrid", "mtp:", "tale-hybrid-mtp"},
+                                            {"tale-gemma", "mtp:", "tale-gemma-assistant"},
+                                            {"tale-target", "eagle3:", "tale-eagle3"}}) {
     const std::string model = fixture("models/") + target;
     const std::string folder_of_draft = fixture("models/") + draft;
-    const json want = told(model, {"--draft", "mtp:" + folder_of_draft});
-    const json small = told(model, {"--draft", "mtp:" + folder_of_draft + "?q4=1"});
+    const json want = told(model, {"--draft", kind + folder_of_draft});
+    const json small = told(model, {"--draft", kind + folder_of_draft + "?q4=1"});
     for (const std::string type : {"bf16", "q4_0"}) {
       const Folder folder;
       const std::string file = (folder.path() / "draft.gguf").string();
       const Outcome outcome = run_command({"convert", folder_of_draft, file, "--type", type, "--tokenizer", model});
       ASSERT_EQ(outcome.status, 0) << outcome.err;
-      const json got = told(model, {"--draft", "mtp:" + file});
+      const json got = told(model, {"--draft", kind + file});
       EXPECT_EQ(got["tokens"], want["tokens"]) << draft << " " << type;
       EXPECT_GT(got["statistics"]["accepted"], 0) << draft << " " << type;
       EXPECT_TRUE(type != "bf16" || got["statistics"]["accepted"] == want["statistics"]["accepted"]) << draft;

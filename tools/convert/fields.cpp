@@ -8,6 +8,7 @@
 #include "ref/formats/printable.h"
 #include "ref/models/checkpoint_kind.h"
 #include "ref/models/dflash.h"
+#include "ref/models/eagle3.h"
 #include "ref/models/gemma4_assistant.h"
 #include "ref/models/models.h"
 #include "ref/models/mtp.h"
@@ -78,7 +79,7 @@ GgufModel as_gguf(const Json& json, const TransformerConfig& config) {
   return model;
 }
 
-/// The features of the target, of all tapped layers together, that a DFlash draft reads for a token.
+/// The features of the target, of all tapped layers together, that a draft reads for a token.
 std::int64_t fused_inputs(const Checkpoint& from) {
   const std::string name = from.has("model.fc.weight") ? "model.fc.weight" : "fc.weight";
   if (!from.has(name)) throw Error(from.path().string() + ": has no tensor fc.weight");
@@ -92,6 +93,25 @@ GgufModel describe_draft(const Checkpoint& from) {
   }
   GgufModel model = as_gguf(json, read_transformer_config(json));
   model.find = [json](std::string_view name) { return find_dflash_field(json, name); };
+  model.target_features = [&from] { return fused_inputs(from); };
+  return model;
+}
+
+GgufModel describe_eagle3_draft(const Checkpoint& from, int target_layers) {
+  const Json& json = from.config();
+  layer_config(json).at("vocab_size");  // a GGUF has the target's
+  GgufModel model = as_gguf(layer_config(json), describe_eagle3(json).transformer);
+  model.find = [json](std::string_view name) {
+    const auto found = find_eagle3_field(json, name);
+    return found ? found : layer_config(json).find(name);
+  };
+  if (target_layers == 0 && !model.find("eagle_aux_hidden_state_layer_ids")) {
+    json.fail("names no eagle_aux_hidden_state_layer_ids; give the folder of the target with --tokenizer");
+  }
+  constexpr int any = 1 << 16;
+  const auto counted = model.find("num_target_layers");
+  const int layers = target_layers > 0 ? target_layers : counted ? static_cast<int>(counted->integer(1, any)) : any;
+  for (const int tap : read_eagle3_taps(json, layers)) model.target_layers.push_back(tap + 1);
   model.target_features = [&from] { return fused_inputs(from); };
   return model;
 }
@@ -120,21 +140,25 @@ GgufModel describe_target(const Checkpoint& from) {
 const GgufFamily& gguf_family_for(const Json& config, GgufReader reader) {
   const CheckpointKind& kind = checkpoint_kind(config);
   if (kind == dflash_checkpoint) return reader == GgufReader::ik_llama_cpp ? gguf_ik_dflash : gguf_dflash;
-  if (kind == eagle3_checkpoint) config.fail("a GGUF of an EAGLE-3 draft cannot be written yet");
+  if (kind == eagle3_checkpoint) return gguf_eagle3;
   const Json type = config.at("model_type");
   const GgufFamily* const family = find_gguf_family(type.string());
   if (family == nullptr) type.fail("a GGUF of " + in_quotes(type.string()) + " cannot be written yet");
   return *family;
 }
 
-void add_model_fields(const Checkpoint& from, const GgufFamily& family, Format type, GgufFields& fields) {
+void add_model_fields(const Checkpoint& from, const GgufFamily& family, Format type, GgufFields& fields,
+                      int target_layers) {
   fields.text("general.architecture", family.architecture);
   fields.text("general.name", from.path().filename().string());
   fields.size("general.file_type", gguf_file_type(type));
   fields.size("general.quantization_version", 2);
   GgufKeyWriter keys(family.architecture, fields);
-  const bool draft = checkpoint_kind(from.config()) == dflash_checkpoint;
-  family.write(draft ? describe_draft(from) : describe_target(from), keys);
+  const CheckpointKind& kind = checkpoint_kind(from.config());
+  family.write(kind == dflash_checkpoint   ? describe_draft(from)
+               : kind == eagle3_checkpoint ? describe_eagle3_draft(from, target_layers)
+                                           : describe_target(from),
+               keys);
 }
 
 }  // namespace draftproof

@@ -5,7 +5,7 @@
 // Of Llama and Mistral the rows of q and k are interleaved in each head. Weights of norms that a model adds 1 to are
 // stored with the 1. Of Qwen3.5 value heads are dealt out to key heads, and A_log becomes -exp(A_log). Experts become
 // one tensor. RoPE of the kind "llama3" becomes the tensor rope_freqs. MTP heads become blocks behind the layers, also
-// of a checkpoint that has nothing else. Vision is left out.
+// of a checkpoint that has nothing else. Of an EAGLE-3 draft d2t holds tokens, not offsets. Vision is left out.
 #pragma once
 
 #include <filesystem>
@@ -25,8 +25,9 @@ enum class GgufReader { llama_cpp, ik_llama_cpp };
 const GgufFamily& gguf_family_for(const Json& config, GgufReader reader = GgufReader::llama_cpp);
 
 /// Adds what is general, and the keys of the family. Throws Error, naming the field, for what a GGUF of this family
-/// cannot say.
-void add_model_fields(const Checkpoint& from, const GgufFamily& family, Format type, GgufFields& fields);
+/// cannot say. `target_layers`: of a draft's target; 0: not known.
+void add_model_fields(const Checkpoint& from, const GgufFamily& family, Format type, GgufFields& fields,
+                      int target_layers = 0);
 
 /// Returns the tokenizer.json of a folder, or else its tokenizer.model. Throws Error when it has neither.
 std::filesystem::path tokenizer_file(const std::filesystem::path& folder);

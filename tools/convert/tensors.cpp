@@ -13,6 +13,7 @@
 #include "ref/formats/gguf/transformer.h"
 #include "ref/formats/printable.h"
 #include "ref/models/checkpoint_kind.h"
+#include "ref/models/eagle3.h"
 #include "ref/models/models.h"
 #include "ref/models/mtp.h"
 #include "ref/models/rope.h"
@@ -115,14 +116,16 @@ class Tensors {
         type_(type),
         config_(checkpoint_kind(from.config()) == dflash_checkpoint ? read_transformer_config(from.config())
                                                                     : describe(from.config())),
-        prefix_(from.has("model.fc.weight") ? "model." : "") {
+        prefix_(from.has("model.fc.weight") ? "model." : ""),
+        layers_(from.has(prefix_ + "midlayer.hidden_norm.weight") ? "midlayer." : "") {
     add_rope();
     add_all(family.names.whole, "", "");
     for (int i = 0; i < config_.depth(); ++i) {
       layer_ = &config_.layers[static_cast<std::size_t>(i)];
       const std::string number = std::to_string(i) + ".";
-      add_all(family.names.layer, family.names.layers + number, "blk." + number);
+      add_all(family.names.layer, layers_.empty() ? family.names.layers + number : layers_, "blk." + number);
     }
+    if (checkpoint_kind(from.config()) == eagle3_checkpoint) add_draft_vocabulary();
     if (has_mtp_heads(from)) add_heads(read_mtp_config(from));
     if (result_.empty()) throw Error(from.path().string() + ": has no tensor of the model that its config describes");
     refuse_others();
@@ -137,13 +140,16 @@ class Tensors {
       return from_.has(name) && !(before.empty() && is_unused(name));
     };
     for (const GgufName& row : rows) {
-      const std::string name = prefix_ + before + row.hugging_face;
+      const bool of_vocabulary = row.hugging_face == std::string_view("lm_head");  // it has no prefix
+      const std::string name = (of_vocabulary ? std::string() : prefix_) + before + row.hugging_face;
       if (is_of_experts(row)) {
         add_experts(row, before, gguf_before);
       } else if (is_shared_mlp(row, prefix_ + before)) {
         add_shared_mlp(row, prefix_ + before, gguf_before);
       } else if (is_joined_projection(row, name)) {
         add_projection(row, name, gguf_before);
+      } else if (row.hugging_face == std::string_view("d2t")) {
+        continue;  // add_draft_vocabulary
       } else if (row.whole) {
         if (wanted(name)) add(row, name, gguf_before + row.gguf);
       } else {
@@ -182,6 +188,18 @@ class Tensors {
     layer_ = nullptr;
   }
 
+  /// The target's tokens that the draft knows. What says the same in another form is left out, and what only training
+  /// needs.
+  void add_draft_vocabulary() {
+    for (const auto& [name, tensor] : from_.tensors()) {
+      if (name == "t2d" || name.starts_with("verifier_")) used_.insert(name);
+    }
+    if (!used_.insert("d2t").second || !from_.has("d2t")) return;
+    const auto tokens =
+        read_draft_vocabulary(from_, describe_eagle3(from_.config()).draft_vocabulary, config_.vocabulary);
+    result_.push_back({.name = "d2t", .integers = {tokens.begin(), tokens.end()}});
+  }
+
   void add(const GgufName& row, const std::string& name, const std::string& gguf) {
     if (!used_.insert(name).second) return;
     if (is_tied_head(name)) return;
@@ -215,7 +233,8 @@ class Tensors {
   }
 
   static bool is_table(const std::string& name) {
-    return name == "lm_head.weight" || name.starts_with("model.embed_tokens") || name == "model.embeddings.weight";
+    return name == "lm_head.weight" || name.starts_with("model.embed_tokens") || name == "model.embeddings.weight" ||
+           name == "embed_tokens.weight";
   }
 
   Format format_of(int inputs, bool table) const {
@@ -436,6 +455,7 @@ class Tensors {
   Format type_;
   TransformerConfig config_;
   std::string prefix_;
+  std::string layers_;                  // how the only layer is called; empty: it has a number
   const LayerConfig* layer_ = nullptr;  // whose tensors are added
   std::set<std::string> used_;
   std::vector<GgufTensor> result_;

@@ -43,6 +43,7 @@ std::span<const GgufFamily* const> all_gguf_families() noexcept {
       &gguf_phi2,
       &gguf_apertus,
       &gguf_bitnet,
+      &gguf_eagle3,
       &gguf_dflash,
       &gguf_ik_dflash,
   };

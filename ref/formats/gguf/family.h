@@ -60,6 +60,7 @@ extern const GgufFamily gguf_granite_hybrid;
 extern const GgufFamily gguf_phi2;
 extern const GgufFamily gguf_apertus;
 extern const GgufFamily gguf_bitnet;
+extern const GgufFamily gguf_eagle3;
 extern const GgufFamily gguf_dflash;
 extern const GgufFamily gguf_ik_dflash;  // the same drafts, as ik_llama.cpp names everything
 

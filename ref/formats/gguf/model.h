@@ -70,7 +70,8 @@ struct GgufModel {
   std::function<std::vector<float>(const std::string& tensor, const std::string& field)> layer_numbers = {};
   std::vector<Rope> ropes = {};
   std::vector<Layer> layers = {};
-  std::optional<Recurrence> recurrence = {};  // of all layers that recur
+  std::optional<Recurrence> recurrence = {};     // of all layers that recur
+  std::vector<std::int32_t> target_layers = {};  // of an EAGLE-3 draft: those whose inputs it reads
   /// Of a draft: how many values of the target it reads for a token. Throws Error when its tensors do not tell.
   std::function<std::int64_t()> target_features = {};
   int target_hidden = 0;  // of an assistant
