@@ -176,6 +176,12 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (layer.sparsity > 0) features.insert("sparse gates");
     if (layer.experts.count > 0) features.insert("experts");
     if (layer.experts.shared > 0) features.insert("a shared expert");
+    if (layer.experts.bias) features.insert("biases of experts");
+    if (layer.experts.router_bias) features.insert("bias of the router");
+    if (layer.experts.scores == RouterScores::sigmoid) features.insert("sigmoid router");
+    if (layer.experts.choice_bias) features.insert("experts chosen by a bias");
+    if (layer.experts.groups > 1) features.insert("groups of experts");
+    if (layer.experts.scale != 1) features.insert("scaled experts");
     const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
     if (attention == nullptr) {
       features.insert(std::holds_alternative<ConvolutionShape>(layer.mixer)  ? "short convolutions"
@@ -187,6 +193,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (attention->qkv_bias) features.insert("biases of q, k, v");
     if (attention->output_bias) features.insert("bias of o");
     if (attention->gate > 0) features.insert("gated attention");
+    if (attention->sinks) features.insert("attention sinks");
     if (attention->shape.cap != 0) features.insert("capped scores");
     if (attention->values_from_keys) features.insert("values of the keys");
     if (attention->qk_norm == QkNorm::whole) features.insert("norms of q and k, all heads together");
@@ -202,6 +209,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
   if (config.activation == Activation::gelu) features.insert("GELU");
   if (config.activation == Activation::relu2) features.insert("squared ReLU");
   if (config.activation == Activation::xielu) features.insert("xIELU");
+  if (config.activation == Activation::clamped_swiglu) features.insert("clamped SwiGLU");
   if (config.layer_embedding > 0) features.insert("embeddings for each layer");
   if (config.norm == Norm::layer) features.insert("norms without the mean");
   if (config.norm == Norm::plain) features.insert("norms without weights");

@@ -2,7 +2,9 @@
 // The forward pass of all decoders but Gemma: layers of attention, of a gated delta net, of a short convolution or of
 // Mamba-2, each followed by an MLP, a mixture of experts, both, or nothing. Which of these a layer has, and where its
 // norms are, follows from its tensors.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "kernels/math64.h"
@@ -97,11 +99,12 @@ class DecoderFamily final : public TwinFamily {
     append(kept.keys, keys);
     append(kept.values, project("v"));
     const double usual = 1 / std::sqrt(static_cast<double>(head_dim_));
-    const TwinAttention how{.heads = heads_,
-                            .kv_heads = kv_heads_,
-                            .head_dim = head_dim_,
-                            .scale = facts_.attention_scale != 0 ? facts_.attention_scale : usual,
-                            .window = facts.window};
+    TwinAttention how{.heads = heads_,
+                      .kv_heads = kv_heads_,
+                      .head_dim = head_dim_,
+                      .scale = facts_.attention_scale != 0 ? facts_.attention_scale : usual,
+                      .window = facts.window};
+    if (const std::string sinks = prefix + "attention_sink_bias"; w_.has(sinks)) how.sinks = w_.vector(sinks);
     Matrix mixed = attend(how, queries, kept.keys, kept.values, first);
     if (gates.size() > 0) mixed = mixed.cwiseProduct(gates.unaryExpr(&sigmoid));
     const std::string sub_norm = prefix + "attn_sub_norm";
@@ -122,15 +125,14 @@ class DecoderFamily final : public TwinFamily {
 
   /// Every row goes through the experts that its router chooses, and through the shared expert where there is one.
   Matrix experts(const std::string& prefix, const Matrix& x) const {
-    const bool shared = w_.has(prefix + "shared_expert_gate.weight");
-    const bool biased = w_.has(prefix + "expert_bias");
-    const Matrix logits = times(x, w_[prefix + "gate"]);
+    const Matrix logits = biased(w_, prefix + "gate.bias", times(x, w_[prefix + "gate"]));
     Matrix y = Matrix::Zero(x.rows(), x.cols());
     for (Eigen::Index r = 0; r < x.rows(); ++r) {
-      const Row p = biased ? Row(logits.row(r).unaryExpr(&sigmoid)) : softmax(logits.row(r));
-      const std::vector<int> chosen = largest(biased ? Row(p + w_.vector(prefix + "expert_bias")) : p, facts_.chosen);
-      double sum = biased ? 1e-6 : 0;
+      const Row p = facts_.sigmoid_scores ? Row(logits.row(r).unaryExpr(&sigmoid)) : softmax(logits.row(r));
+      const std::vector<int> chosen = largest(choosable(prefix, p), facts_.chosen);
+      double sum = facts_.sum_added;
       for (const int e : chosen) sum += p[e];
+      sum = std::max(sum, facts_.sum_min);
       for (const int e : chosen) {
         const std::string expert = prefix + "experts." + std::to_string(e) + ".";
         const double weight = p[e] / (facts_.normalized ? sum : 1) * facts_.routed_scale;
@@ -138,11 +140,33 @@ class DecoderFamily final : public TwinFamily {
       }
     }
     if (w_.has(prefix + "shared_mlp.down_proj.weight")) y += gated_mlp(w_, prefix + "shared_mlp.", x);
-    if (!shared) return y;
-    const Matrix gate = times(x, w_[prefix + "shared_expert_gate"]).unaryExpr(&sigmoid);
+    if (!w_.has(prefix + "shared_expert.up_proj.weight")) return y;
     const Matrix of_shared = gated_mlp(w_, prefix + "shared_expert.", x);
+    if (!w_.has(prefix + "shared_expert_gate.weight")) return y + of_shared;
+    const Matrix gate = times(x, w_[prefix + "shared_expert_gate"]).unaryExpr(&sigmoid);
     for (Eigen::Index r = 0; r < x.rows(); ++r) y.row(r) += gate(r, 0) * of_shared.row(r);
     return y;
+  }
+
+  /// What experts are chosen by: their scores, with a bias where there is one, in the groups whose two best have
+  /// the largest sums; of other groups -infinity.
+  Row choosable(const std::string& prefix, const Row& scores) const {
+    const std::string bias = prefix + "gate.e_score_correction_bias";
+    Row by = w_.has(bias) ? Row(scores + w_.vector(bias)) : scores;
+    if (facts_.groups == 1) return by;
+    const Eigen::Index size = by.size() / facts_.groups;
+    Row sums(facts_.groups);
+    for (int g = 0; g < facts_.groups; ++g) {
+      const Row group = by.segment(g * size, size);
+      sums[g] = 0;
+      for (const int best : largest(group, 2)) sums[g] += group[best];
+    }
+    const std::vector<int> kept = largest(sums, facts_.groups_chosen);
+    for (int g = 0; g < facts_.groups; ++g) {
+      if (std::ranges::find(kept, g) != kept.end()) continue;
+      by.segment(g * size, size).setConstant(-std::numeric_limits<double>::infinity());
+    }
+    return by;
   }
 
   const TwinWeights& w_;

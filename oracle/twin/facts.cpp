@@ -57,6 +57,7 @@ bool slides(const Json& config, const std::string& family, int layer) {
     return (*types)[static_cast<std::size_t>(layer)].string() == "sliding_attention";
   }
   if (is(family, {"olmo3", "cohere2"})) return (layer + 1) % 4 != 0;
+  if (family == "gpt_oss") return layer % 2 == 0;
   return is(family, {"mistral", "mixtral", "phi3", "starcoder2"}) && config.find("sliding_window");
 }
 
@@ -82,19 +83,20 @@ DecoderFacts decoder_facts(const Json& config) {
   if (family != "mamba2") facts.heads = integer(config, "num_attention_heads");
   facts.kv_heads = static_cast<int>(number(config, "num_key_value_heads", family == "smollm3" ? 4 : facts.heads));
   facts.head_dim = config.find("head_dim") ? integer(config, "head_dim") : integer(config, "hidden_size") / facts.heads;
-  facts.epsilon = number(config,
-                         is(family, {"lfm2", "lfm2_moe"}) ? "norm_eps"
-                         : family == "mamba2"             ? "layer_norm_epsilon"
-                                                          : "rms_norm_eps",
-                         is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee",
-                                     "lfm2", "lfm2_moe", "mamba2", "apertus", "bitnet"})
-                             ? 1e-5
-                             : 1e-6);
+  facts.epsilon =
+      number(config,
+             is(family, {"lfm2", "lfm2_moe"}) ? "norm_eps"
+             : family == "mamba2"             ? "layer_norm_epsilon"
+                                              : "rms_norm_eps",
+             is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee", "lfm2",
+                         "lfm2_moe", "mamba2", "apertus", "bitnet", "gpt_oss", "glm4_moe", "ernie4_5_moe"})
+                 ? 1e-5
+                 : 1e-6);
   const auto block = config.find("rope_parameters");
   const auto part = block ? block->find("partial_rotary_factor") : std::nullopt;
   const double share = part ? part->number() : number(config, "partial_rotary_factor", 1);
   facts.turned = static_cast<int>(facts.head_dim * share) / 2 * 2;
-  facts.interleaved = is(family, {"glm4", "cohere2", "ernie4_5"});
+  facts.interleaved = is(family, {"glm4", "cohere2", "ernie4_5", "ernie4_5_moe"});
   facts.layer_norm = is(family, {"cohere2", "stablelm", "starcoder2", "phi"});
   facts.gelu = is(family, {"starcoder2", "phi"});
   facts.relu2 = family == "bitnet" && config.at("hidden_act").string() == "relu2";
@@ -111,12 +113,24 @@ DecoderFacts decoder_facts(const Json& config) {
     facts.residual_scale = number(config, "residual_multiplier", 1);
     facts.logit_scale = 1 / number(config, "logits_scaling", 1);
   }
-  facts.chosen = static_cast<int>(number(config, "num_experts_per_tok", 0));
+  facts.chosen = static_cast<int>(number(config, family == "ernie4_5_moe" ? "moe_k" : "num_experts_per_tok", 0));
+  facts.sigmoid_scores = is(family, {"glm4_moe", "minimax_m2", "lfm2_moe"});
+  if (family == "lfm2_moe") facts.sum_added = 1e-6;
+  if (family == "ernie4_5_moe") facts.sum_min = number(config, "moe_norm_min", 1e-12);
+  if (family == "glm4_moe") {
+    facts.sum_added = 1e-20;
+    facts.groups = static_cast<int>(number(config, "n_group", 1));
+    facts.groups_chosen = static_cast<int>(number(config, "topk_group", 1));
+  }
   facts.normalized = says(config, "norm_topk_prob",
                           is(family, {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoe", "granitemoehybrid",
-                                      "mixtral", "lfm2_moe"}));
+                                      "mixtral", "lfm2_moe", "gpt_oss", "glm4_moe", "minimax_m2", "ernie4_5_moe"}));
   facts.state_groups = static_cast<int>(number(config, family == "mamba2" ? "n_groups" : "mamba_n_groups", 1));
   facts.routed_scale = number(config, "routed_scaling_factor", 1);
+  if (family == "gpt_oss") {
+    facts.swiglu_alpha = number(config, "swiglu_alpha", 1.702);
+    facts.swiglu_limit = number(config, "swiglu_limit", 7);
+  }
   facts.ropes = ropes_of(config, family);
   for (int i = 0; i < integer(config, "num_hidden_layers"); ++i) {
     const bool short_sighted = slides(config, family, i);
@@ -131,8 +145,10 @@ DecoderFacts decoder_facts(const Json& config) {
 namespace {
 
 /// Parts of names, from one checkpoint or another to those of Llama.
-constexpr std::array<std::pair<const char*, const char*>, 23> renamed = {
+constexpr std::array<std::pair<const char*, const char*>, 29> renamed = {
     {{"block_sparse_moe.router.layer.", "mlp.gate."},
+     {"mlp.router.", "mlp.gate."},
+     {"self_attn.sinks", "self_attn.attention_sink_bias"},
      {"block_sparse_moe.", "mlp."},
      {".w1.", ".gate_proj."},
      {".w3.", ".up_proj."},
@@ -154,7 +170,11 @@ constexpr std::array<std::pair<const char*, const char*>, 23> renamed = {
      {"self_attn.dense.", "self_attn.o_proj."},
      {"final_layernorm.", "norm."},
      {".attention_layernorm.", ".input_layernorm."},
-     {".feedforward_layernorm.", ".post_attention_layernorm."}}};
+     {".feedforward_layernorm.", ".post_attention_layernorm."},
+     {"mlp.shared_experts.", "mlp.shared_expert."},
+     {"mlp.moe_statics.e_score_correction_bias", "mlp.gate.e_score_correction_bias"},
+     {"mlp.e_score_correction_bias", "mlp.gate.e_score_correction_bias"},
+     {"mlp.expert_bias", "mlp.gate.e_score_correction_bias"}}};
 
 NamedTensor rows_of(const NamedTensor& all, std::size_t first, std::size_t count) {
   const auto width = static_cast<std::size_t>(all.width);
@@ -258,6 +278,62 @@ void add_projections(std::map<std::string, NamedTensor>& to, const std::string& 
   to[prefix + "in_proj_z.weight"] = parts["z.weight"];
 }
 
+bool is_bias_of_experts(const std::string& name) {
+  return name.find(".mlp.experts.") != std::string::npos && name.ends_with("bias");
+}
+
+/// [..][columns][rows] of [..][rows][columns]
+NamedTensor transposed(const NamedTensor& all, const std::vector<std::int64_t>& shape) {
+  NamedTensor turned = {all.values, static_cast<int>(shape[1]), all.format};
+  const auto rows = static_cast<std::size_t>(shape[1]);
+  const auto columns = static_cast<std::size_t>(shape[2]);
+  for (std::size_t i = 0; i < turned.values.size(); ++i) {
+    const std::size_t in_matrix = i % (rows * columns);
+    turned.values[i - in_matrix + in_matrix % columns * rows + in_matrix / columns] = all.values[i];
+  }
+  return turned;
+}
+
+/// The rows of an expert at even places, then those at odd ones.
+NamedTensor separated(const NamedTensor& all, std::size_t first, std::size_t count) {
+  NamedTensor result = rows_of(all, first, count);
+  const auto width = static_cast<std::size_t>(all.width);
+  for (std::size_t row = 0; row < count; ++row) {
+    const std::size_t from = first + row % (count / 2) * 2 + row / (count / 2);
+    std::copy_n(all.values.begin() + static_cast<std::ptrdiff_t>(from * width), width,
+                result.values.begin() + static_cast<std::ptrdiff_t>(row * width));
+  }
+  return result;
+}
+
+/// Adds a tensor of all experts of a layer, whose name has ".mlp.", expert by expert.
+void add_experts(std::map<std::string, NamedTensor>& to, const std::string& family, const std::string& name,
+                 const std::vector<std::int64_t>& shape, NamedTensor all) {
+  const bool bias = is_bias_of_experts(name);
+  if (family == "gpt_oss" && !bias && !name.ends_with(".weight")) all = transposed(all, shape);
+  if (bias) all.width = 1;
+  const auto count = static_cast<std::size_t>(shape[0]);
+  const std::size_t each = all.values.size() / static_cast<std::size_t>(all.width) / count;
+  const bool down = name.find("down_proj") != std::string::npos || name.ends_with("output_linear.weight");
+  const bool joined = name.find("gate_up_proj") != std::string::npos || name.ends_with("input_linear.weight");
+  const bool up = !down && !joined && name.find("up_proj") != std::string::npos;
+  for (std::size_t e = 0; e < count; ++e) {
+    const std::string expert = name.substr(0, name.find(".mlp.") + 5) + "experts." + std::to_string(e) + ".";
+    NamedTensor own = family == "gpt_oss" && joined ? separated(all, e * each, each) : rows_of(all, e * each, each);
+    const std::string ending = bias ? ".bias" : ".weight";
+    const auto put = [&](const char* part, std::size_t first, std::size_t rows) {
+      NamedTensor& placed = to[expert + part + ending] = rows_of(own, first, rows);
+      if (bias) placed.width = static_cast<int>(rows);
+    };
+    if (joined) {
+      put("gate_proj", 0, each / 2);
+      put("up_proj", each / 2, each / 2);
+    } else {
+      put(down ? "down_proj" : up ? "up_proj" : "gate_proj", 0, each);
+    }
+  }
+}
+
 /// Norms without weights are norms whose weights are 1.
 void add_plain_norms(const DecoderFacts& facts, const Json& config, std::map<std::string, NamedTensor>& to) {
   const auto add = [&](const std::string& name, int width) {
@@ -320,21 +396,9 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
       }
     } else if (ends("mlp.gate_up_proj.weight")) {
       add_parts(tensors, before("gate_up_proj.weight"), values, {{"gate_proj", rows / 2}, {"up_proj", rows / 2}});
-    } else if (tensor.shape.size() == 3 && !gemma && name.find(".mlp.") != std::string::npos) {  // of all experts
-      const auto count = static_cast<std::size_t>(tensor.shape[0]);
-      const std::string mlp = name.substr(0, name.find(".mlp.") + 5);
-      for (std::size_t e = 0; e < count; ++e) {
-        const std::string expert = mlp + "experts." + std::to_string(e) + ".";
-        const std::size_t each = rows / count;
-        const bool joined = name.find("gate_up_proj") != std::string::npos || ends("input_linear.weight");
-        const bool down = name.find("down_proj") != std::string::npos || ends("output_linear.weight");
-        if (joined) {
-          add_parts(tensors, expert, values, {{"gate_proj", each / 2}, {"up_proj", each / 2}}, e * each);
-        } else {
-          const bool up = !down && name.find("up_proj") != std::string::npos;
-          add_parts(tensors, expert, values, {{down ? "down_proj" : up ? "up_proj" : "gate_proj", each}}, e * each);
-        }
-      }
+    } else if (!gemma && name.find(".mlp.") != std::string::npos &&
+               (tensor.shape.size() == 3 || (tensor.shape.size() == 2 && is_bias_of_experts(name)))) {
+      add_experts(tensors, family, name, tensor.shape, values);
     } else {
       tensors[name] = values;
     }

@@ -46,7 +46,11 @@ struct DecoderFacts {
   int chosen = 0;        // of experts
   int state_groups = 0;  // of heads of a state space layer
   bool normalized = false;
-  double routed_scale = 1;  // of experts that are chosen by a sigmoid and a bias
+  double routed_scale = 1;                    // of the weights of experts
+  bool sigmoid_scores = false;                // of a router; else it has a softmax
+  int groups = 1, groups_chosen = 1;          // of experts
+  double sum_added = 0, sum_min = 0;          // to the sum of the chosen scores; what it is at least
+  double swiglu_alpha = 0, swiglu_limit = 0;  // of a clamped SwiGLU; 0: it is a plain one
   std::vector<RopeFacts> ropes;
   std::vector<LayerFacts> layers;
 };

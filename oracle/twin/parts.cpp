@@ -63,7 +63,11 @@ Matrix attend(const TwinAttention& how, const Matrix& queries, const Matrix& key
       const auto seen_values = values.block(begin, kv * d, end - begin, d);
       Row scores = queries.row(r).segment(h * d, d) * seen_keys.transpose() * how.scale;
       if (how.cap != 0) scores = scores.unaryExpr([&](double score) { return how.cap * tangent(score / how.cap); });
-      mixed.row(r).segment(h * d, d) = softmax(scores) * seen_values;
+      if (how.sinks.size() > 0) {
+        scores.conservativeResize(scores.size() + 1);
+        scores[scores.size() - 1] = how.sinks[h];
+      }
+      mixed.row(r).segment(h * d, d) = softmax(scores).head(end - begin) * seen_values;
     }
   }
   return mixed;
@@ -88,6 +92,12 @@ Matrix gated_mlp(const TwinWeights& weights, const std::string& prefix, const Ma
     const bool by_gelu = facts.gelu;
     return project("down",
                    by_gelu ? Matrix(project("up", x).unaryExpr(&gelu)) : Matrix(project("up", x).unaryExpr(squared)));
+  }
+  if (const double limit = facts.swiglu_limit; limit != 0) {
+    const Matrix gates = project("gate", x).cwiseMin(limit);
+    const Matrix ups = project("up", x).cwiseMin(limit).cwiseMax(-limit);
+    const auto share = [&](double gate) { return gate * sigmoid(facts.swiglu_alpha * gate); };
+    return project("down", gates.unaryExpr(share).cwiseProduct(ups + Matrix::Ones(ups.rows(), ups.cols())));
   }
   const Matrix gate = project("gate", x);
   Matrix inner = facts.relu2 ? Matrix(gate.unaryExpr(squared)) : Matrix(gate.unaryExpr(&silu));

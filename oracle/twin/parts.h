@@ -30,13 +30,15 @@ struct TwinAttention {
   double scale = 1;        // of scores
   double cap = 0;          // soft cap of scores; 0: none
   int window = unlimited;  // a row sees itself and the window - 1 positions before it
+  Row sinks = {};          // a score of each head's own, without a value
 };
 
 /// Returns softmax(scale queries keys') values per head. Row r of the queries is at position first + r, row p of keys
 /// and values at position p.
 Matrix attend(const TwinAttention& how, const Matrix& queries, const Matrix& keys, const Matrix& values, int first);
 
-/// Returns down(activation(gate x) * up x), or of an MLP without a gate down(activation(up x)).
+/// Returns down(activation(gate x) * up x) or the clamped form of it, or of an MLP without a gate down(activation(up
+/// x)).
 Matrix gated_mlp(const TwinWeights& weights, const std::string& prefix, const Matrix& x);
 
 /// Returns the probabilities of a softmax.

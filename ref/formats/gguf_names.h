@@ -25,6 +25,15 @@ constexpr std::array<GgufName, A + B> joined(const GgufName (&first)[A], const G
   return names;
 }
 
+/// How a folder stores the experts of a layer where one tensor has all of them. Names follow the layer's number; of
+/// quantized folders ".weight" follows them.
+struct GgufFusedExperts {
+  const char* gate_up = "mlp.experts.gate_up_proj";
+  const char* down = "mlp.experts.down_proj";
+  bool interleaved = false;  // gates at even rows, ups at odd ones; else the ups behind the gates
+  bool transposed = false;   // [experts][inputs][outputs], unless ".weight" follows
+};
+
 /// Those of one family. Of several spellings in GGUF files the first is written.
 struct GgufNames {
   std::span<const GgufName> whole;       // tensors outside of the layers
@@ -32,6 +41,7 @@ struct GgufNames {
   const char* layers = "model.layers.";  // prefix of a layer's number
   /// Whether the converter interleaved the two halves of each head's rows, so that RoPE rotates neighboring rows.
   bool pairs_rows = false;
+  GgufFusedExperts fused = {};
 };
 
 struct GgufTranslation {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "kernels/math64.h"
 
@@ -11,6 +13,8 @@ namespace draftproof {
 namespace {
 
 constexpr int experts_max = 1 << 16;
+
+double sigmoid(double x) { return 1 / (1 + exp64(-x)); }
 
 /// Two spellings are published; a file that has both must mean the same.
 int read_count(const Json& config) {
@@ -20,6 +24,43 @@ int read_count(const Json& config) {
   const auto other = config.find("num_experts");
   if (other && other->integer(1, experts_max) != count) other->fail("differs from num_local_experts");
   return count;
+}
+
+/// The biases of all experts, those of the gates and ups of one expert behind each other; empty where they are counted.
+struct ExpertBiases {
+  std::vector<float> gate_up, down;
+};
+
+ExpertBiases load_biases(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
+                         const ExpertNames& names) {
+  const int inner = layer.intermediate;
+  const std::string joined = prefix + names.joined + "_bias";
+  if (from.weights.has(joined)) {
+    const std::vector<float> stored = from.floats(joined, {layer.count, 2 * inner});
+    std::vector<float> separate(stored.size());
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+      const std::size_t width = static_cast<std::size_t>(inner);
+      const std::size_t in_pair = i % (2 * width);
+      separate[i] = stored[names.interleaved ? i - in_pair + in_pair % width * 2 + in_pair / width : i];
+    }
+    return {separate, from.floats(prefix + names.down + "_bias", {layer.count, hidden})};
+  }
+  const std::vector<float> gates = from.floats(prefix + names.gate + ".bias", {layer.count, inner});
+  const std::vector<float> ups = from.floats(prefix + names.up + ".bias", {layer.count, inner});
+  ExpertBiases biases = {{}, from.floats(prefix + names.down + ".bias", {layer.count, hidden})};
+  for (std::size_t at = 0; at < std::min(gates.size(), ups.size()); at += static_cast<std::size_t>(inner)) {
+    for (const std::vector<float>* const part : {&gates, &ups}) {
+      const auto begin = part->begin() + static_cast<std::ptrdiff_t>(at);
+      biases.gate_up.insert(biases.gate_up.end(), begin, begin + inner);
+    }
+  }
+  return biases;
+}
+
+std::vector<float> part_of(const std::vector<float>& all, int id, int width) {
+  if (all.empty()) return {};  // counted
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(id) * width;
+  return {begin, begin + width};
 }
 
 MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
@@ -34,37 +75,95 @@ MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& laye
     return weights;
   }
 
-  /// Rows of this expert in a tensor [count][rows][inputs] of all.
-  const auto part = [&](const std::string& name, int rows, int inputs) {
-    return NamedMatrix{prefix + name, rows, id * rows, {layer.count, rows, inputs}};
+  /// The rows of this expert in a tensor of all, or the part of them that begins at `first`.
+  const auto part = [&](const std::string& name, int rows, int inputs, int first = 0, int outputs = 0, int step = 1) {
+    NamedMatrix matrix = {prefix + name, outputs == 0 ? rows : outputs, id * rows + first, {layer.count, rows, inputs}};
+    matrix.step = step;
+    matrix.transposed = names.transposed && !name.ends_with(".weight");
+    if (matrix.transposed) std::swap(matrix.within[1], matrix.within[2]);
+    return matrix;
   };
-  if (const std::string joined = names.joined; from.weights.has(prefix + joined)) {
-    weights.gate_up = load_matrix(from, {part(joined, 2 * inner, hidden)}, hidden);
+  const auto stored = [&](const std::string& name) {
+    return from.weights.has(prefix + name + ".weight") ? name + ".weight" : name;
+  };
+  const std::string joined = stored(names.joined);
+  if (from.weights.has(prefix + joined)) {
+    const int step = names.interleaved ? 2 : 1;
+    const int up = names.interleaved ? 1 : inner;
+    weights.gate_up = load_matrix(
+        from, {part(joined, 2 * inner, hidden, 0, inner, step), part(joined, 2 * inner, hidden, up, inner, step)},
+        hidden);
   } else {
-    weights.gate_up =
-        load_matrix(from, {part("gate_proj.weight", inner, hidden), part("up_proj.weight", inner, hidden)}, hidden);
+    const std::string gates = std::string(names.gate) + ".weight";
+    const std::string ups = std::string(names.up) + ".weight";
+    weights.gate_up = load_matrix(from, {part(gates, inner, hidden), part(ups, inner, hidden)}, hidden);
   }
   const std::string bare = names.down;
-  const std::string down = from.weights.has(prefix + bare) ? bare : "down_proj.weight";
+  const std::string down = from.weights.has(prefix + bare) ? bare : bare + ".weight";
   weights.down = load_matrix(from, {part(down, hidden, inner)}, inner);
   return weights;
 }
 
-/// projected += sigmoid(gate . normed) * shared(normed)
-void add_shared_expert(const TransformerPass& pass, const ExpertsWeights& weights, ExpertsScratch& scratch) {
+/// projected += sigmoid(gate . normed) * shared(normed), or without a gate shared(normed)
+void add_shared_expert(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
+                       ExpertsScratch& scratch) {
   const int hidden = pass.config.hidden;
   TransformerScratch& s = pass.scratch;
-  pack_activations(pass.kernels, weights.shared_gate, s.normed.data(), hidden, pass.rows, s.activations);
-  matmul(pass.kernels, weights.shared_gate, s.activations, scratch.logits.data(), 1);
+  if (layer.shared_gate) {
+    pack_activations(pass.kernels, weights.shared_gate, s.normed.data(), hidden, pass.rows, s.activations);
+    matmul(pass.kernels, weights.shared_gate, s.activations, scratch.logits.data(), 1);
+  }
   pass.mlp(weights.shared, s.normed.data(), pass.rows, scratch.out.data());
   for_rows(pass.rows, 2.0 * pass.rows * hidden, [&](int begin, int end) {
     for (int row = begin; row < end; ++row) {
-      const auto gate = static_cast<float>(1 / (1 + exp64(-double{scratch.logits[static_cast<std::size_t>(row)]})));
       const float* const out = scratch.out.data() + std::ptrdiff_t{row} * hidden;
       float* const y = s.projected.data() + std::ptrdiff_t{row} * hidden;
+      if (!layer.shared_gate) {
+        pass.kernels.add(out, static_cast<std::size_t>(hidden), y);
+        continue;
+      }
+      const auto gate = static_cast<float>(sigmoid(scratch.logits[static_cast<std::size_t>(row)]));
       for (int d = 0; d < hidden; ++d) y[d] += gate * out[d];
     }
   });
+}
+
+/// Puts the `count` ids of the largest values first, ascending; of equal ones the smaller id. One by one, because NaN
+/// has no order that a sort could rely on.
+void choose(const std::vector<double>& values, std::size_t count, std::vector<int>& ids) {
+  for (std::size_t first = 0; first < count; ++first) {
+    std::size_t best = first;
+    for (std::size_t other = first + 1; other < ids.size(); ++other) {
+      const double a = values[static_cast<std::size_t>(ids[other])];
+      const double b = values[static_cast<std::size_t>(ids[best])];
+      if (a > b || (a == b && ids[other] < ids[best])) best = other;
+    }
+    std::swap(ids[first], ids[best]);
+  }
+  std::sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+/// Leaves the ids of the experts in the groups that are chosen, ascending.
+void keep_groups(const Experts& layer, const std::vector<double>& by, std::vector<int>& ids) {
+  const int size = layer.count / layer.groups;
+  std::vector<int> groups(static_cast<std::size_t>(layer.groups));
+  std::vector<double> sums(groups.size());
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    groups[group] = static_cast<int>(group);
+    double largest = by[group * static_cast<std::size_t>(size)];
+    double second = -std::numeric_limits<double>::infinity();
+    for (int i = 1; i < size; ++i) {
+      const double value = by[group * static_cast<std::size_t>(size) + static_cast<std::size_t>(i)];
+      second = std::max(second, std::min(largest, value));
+      largest = std::max(largest, value);
+    }
+    sums[group] = largest + second;
+  }
+  choose(sums, static_cast<std::size_t>(layer.groups_chosen), groups);
+  ids.clear();
+  for (int group = 0; group < layer.groups_chosen; ++group) {
+    for (int i = 0; i < size; ++i) ids.push_back(groups[static_cast<std::size_t>(group)] * size + i);
+  }
 }
 
 }  // namespace
@@ -75,6 +174,45 @@ Experts read_experts(const Json& config, std::string_view intermediate) {
   experts.chosen = static_cast<int>(config.at("num_experts_per_tok").integer(1, experts.count));
   experts.intermediate = positive(config, intermediate);
   return experts;
+}
+
+Experts read_experts(const Json& config, std::string_view intermediate, const ExpertFields& fields) {
+  Experts experts;
+  experts.count = static_cast<int>(config.at(fields.count).integer(1, experts_max));
+  experts.chosen = static_cast<int>(config.at(fields.chosen).integer(1, experts.count));
+  experts.intermediate = positive(config, intermediate);
+  return experts;
+}
+
+void read_grouped_router(const Json& config, Experts& to) {
+  to.scores = RouterScores::sigmoid;
+  to.choice_bias = true;
+  const auto normalized = config.find("norm_topk_prob");
+  to.normalized = !normalized || normalized->boolean();
+  to.sum_added = 1e-20;
+  to.scale = read_factor(config, "routed_scaling_factor");
+  to.groups = positive(config, "n_group", 1);
+  to.groups_chosen = positive(config, "topk_group", 1);
+  if (to.groups > 1) {
+    if (to.count % to.groups != 0 || to.count / to.groups < 2) {
+      config.at("n_group").fail("must divide " + std::to_string(to.count) + " experts into groups of 2 or more");
+    }
+    if (to.groups_chosen > to.groups || to.groups_chosen * (to.count / to.groups) < to.chosen) {
+      config.find("topk_group").value_or(config).fail("must be at most n_group and leave num_experts_per_tok experts");
+    }
+  }
+  const auto shared = config.find("n_shared_experts");
+  to.shared = (shared ? static_cast<int>(shared->integer(0, to.count)) : 1) * to.intermediate;
+  to.shared_gate = false;
+}
+
+void put_experts_behind(const Json& config, const Experts& experts, TransformerConfig& to) {
+  const auto dense = config.find("first_k_dense_replace");
+  for (int i = dense ? static_cast<int>(dense->integer(0, to.depth())) : 1; i < to.depth(); ++i) {
+    LayerConfig& layer = to.layers[static_cast<std::size_t>(i)];
+    layer.experts = experts;
+    layer.intermediate = 0;
+  }
 }
 
 bool read_norm_topk_prob(const Json& config) {
@@ -100,52 +238,63 @@ ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts&
                             const ExpertNames& names) {
   ExpertsWeights weights;
   weights.router = load_matrix(from, {{prefix + names.router, layer.count}}, hidden);
+  if (layer.router_bias) weights.router_bias = from.floats(prefix + names.router_bias, {layer.count});
+  if (layer.choice_bias) {
+    const std::string bias = prefix + names.choice_bias;
+    const bool in_a_row = from.weights.has(bias, {1, layer.count});
+    weights.choice_bias = from.floats(
+        bias, in_a_row ? std::vector<std::int64_t>{1, layer.count} : std::vector<std::int64_t>{layer.count});
+  }
+  ExpertBiases biases;
+  if (layer.bias) biases = load_biases(from, hidden, layer, prefix + names.experts, names);
   for (int id = 0; id < layer.count; ++id) {
-    weights.experts.push_back(load_expert(from, hidden, layer, prefix + names.experts, names, id));
+    MlpWeights& expert =
+        weights.experts.emplace_back(load_expert(from, hidden, layer, prefix + names.experts, names, id));
+    expert.gate_up_bias = part_of(biases.gate_up, id, 2 * layer.intermediate);
+    expert.down_bias = part_of(biases.down, id, hidden);
   }
   if (layer.shared > 0) {
-    weights.shared = load_mlp(from, hidden, layer.shared, false, prefix + "shared_expert.");
-    weights.shared_gate = load_matrix(from, {{prefix + "shared_expert_gate.weight", 1}}, hidden);
+    weights.shared = load_mlp(from, hidden, layer.shared, false, prefix + names.shared);
+    if (layer.shared_gate) {
+      weights.shared_gate = load_matrix(from, {{prefix + "shared_expert_gate.weight", 1}}, hidden);
+    }
   }
   return weights;
 }
 
-Choices choose_experts(const float* logits, int rows, const Experts& layer, std::span<const float> scales) {
+Choices choose_experts(const float* logits, int rows, const Experts& layer, std::span<const float> scales,
+                       std::span<const float> choice_bias) {
   const auto chosen = static_cast<std::size_t>(layer.chosen);
   Choices choices;
   choices.experts.reserve(chosen * static_cast<std::size_t>(rows));
   choices.weights.reserve(choices.experts.capacity());
   std::vector<double> p(static_cast<std::size_t>(layer.count));
-  std::vector<int> ids(p.size());
+  std::vector<double> by(p.size());  // what experts are chosen by
+  std::vector<int> ids;
   for (int row = 0; row < rows; ++row) {
     const float* const of = logits + static_cast<std::ptrdiff_t>(row) * layer.count;
     const double max = *std::max_element(of, of + layer.count);
     double total = 0;
+    ids.resize(p.size());
     for (std::size_t e = 0; e < p.size(); ++e) {
       ids[e] = static_cast<int>(e);
-      p[e] = exp64(of[e] - max);
+      p[e] = layer.scores == RouterScores::sigmoid ? sigmoid(of[e]) : exp64(of[e] - max);
       total += p[e];
     }
-    // One by one, because NaN has no order that a sort could rely on.
-    for (std::size_t first = 0; first < chosen; ++first) {
-      std::size_t best = first;
-      for (std::size_t other = first + 1; other < ids.size(); ++other) {
-        const float a = of[ids[other]];
-        const float b = of[ids[best]];
-        if (a > b || (a == b && ids[other] < ids[best])) best = other;
-      }
-      std::swap(ids[first], ids[best]);
-    }
-    std::sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(chosen));
-    double sum = total;
+    const double share = layer.scores == RouterScores::sigmoid ? 1 : total;  // of which a score is a part
+    for (std::size_t e = 0; e < p.size(); ++e) by[e] = choice_bias.empty() ? of[e] : p[e] / share + choice_bias[e];
+    if (layer.groups > 1) keep_groups(layer, by, ids);
+    choose(by, chosen, ids);
+    double sum = std::isnan(total) ? total : share;
     if (layer.normalized && !std::isnan(total)) {
       sum = 0;
       for (std::size_t k = 0; k < chosen; ++k) sum += p[static_cast<std::size_t>(ids[k])];
+      sum = std::max(sum + layer.sum_added * share, layer.sum_min * share);
     }
     for (std::size_t k = 0; k < chosen; ++k) {
       const auto id = static_cast<std::size_t>(ids[k]);
       choices.experts.push_back(ids[k]);
-      choices.weights.push_back(static_cast<float>(p[id] / sum * (scales.empty() ? 1 : scales[id])));
+      choices.weights.push_back(static_cast<float>(p[id] / sum * layer.scale * (scales.empty() ? 1 : scales[id])));
     }
   }
   return choices;
@@ -161,7 +310,11 @@ Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWe
   reserve_rows(scratch.logits, pass.rows, layer.count);
   pack_activations(pass.kernels, weights.router, s.normed.data(), pass.config.hidden, pass.rows, s.activations);
   matmul(pass.kernels, weights.router, s.activations, scratch.logits.data(), layer.count);
-  return choose_experts(scratch.logits.data(), pass.rows, layer, scales);
+  for (int row = 0; row < pass.rows && layer.router_bias; ++row) {
+    pass.kernels.add(weights.router_bias.data(), weights.router_bias.size(),
+                     scratch.logits.data() + std::ptrdiff_t{row} * layer.count);
+  }
+  return choose_experts(scratch.logits.data(), pass.rows, layer, scales, weights.choice_bias);
 }
 
 void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
@@ -193,7 +346,7 @@ void mix_experts(const TransformerPass& pass, const Experts& layer, const Expert
       }
     });
   }
-  if (layer.shared > 0) add_shared_expert(pass, weights, scratch);
+  if (layer.shared > 0) add_shared_expert(pass, layer, weights, scratch);
 }
 
 void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,

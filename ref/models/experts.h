@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 // A mixture of experts: a row goes through the few MLPs that a router chooses for it, and their outputs are weighed.
 //
-// Routing of a row: p = softmax of the router's logits, in double (math64.h), summed by ascending id. Chosen are the
-// `chosen` largest logits, of equal ones the smaller id. An expert's weight is its p, where they are normalized divided
-// by the sum of the chosen p by ascending id, in some architectures times the expert's scale, rounded to float once.
+// Routing of a row: p = the softmax of the router's logits, in double (math64.h), summed by ascending id, or the
+// sigmoid of each. Chosen are the `chosen` largest logits or, where a bias is added, the largest p + bias in double; of
+// equal ones the smaller id. Where experts are in groups, first the groups are chosen whose two largest have the
+// largest sum, of equal ones the first. An expert's weight is its p, where they are normalized divided by the sum of
+// the chosen p by ascending id, in some architectures times a scale, rounded to float once.
 //
 // The output of a row: y = 0, then y = y + weight * expert(x) for the chosen by ascending id, product and sum rounded.
 // Some architectures have a shared expert, which every row goes through: y = y + sigmoid(gate . x) * shared(x) at the
-// end, the sigmoid in double and rounded once.
+// end, the sigmoid in double and rounded once, or without a gate y = y + shared(x).
 //
 // The rows that chose an expert are gathered and go through it together, so experts that no row chose are not read;
 // by the row law that changes no bit.
@@ -23,25 +25,46 @@
 namespace draftproof {
 
 struct ExpertsWeights {
-  PackedMatrix router;  // [count][hidden]
+  PackedMatrix router;             // [count][hidden]
+  std::vector<float> router_bias;  // [count]
+  std::vector<float> choice_bias;  // [count]
   std::vector<MlpWeights> experts;
   MlpWeights shared;         // of a layer that has it
-  PackedMatrix shared_gate;  // [1][hidden]
+  PackedMatrix shared_gate;  // [1][hidden], where it has one
 };
 
 /// How the tensors of one layer's experts are called.
 struct ExpertNames {
   const char* router = "gate.weight";
+  const char* router_bias = "gate.bias";
+  const char* choice_bias = "gate.e_score_correction_bias";
   const char* experts = "experts.";
   const char* gate = "gate_proj";
   const char* up = "up_proj";
   const char* down = "down_proj";
   const char* joined = "gate_up_proj";  // of all, gates and ups
+  const char* shared = "shared_expert.";
+  bool interleaved = false;  // what is joined has the gates at even places and the ups at odd ones
+  bool transposed = false;   // tensors of all experts that do not end in ".weight" are [experts][inputs][outputs]
 };
 
 /// Reads the number of experts, in either of its two spellings, how many of them a row chooses, and their size, which
 /// is in `intermediate`.
 Experts read_experts(const Json& config, std::string_view intermediate);
+
+/// The same where the fields have other names.
+struct ExpertFields {
+  const char* count;
+  const char* chosen = "num_experts_per_tok";
+};
+Experts read_experts(const Json& config, std::string_view intermediate, const ExpertFields& fields);
+
+/// Reads what a router like that of DeepSeek V3 has: sigmoids, a bias to choose by, groups, a scale, and shared experts
+/// without a gate, n_shared_experts times as large as one.
+void read_grouped_router(const Json& config, Experts& to);
+
+/// Gives them to all layers but the first_k_dense_replace first ones.
+void put_experts_behind(const Json& config, const Experts& experts, TransformerConfig& to);
 
 /// Reads whether the weights of the experts that a row chooses are made to add up to 1; absent: they are not.
 bool read_norm_topk_prob(const Json& config);
@@ -49,8 +72,9 @@ bool read_norm_topk_prob(const Json& config);
 void put_sparse_experts(const Json& config, const Experts& experts, TransformerConfig& to);
 
 /// `prefix` is everything before the router's name and "experts.", such as "model.layers.3.mlp.". Experts are stored
-/// one by one ("experts.0.gate_proj.weight"), all in one tensor with gate and up joined ("experts.gate_up_proj"), or
-/// all in one tensor each (GGUF). A shared expert is "shared_expert.", its gate "shared_expert_gate.weight".
+/// one by one ("experts.0.gate_proj.weight"), all in one tensor with gate and up joined ("experts.gate_up_proj", of
+/// quantized folders "experts.gate_up_proj.weight"), or all in one tensor each (GGUF). The gate of a shared expert is
+/// "shared_expert_gate.weight".
 ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
                             const ExpertNames& names = {});
 
@@ -59,8 +83,10 @@ struct Choices {
   std::vector<int> experts;
   std::vector<float> weights;
 };
-/// `scales`: of the experts, what their weights are multiplied by before they are rounded.
-Choices choose_experts(const float* logits, int rows, const Experts& layer, std::span<const float> scales = {});
+/// `scales`: of the experts, what their weights are multiplied by before they are rounded. `choice_bias`: of those that
+/// have one.
+Choices choose_experts(const float* logits, int rows, const Experts& layer, std::span<const float> scales = {},
+                       std::span<const float> choice_bias = {});
 
 /// Memory kept from call to call.
 struct ExpertsScratch {

@@ -11,11 +11,9 @@ namespace {
 
 constexpr Defaults defaults = {.epsilon = 1e-6};
 constexpr Features features = {.multipliers = true};
-constexpr DecoderNames tensors = {.experts_block = "block_sparse_moe.",
-                                  .experts = {.router = "router.layer.weight",
-                                              .experts = "",
-                                              .down = "output_linear.weight",
-                                              .joined = "input_linear.weight"}};
+constexpr DecoderNames tensors = {
+    .experts_block = "block_sparse_moe.",
+    .experts = {.router = "router.layer.weight", .experts = "", .down = "output_linear", .joined = "input_linear"}};
 
 TransformerConfig describe_model(const Json& json) {
   TransformerConfig config = read_target_config(json, defaults, features);
@@ -35,8 +33,7 @@ TransformerConfig describe_model(const Json& json) {
 }
 
 std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
-  const bool folder = from.weights.metadata() == nullptr;
-  return load_pre_norm_decoder(from, config, folder ? tensors : DecoderNames());
+  return load_pre_norm_decoder(from, config, tensors);
 }
 
 constexpr ArchitectureName names[] = {{"granite", "GraniteForCausalLM"}, {"granitemoe", "GraniteMoeForCausalLM"}};

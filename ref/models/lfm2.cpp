@@ -25,7 +25,7 @@ namespace {
 
 constexpr Defaults defaults = {.context = 128000, .epsilon = 1e-5, .epsilon_field = "norm_eps"};
 constexpr int taps_max = 64;  // no real convolution comes near it
-constexpr ExpertNames folder_experts = {.gate = "w1", .up = "w3", .down = "w2"};
+constexpr ExpertNames expert_names = {.gate = "w1", .up = "w3", .down = "w2"};
 constexpr TensorNames tensors = {.norm = "model.embedding_norm.weight"};
 
 AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
@@ -138,8 +138,7 @@ class Lfm2 final : public CausalTransformer {
   };
 
   void load_mixture(const WeightLoader& from, const Experts& experts, const std::string& prefix, Layer& to) const {
-    const bool folder = from.weights.metadata() == nullptr;
-    to.experts = load_experts(from, hidden(), experts, prefix, folder ? folder_experts : ExpertNames());
+    to.experts = load_experts(from, hidden(), experts, prefix, expert_names);
     const auto biased = from.weights.config().find("use_expert_bias");
     if (!biased || biased->boolean()) to.router.bias = from.floats(prefix + "expert_bias", {experts.count});
     else to.router.bias.resize(static_cast<std::size_t>(experts.count));

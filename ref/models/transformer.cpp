@@ -152,7 +152,10 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
       append(weights.qkv_bias, bias);
     }
   }
-  if (layer.sinks) weights.sinks = from.floats(prefix + "attention_sink_bias", {layer.shape.heads});
+  if (layer.sinks) {
+    const std::string sinks = prefix + "sinks";
+    weights.sinks = from.floats(from.weights.has(sinks) ? sinks : prefix + "attention_sink_bias", {layer.shape.heads});
+  }
   if (layer.output_bias) weights.output_bias = from.floats(prefix + output + ".bias", {config.hidden});
   return weights;
 }
@@ -544,6 +547,21 @@ void complete_gates(const Kernels& kernels, const std::vector<float>& bias, int 
   });
 }
 
+/// Makes gates alpha * g and ups (u + 1) / alpha, of which SwiGLU is the clamped one (ClampedSwiglu). A NaN stays.
+void clamp_gates(const ClampedSwiglu& swiglu, int rows, int width, float* gate_up) {
+  const auto [alpha, limit] = swiglu;
+  for_rows(rows, 4.0 * rows * width, [=](int begin, int end) {
+    for (std::ptrdiff_t row = begin; row < end; ++row) {
+      float* const gates = gate_up + row * 2 * width;
+      float* const ups = gates + width;
+      for (int i = 0; i < width; ++i) {
+        gates[i] = alpha * (gates[i] > limit ? limit : gates[i]);
+        ups[i] = ((ups[i] > limit ? limit : ups[i] < -limit ? -limit : ups[i]) + 1) / alpha;
+      }
+    }
+  });
+}
+
 }  // namespace
 
 void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, float* y) const {
@@ -556,9 +574,12 @@ void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, 
   else complete_gates(kernels, weights.gate_up_bias, count, intermediate, s.gate_up.data());
   if (weights.gate_cutoff) cut_gates(*weights.gate_cutoff, count, intermediate, s.gate_up.data());
   s.activations.reserve(kernels, weights.down, count);
-  const auto gate = config.activation == Activation::silu   ? kernels.silu_multiply
-                    : config.activation == Activation::gelu ? kernels.gelu_multiply
-                                                            : relu2_multiply;
+  if (config.activation == Activation::clamped_swiglu) {
+    clamp_gates(config.swiglu, count, intermediate, s.gate_up.data());
+  }
+  const auto gate = config.activation == Activation::gelu    ? kernels.gelu_multiply
+                    : config.activation == Activation::relu2 ? relu2_multiply
+                                                             : kernels.silu_multiply;
   for_inputs(intermediate, gate_work * count * intermediate, [&](int begin, int end) {
     if (config.activation == Activation::xielu) {
       xielu_multiply(weights.xielu, s.gate_up.data(), count, intermediate, begin, end, s.gated.data());

@@ -21,7 +21,14 @@
 namespace draftproof {
 
 /// Of the gate of an MLP, or of what has none. gelu: its tanh form. relu2: max(x, 0) squared. xielu: transformer.h.
-enum class Activation : std::uint8_t { silu, gelu, relu2, xielu };
+/// clamped_swiglu: of gates and ups, see ClampedSwiglu.
+enum class Activation : std::uint8_t { silu, gelu, relu2, xielu, clamped_swiglu };
+
+/// g * sigmoid(alpha * g) * (u + 1) with g = min(gate, limit) and u = up between -limit and limit.
+struct ClampedSwiglu {
+  float alpha = 1.702F;
+  float limit = 7;
+};
 
 /// Of q and k, behind their projection and bias. heads: each head is normalized. whole: all heads together.
 enum class QkNorm : std::uint8_t { none, heads, whole };
@@ -52,13 +59,26 @@ struct AttentionLayer {
   int projected() const noexcept { return q_width() + (donor == own ? 2 * kv_width() : 0) + gate; }
 };
 
+/// What a router makes of its logits: all together, or each alone.
+enum class RouterScores : std::uint8_t { softmax, sigmoid };
+
 /// Experts instead of one MLP, see experts.h.
 struct Experts {
   int count = 0;  // 0: the layer has none
   int chosen = 0;
   int intermediate = 0;
-  int shared = 0;           // the intermediate size of an MLP that every row goes through as well; 0: there is none
-  bool normalized = false;  // the weights of the chosen add up to 1
+  int shared = 0;            // the intermediate size of an MLP that every row goes through as well; 0: there is none
+  bool shared_gate = true;   // what that one adds is weighed by a gate
+  bool router_bias = false;  // added to the logits
+  bool bias = false;         // of the MLPs
+  RouterScores scores = RouterScores::softmax;
+  bool choice_bias = false;  // added to the scores that experts are chosen by, not to their weights
+  int groups = 1;            // of neighbors
+  int groups_chosen = 1;     // that experts are chosen from: those whose two best experts have the largest sum
+  bool normalized = false;   // the weights of the chosen add up to 1
+  double sum_added = 0;      // to the sum that they are divided by
+  double sum_min = 0;        // what that sum is at least
+  float scale = 1;           // of the weights
 };
 
 struct LayerConfig {
@@ -93,6 +113,7 @@ struct TransformerConfig {
   int laurel_rank = 0;        // of the matrices beside attention; 0: there are none
   float logit_cap = 0;        // logits become cap * tanh(logit / cap); 0: they stay
   Activation activation = Activation::silu;
+  ClampedSwiglu swiglu = {};
   std::vector<Rope> ropes;
   std::vector<LayerConfig> layers;
   int mtp_heads = 0;                // that the checkpoint says it has beside the model, see mtp.h

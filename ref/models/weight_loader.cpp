@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -22,12 +24,13 @@ std::vector<std::int64_t> shape_of(const NamedMatrix& matrix, int inputs) {
 }
 
 MatrixSource source_of(const WeightLoader& from, const NamedMatrix& matrix, int inputs, bool table) {
-  WeightSource stored = from.weight(matrix.name, shape_of(matrix, inputs));
-  if (matrix.first != 0) {
-    stored.read = [read = std::move(stored.read), before = matrix.first](int first, int count, void* rows) {
-      read(before + first, count, rows);
-    };
+  WeightSource whole = from.weight(matrix.name, shape_of(matrix, inputs));
+  if (matrix.transposed && !is_float(whole.format)) {
+    throw Error(from.weights.path().string() + ": tensor " + matrix.name +
+                " has its inputs before its outputs, but is " + traits(whole.format).name +
+                "; only floats are read so");
   }
+  const WeightSource stored = rows_of(std::move(whole), matrix, inputs);
   const Format format = packed_format(stored.format, inputs, from.options, table);
   if (format == stored.format) return {format, matrix.outputs, inputs, stored.read};
   const auto tensor = from.weights.tensors().find(matrix.name);
@@ -50,6 +53,41 @@ MatrixSource source_of(const WeightLoader& from, const NamedMatrix& matrix, int 
           }};
 }
 
+/// The rows of a matrix whose tensor has them as columns.
+struct Columns {
+  std::once_flag once;
+  std::vector<std::byte> rows;
+};
+
+WeightSource columns_of(WeightSource tensor, const NamedMatrix& matrix, int inputs) {
+  const auto columns = std::make_shared<Columns>();
+  const auto value = tensor.bytes_per_row() / static_cast<std::size_t>(tensor.inputs);  // bytes
+  WeightSource result = {tensor.format, matrix.outputs, inputs, {}};
+  const auto gather = [tensor = std::move(tensor), columns, matrix, inputs, value] {
+    constexpr int together = 64;
+    const int width = tensor.inputs;
+    std::vector<std::byte> read(tensor.bytes_per_row() * together);
+    columns->rows.resize(value * static_cast<std::size_t>(matrix.outputs) * static_cast<std::size_t>(inputs));
+    for (int begin = 0; begin < inputs; begin += together) {
+      const int count = std::min(together, inputs - begin);
+      tensor.read(matrix.first / width * inputs + begin, count, read.data());
+      for (int row = 0; row < matrix.outputs; ++row) {
+        const std::ptrdiff_t column = matrix.first % width + row * matrix.step;
+        std::byte* to = columns->rows.data() + (std::ptrdiff_t{row} * inputs + begin) * value;
+        for (std::ptrdiff_t i = 0; i < count; ++i, to += value) {
+          std::memcpy(to, read.data() + (i * width + column) * value, value);
+        }
+      }
+    }
+  };
+  result.read = [columns, gather, bytes = value * static_cast<std::size_t>(inputs)](int first, int count, void* rows) {
+    std::call_once(columns->once, gather);
+    std::memcpy(rows, columns->rows.data() + bytes * static_cast<std::size_t>(first),
+                bytes * static_cast<std::size_t>(count));
+  };
+  return result;
+}
+
 PackedMatrix load(const WeightLoader& from, const std::vector<NamedMatrix>& parts, int inputs, bool table) {
   std::vector<MatrixSource> sources;
   for (const NamedMatrix& part : parts) {
@@ -61,6 +99,22 @@ PackedMatrix load(const WeightLoader& from, const std::vector<NamedMatrix>& part
 }
 
 }  // namespace
+
+WeightSource rows_of(WeightSource tensor, const NamedMatrix& matrix, int inputs) {
+  if (matrix.transposed) return columns_of(std::move(tensor), matrix, inputs);
+  if (matrix.first == 0 && matrix.step == 1) return tensor;
+  const std::size_t bytes = tensor.bytes_per_row();
+  tensor.read = [read = std::move(tensor.read), before = matrix.first, step = matrix.step, bytes](int first, int count,
+                                                                                                  void* rows) {
+    if (step == 1) {
+      read(before + first, count, rows);
+      return;
+    }
+    auto* to = static_cast<std::byte*>(rows);
+    for (int i = first; i < first + count; ++i, to += bytes) read(before + i * step, 1, to);
+  };
+  return tensor;
+}
 
 int tokens_of_head(const LoadOptions& options, int vocabulary) {
   return options.head_tokens > 0 ? std::min(options.head_tokens, vocabulary) : vocabulary;

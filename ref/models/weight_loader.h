@@ -119,13 +119,19 @@ class WeightLoader {
   mutable int left_out_ = 0;  // or counted of a config without weights
 };
 
-/// One matrix of a checkpoint: a tensor, or rows [first, first + outputs) of a tensor of the shape `within`.
+/// One matrix of a checkpoint: a tensor, or the rows first, first + step, ... of a tensor of the shape `within`.
 struct NamedMatrix {
   std::string name;
   int outputs;
   int first = 0;
   std::vector<std::int64_t> within = {};
+  int step = 1;
+  bool transposed = false;  // the tensor is [..][inputs][rows] in place of [..][rows][inputs], as `within` says
 };
+
+/// Returns the rows of `matrix` in its tensor. Those of one that is transposed are put together when the first of them
+/// is read, and kept by the result.
+WeightSource rows_of(WeightSource tensor, const NamedMatrix& matrix, int inputs);
 
 /// Returns the format that a matrix is packed in. `table`: the matrix has one row per token.
 Format packed_format(Format stored, int inputs, const LoadOptions& options, bool table);

@@ -142,7 +142,16 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::no_key_bias:
     case Mistake::bias_on_turned_keys: return twin.has("layers.0.self_attn.k_proj.bias");
     case Mistake::no_output_bias: return twin.has("layers.0.self_attn.o_proj.bias");
-    case Mistake::no_mlp_bias: return twin.has("layers.0.mlp.down_proj.bias");
+    case Mistake::no_mlp_bias:
+      return twin.has("layers.0.mlp.down_proj.bias") || twin.has("layers.0.mlp.experts.0.down_proj.bias");
+    case Mistake::no_sinks:
+    case Mistake::sinks_of_next_heads: return twin.has("layers.0.self_attn.attention_sink_bias");
+    case Mistake::unclamped_gates:
+    case Mistake::plain_swiglu:
+    case Mistake::ups_without_one:
+    case Mistake::pairs_taken_for_halves: return twin.facts.swiglu_limit != 0;
+    case Mistake::no_router_bias: return twin.has("layers.0.mlp.gate.bias");
+    case Mistake::rounded_ramp: return stretching(twin) == "yarn" && twin.stretch->find("truncate");
     case Mistake::unstretched_rope: return twin.stretch.has_value() || has_stretched_layers(twin);
     case Mistake::evenly_stretched_rope: return stretching(twin) == "llama3" || stretching(twin) == "yarn";
     case Mistake::ungrown_queries: return twin.stretch && twin.stretch->find("llama_4_scaling_beta");
@@ -161,8 +170,11 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::other_experts_weights:  // of Gemma 4 the norm behind the experts hides a factor of all weights
       return twin.facts.chosen > 0;
     case Mistake::next_expert: return twin.facts.chosen > 0 || has_router;
-    case Mistake::no_shared_expert:
+    case Mistake::no_shared_expert: return twin.has("layers.1.mlp.shared_expert.up_proj.weight");
     case Mistake::ungated_shared_expert: return twin.has("layers.1.mlp.shared_expert_gate.weight");
+    case Mistake::other_scores: return twin.facts.chosen > 0;
+    case Mistake::no_groups:
+    case Mistake::best_of_groups: return twin.facts.groups > 1;
     case Mistake::window_longer:
     case Mistake::window_shorter:
       return twin.gemma != 0 ||
@@ -230,7 +242,7 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::whole_norm:
     case Mistake::groups_dealt_out: return twin.has("layers.0.mamba.A_log") && twin.facts.state_groups > 1;
     case Mistake::no_expert_bias:
-    case Mistake::bias_in_weights: return twin.has(last + "mlp.expert_bias");
+    case Mistake::bias_in_weights: return twin.has(last + "mlp.gate.e_score_correction_bias");
     case Mistake::no_routed_scale: return twin.facts.routed_scale != 1;
     case Mistake::no_shared_mlp: return twin.has("layers.0.mlp.shared_mlp.down_proj.weight");
     case Mistake::exchanged_gates:
@@ -339,7 +351,18 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
                                 Mistake::embeddings_on_all_streams,
                                 Mistake::no_laurel,
                                 Mistake::no_sparsity,
-                                Mistake::unbiased_deviation}) {
+                                Mistake::unbiased_deviation,
+                                Mistake::no_sinks,
+                                Mistake::sinks_of_next_heads,
+                                Mistake::unclamped_gates,
+                                Mistake::plain_swiglu,
+                                Mistake::ups_without_one,
+                                Mistake::pairs_taken_for_halves,
+                                Mistake::no_router_bias,
+                                Mistake::rounded_ramp,
+                                Mistake::other_scores,
+                                Mistake::no_groups,
+                                Mistake::best_of_groups}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = text_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());

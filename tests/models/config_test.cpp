@@ -528,7 +528,19 @@ TEST(Variations, WhatTheyDoNotHaveIsRefusedByName) {
            {"gemma3n-tiny", "altup_active_idx", "1", "layers compute the first stream"},
            {"gemma3n-tiny", "altup_num_inputs", "null", "altup_num_inputs"},
            {"gemma3n-tiny", "intermediate_size", "[8]", "must have a number for each of the 5 layers"},
-           {"gemma3n-tiny", "activation_sparsity_pattern", "1", "must be at least 0 and below 1"}}) {
+           {"gemma3n-tiny", "activation_sparsity_pattern", "1", "must be at least 0 and below 1"},
+           {"gpt-oss-tiny", "sliding_window", "null", "sliding_window"},
+           {"gpt-oss-tiny", "swiglu_limit", "0", "must be a positive float"},
+           {"gpt-oss-tiny", "rope_parameters", "null", "rope_theta"},
+           {"glm4-moe-tiny", "n_group", "3", "must divide 8 experts into groups of 2 or more"},
+           {"glm4-moe-tiny", "n_group", "8", "must divide 8 experts into groups of 2 or more"},
+           {"glm4-moe-tiny", "topk_group", "1", "must be at most n_group and leave num_experts_per_tok experts"},
+           {"glm4-moe-tiny", "first_k_dense_replace", "4", "first_k_dense_replace"},
+           {"glm4-moe-tiny", "rope_parameters", R"({"rope_theta": 10000})", "partial_rotary_factor"},
+           {"minimax-m2-tiny", "rotary_dim", "8", "differs from partial_rotary_factor"},
+           {"minimax-m2-tiny", "rotary_dim", "3", "must be even; RoPE turns pairs"},
+           {"ernie45-moe-tiny", "use_bias", "true", "ERNIE 4.5 with experts has no biases"},
+           {"ernie45-moe-tiny", "moe_norm_min", "-1", "must be at least 0"}}) {
     const auto described = [&] { described_with(name, field, value); };
     EXPECT_THAT(error_of(described), testing::HasSubstr(words)) << name << " " << field;
   }

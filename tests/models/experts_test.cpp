@@ -37,10 +37,50 @@ TEST(Routing, WeightsAreTheSoftmaxOrAddUpToOne) {
   EXPECT_EQ(one.weights, std::vector<float>{1});
 }
 
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+
+TEST(Routing, ABiasChoosesAndDoesNotWeigh) {
+  const std::vector<float> logits = {2, 1, 0, -1};
+  const std::vector<float> bias = {-1, 0, 0, 1};
+  const Experts layer = {.count = 4, .chosen = 2, .scores = RouterScores::sigmoid, .choice_bias = true};
+  const Choices choices = choose_experts(logits.data(), 1, layer, {}, bias);
+  EXPECT_EQ(choices.experts, (std::vector<int>{1, 3}));
+  EXPECT_FLOAT_EQ(choices.weights[0], static_cast<float>(sigmoid_of(1)));
+  EXPECT_FLOAT_EQ(choices.weights[1], static_cast<float>(sigmoid_of(-1)));
+  Experts scaled = layer;
+  scaled.normalized = true;
+  scaled.scale = 2.5F;
+  const Choices all = choose_experts(logits.data(), 1, scaled, {}, bias);
+  EXPECT_FLOAT_EQ(all.weights[0], static_cast<float>(2.5 * sigmoid_of(1) / (sigmoid_of(1) + sigmoid_of(-1))));
+  const std::vector<float> zeros(4);
+  EXPECT_EQ(choose_experts(zeros.data(), 1, layer, {}, zeros).experts, (std::vector<int>{0, 1})) << "of equal ones";
+}
+
+TEST(Routing, GroupsAreChosenByTheirTwoLargestAndOfEqualOnesTheFirst) {
+  const Experts layer = {
+      .count = 6, .chosen = 2, .scores = RouterScores::sigmoid, .choice_bias = true, .groups = 3, .groups_chosen = 1};
+  const std::vector<float> none(6);
+  const std::vector<float> logits = {5, -9, 1, 1, 1, 1,  // the best one alone is not enough
+                                     0, 0,  0, 0, 0, 0};
+  EXPECT_EQ(choose_experts(logits.data(), 2, layer, {}, none).experts, (std::vector<int>{2, 3, 0, 1}));
+}
+
+TEST(Routing, ASumIsAtLeastItsMinimum) {
+  const std::vector<float> logits = {-40, -50};
+  const Experts layer = {.count = 2, .chosen = 1, .scores = RouterScores::sigmoid, .normalized = true, .sum_min = 1e-3};
+  EXPECT_FLOAT_EQ(choose_experts(logits.data(), 1, layer).weights[0], static_cast<float>(sigmoid_of(-40) / 1e-3));
+}
+
 TEST(Routing, NaNGivesNaNWeightsAndChoosesEachExpertOnce) {
   for (std::size_t at = 0; at < 4; ++at) {
     std::vector<float> logits = {1, 2, 3, 4};
     logits[at] = nan;
+    const Experts grouped = {
+        .count = 4, .chosen = 2, .scores = RouterScores::sigmoid, .choice_bias = true, .groups = 2, .groups_chosen = 1};
+    const std::vector<float> bias(4);
+    const Choices of_group = choose_experts(logits.data(), 1, grouped, {}, bias);
+    EXPECT_EQ(of_group.experts[0] + 1, of_group.experts[1]);
+    EXPECT_TRUE(std::ranges::all_of(of_group.weights, [](float weight) { return std::isnan(weight); })) << at;
     const Choices choices = choose_experts(logits.data(), 1, {.count = 4, .chosen = 3, .normalized = true});
     EXPECT_LT(choices.experts[0], choices.experts[1]);
     EXPECT_LT(choices.experts[1], choices.experts[2]);

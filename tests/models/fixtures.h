@@ -49,7 +49,8 @@ inline const std::string tiny_variations[] = {
     "qwen2-moe-tiny",         "olmoe-tiny",    "glm4-tiny",       "cohere2-tiny",
     "exaone4-tiny",           "seed-oss-tiny", "ernie45-tiny",    "stablelm-tiny",
     "stablelm-tiny-parallel", "arcee-tiny",    "starcoder2-tiny", "phi-tiny",
-    "apertus-tiny",           "nanochat-tiny", "bitnet-tiny",     "gemma3n-tiny"};
+    "apertus-tiny",           "nanochat-tiny", "bitnet-tiny",     "gemma3n-tiny",
+    "gpt-oss-tiny",           "glm4-moe-tiny", "minimax-m2-tiny", "ernie45-moe-tiny"};
 inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                                    "qwen2-tiny-tied", "qwen2-tiny-untied"};
 

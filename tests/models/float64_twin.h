@@ -231,6 +231,15 @@ enum class Mistake {
   no_expert_bias,  // of the choice
   bias_in_weights,
   no_routed_scale,
+  unclamped_gates,
+  plain_swiglu,  // of a clamped one: alpha 1
+  ups_without_one,
+  pairs_taken_for_halves,  // gates and ups in turns read as gates, then ups
+  no_router_bias,
+  rounded_ramp,  // of yarn, to whole pairs
+  other_scores,  // of a router: sigmoids for a softmax, and the reverse
+  no_groups,
+  best_of_groups,  // groups chosen by their best expert
 };
 
 /// A Hugging Face folder or a GGUF file; names without "model.".
@@ -446,7 +455,7 @@ struct Angles {
           frequency = round(1 / round(factors[static_cast<std::size_t>(j)].number() * round(1 / frequency)));
         } else if (kind == "linear" || mistake == Mistake::evenly_stretched_rope) frequency = stretched;
         else if (kind == "llama3") frequency = llama3(checkpoint, frequency, stretched, round);
-        else frequency = yarn(checkpoint, j, frequency, stretched, round);
+        else frequency = yarn(checkpoint, j, frequency, stretched, round, mistake == Mistake::rounded_ramp);
         if (mistake == Mistake::plain_magnitude) magnitude = 1;
         else if (kind == "yarn") magnitude = yarn_magnitude(*checkpoint.stretch);
         else if (kind == "longrope") magnitude = longrope_magnitude(checkpoint);
@@ -481,7 +490,8 @@ struct Angles {
     return value ? value->number() : default_value;
   }
 
-  static double yarn(const TwinCheckpoint& checkpoint, int j, double frequency, double stretched, Rounding& round) {
+  static double yarn(const TwinCheckpoint& checkpoint, int j, double frequency, double stretched, Rounding& round,
+                     bool rounded_ramp) {
     const Json& block = *checkpoint.stretch;
     const auto pair_that_turns = [&](double times) {
       const double wavelength = block.at("original_max_position_embeddings").number() / (2 * std::numbers::pi * times);
@@ -490,7 +500,7 @@ struct Angles {
     double low = pair_that_turns(given(block, "beta_fast", 32));
     double high = pair_that_turns(given(block, "beta_slow", 1));
     const auto truncate = block.find("truncate");
-    if (!truncate || truncate->boolean()) {
+    if (!truncate || truncate->boolean() || rounded_ramp) {
       low = std::floor(low);
       high = std::ceil(high);
     }
@@ -596,6 +606,30 @@ struct XieluTwin {
   }
 };
 
+/// Makes gates what the clamped SwiGLU of them and the ups is.
+inline void clamped_swiglu(const TwinCheckpoint& checkpoint, Rows& gate, Rows& up, Rounding& round, Mistake mistake) {
+  const double alpha = mistake == Mistake::plain_swiglu ? 1 : round(checkpoint.facts.swiglu_alpha);
+  const double limit = mistake == Mistake::unclamped_gates ? 1e9 : checkpoint.facts.swiglu_limit;
+  for (std::size_t i = 0; i < gate.at.size(); ++i) {
+    const double g = round(alpha * std::min(gate.at[i], limit));
+    const double u = std::clamp(up.at[i], -limit, limit);
+    const double more = mistake == Mistake::ups_without_one ? u : round(u + 1);
+    gate.at[i] = round(round(g / round(1 + round.by(std::exp(-g), 2))) * round(more / alpha));
+  }
+}
+
+/// Of rows whose gates and ups are in turns, the first half and the second one.
+inline void take_for_halves(Rows& gate, Rows& up) {
+  const Rows gates = gate;
+  const Rows ups = up;
+  for (int r = 0; r < gate.rows(); ++r) {
+    for (int i = 0; i < 2 * gate.width; ++i) {
+      const double value = (i % 2 == 0 ? gates : ups).row(r)[i / 2];
+      (i < gate.width ? gate : up).row(r)[i % gate.width] = value;
+    }
+  }
+}
+
 /// Computes down(SiLU(gate x) * up x), or without a gate down(activation(up x)); `prefix` is everything before
 /// "gate_proj".
 inline Rows gated_mlp(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& x, Rounding& round,
@@ -622,6 +656,11 @@ inline Rows gated_mlp(const TwinCheckpoint& checkpoint, const std::string& prefi
   Rows gate = project("gate", rounded);
   Rows up = project("up", rounded);
   if (mistake == Mistake::swapped_gate_and_up) std::swap(gate, up);
+  if (mistake == Mistake::pairs_taken_for_halves) take_for_halves(gate, up);
+  if (checkpoint.facts.swiglu_limit != 0) {
+    clamped_swiglu(checkpoint, gate, up, round, mistake);
+    return project("down", activation_format(std::move(gate), checkpoint[prefix + "down_proj"], round));
+  }
   for (std::size_t i = 0; i < gate.at.size(); ++i) {
     const double g = gate.at[i];
     if (checkpoint.facts.relu2) gate.at[i] = g > 0 || mistake == Mistake::no_relu ? round(round(g * g) * up.at[i]) : 0;
@@ -631,50 +670,69 @@ inline Rows gated_mlp(const TwinCheckpoint& checkpoint, const std::string& prefi
   return project("down", activation_format(std::move(gate), checkpoint[prefix + "down_proj"], round));
 }
 
+/// The experts that are chosen by these values, ascending: in the groups whose two best ones have the largest sums.
+inline std::vector<int> chosen_experts(const twin::DecoderFacts& facts, const std::vector<double>& by,
+                                       Mistake mistake) {
+  const auto largest_first = [](const std::vector<double>& values) {
+    std::vector<int> ids(values.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int>(i);
+    std::ranges::stable_sort(ids, [&](int a, int b) { return values[a] > values[b]; });
+    return ids;
+  };
+  const std::size_t size = by.size() / static_cast<std::size_t>(facts.groups);
+  std::vector<double> sums;
+  for (std::size_t first = 0; first < by.size(); first += size) {
+    std::vector<double> group(by.begin() + first, by.begin() + first + size);
+    std::ranges::sort(group, std::greater());
+    sums.push_back(group[0] + (facts.groups > 1 && mistake != Mistake::best_of_groups ? group[1] : 0));
+  }
+  std::vector<int> groups = largest_first(sums);
+  if (mistake != Mistake::no_groups) groups.resize(static_cast<std::size_t>(facts.groups_chosen));
+  std::vector<int> chosen;
+  for (const int id : largest_first(by)) {
+    const bool kept = std::ranges::find(groups, id / static_cast<int>(size)) != groups.end();
+    if (kept && chosen.size() < static_cast<std::size_t>(facts.chosen)) chosen.push_back(id);
+  }
+  std::ranges::sort(chosen);
+  return chosen;
+}
+
 /// Computes a mixture of experts, stored one by one, and the shared one. `prefix` is everything before "gate.weight".
 inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& x, Rounding& round,
                           Mistake mistake) {
-  const bool shared = checkpoint.has(prefix + "shared_expert_gate.weight");
-  const Rows logits = times(x, checkpoint[prefix + "gate"], round);
-  const auto chosen = static_cast<std::size_t>(checkpoint.facts.chosen);
-  const bool normalized = checkpoint.facts.normalized;
+  const twin::DecoderFacts& facts = checkpoint.facts;
+  Rows logits = times(x, checkpoint[prefix + "gate"], round);
+  if (mistake != Mistake::no_router_bias) logits = biased(checkpoint, prefix + "gate.bias", std::move(logits), round);
+  const std::string bias = prefix + "gate.e_score_correction_bias";
+  const bool sigmoids = facts.sigmoid_scores != (mistake == Mistake::other_scores);
+  const bool normalized = facts.normalized != (mistake == Mistake::other_experts_weights);
   Rows y(x.rows(), x.width);
   for (int r = 0; r < x.rows(); ++r) {
     const double* const of = logits.row(r);
-    const bool sigmoids = checkpoint.has(prefix + "expert_bias");
-    std::vector<double> scores(of, of + logits.width);
-    if (sigmoids) {
-      const std::vector<double>& bias = checkpoint.whole_name(prefix + "expert_bias").at;
-      for (std::size_t e = 0; e < scores.size(); ++e) {
-        scores[e] = 1 / (1 + std::exp(-scores[e])) + (mistake == Mistake::no_expert_bias ? 0 : bias[e]);
-      }
-    }
-    std::vector<int> ids(scores.size());
-    for (int e = 0; e < logits.width; ++e) ids[static_cast<std::size_t>(e)] = e;
-    std::ranges::stable_sort(ids, [&](int a, int b) { return scores[a] > scores[b]; });
+    const auto count = static_cast<std::size_t>(logits.width);
+    const double largest = *std::max_element(of, of + count);
+    std::vector<double> p(count);
     double total = 0;
+    for (std::size_t e = 0; e < count; ++e) {
+      p[e] = sigmoids ? round(1 / round(1 + round.by(std::exp(-of[e]), 2)))
+                      : round.by(std::exp(round(of[e] - largest)), 2);
+      total = round(total + p[e]);
+    }
+    for (double& share : p) share = sigmoids ? share : round(share / total);
+    std::vector<double> by = p;
+    for (std::size_t e = 0; e < count && checkpoint.has(bias) && mistake != Mistake::no_expert_bias; ++e) {
+      by[e] = round(by[e] + checkpoint.whole_name(bias).at[e]);
+    }
+    if (mistake == Mistake::bias_in_weights) p = by;
+    const std::vector<int> chosen = chosen_experts(facts, by, mistake);
     double sum = 0;
-    std::map<int, double> weights;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      const double p = !sigmoids                             ? round.by(std::exp(round(of[ids[i]] - of[ids[0]])), 2)
-                       : mistake == Mistake::bias_in_weights ? scores[ids[i]]
-                                                             : round(1 / round(1 + round.by(std::exp(-of[ids[i]]), 2)));
-      total = round(total + p);
-      if (i >= chosen) continue;
-      weights[ids[i]] = p;
-      sum = round(sum + p);
-    }
-    if (sigmoids) {  // which need not add up to 1
-      total = 1;
-      sum = round(sum + 1e-6);
-    }
+    for (const int id : chosen) sum = round(sum + p[id]);
+    sum = std::max(sum + facts.sum_added, facts.sum_min);
     Rows one(1, x.width);
     std::copy_n(x.row(r), x.width, one.row(0));
-    for (auto& [id, p] : weights) {
-      double weight = round(p / total);
-      if (normalized != (mistake == Mistake::other_experts_weights)) weight = round(weight / round(sum / total));
-      const double scale = checkpoint.facts.routed_scale;
-      if (scale != 1 && mistake != Mistake::no_routed_scale) weight = round(weight * scale);
+    for (const int id : chosen) {
+      double weight = normalized ? round(p[id] / sum) : p[id];
+      if (mistake != Mistake::no_routed_scale) weight = round(weight * round(facts.routed_scale));
       const int expert = mistake == Mistake::next_expert ? (id + 1) % logits.width : id;
       const Rows out = gated_mlp(checkpoint, prefix + "experts." + std::to_string(expert) + ".", one, round, mistake);
       for (int i = 0; i < x.width; ++i) y.row(r)[i] = round(y.row(r)[i] + round(weight * out.row(0)[i]));
@@ -683,9 +741,11 @@ inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& p
   if (checkpoint.has(prefix + "shared_mlp.down_proj.weight") && mistake != Mistake::no_shared_mlp) {
     y = sum_of(std::move(y), gated_mlp(checkpoint, prefix + "shared_mlp.", x, round, mistake), round);
   }
-  if (!shared || mistake == Mistake::no_shared_expert) return y;
-  const Rows gates = times(x, checkpoint[prefix + "shared_expert_gate"], round);
+  if (!checkpoint.has(prefix + "shared_expert.up_proj.weight") || mistake == Mistake::no_shared_expert) return y;
   const Rows out = gated_mlp(checkpoint, prefix + "shared_expert.", x, round, mistake);
+  const std::string gate_name = prefix + "shared_expert_gate";
+  if (!checkpoint.has(gate_name + ".weight")) return sum_of(std::move(y), out, round);
+  const Rows gates = times(x, checkpoint[gate_name], round);
   for (int r = 0; r < x.rows(); ++r) {
     const double gate = mistake == Mistake::ungated_shared_expert ? 1 : round(1 / (1 + std::exp(-gates.row(r)[0])));
     for (int i = 0; i < x.width; ++i) y.row(r)[i] = round(y.row(r)[i] + round(gate * out.row(r)[i]));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "ref/models/mtp.h"
 #include "ref/models/rope.h"
 #include "ref/models/transformer_config.h"
+#include "ref/models/weight_loader.h"
 #include "tools/convert/gguf_model.h"
 
 namespace draftproof {
@@ -206,7 +208,7 @@ class Tensors {
     const std::vector<std::int64_t>& shape = from_.tensors().at(name).shape;
     const bool convolution = name.ends_with("conv1d.weight") || name.ends_with(".conv.weight");
     const bool kernel = name.ends_with("_conv.base_kernel");
-    const bool small = shape.size() == 1 || convolution || kernel || is_router(name);
+    const bool small = shape.size() == 1 || convolution || kernel || gguf.find("ffn_gate_inp") != std::string::npos;
     const int matrices = shape.size() == 3 && !convolution ? static_cast<int>(shape[0]) : 1;
     FloatRows rows = stored(row, name);
     put(gguf, small ? Format::f32 : format_of(rows.inputs, is_table(name)), std::move(rows), matrices, name);
@@ -224,12 +226,6 @@ class Tensors {
 
   bool is_unused(const std::string& name) const {
     return std::ranges::any_of(config_.unused, [&](const std::string& part) { return name.starts_with(part); });
-  }
-
-  static bool is_router(const std::string& name) {
-    return name.ends_with(".mlp.gate.weight") || name.ends_with(".mlp.shared_expert_gate.weight") ||
-           name.ends_with(".router.proj.weight") || name.ends_with(".router.layer.weight") ||
-           name.ends_with(".feed_forward.gate.weight");
   }
 
   static bool is_table(const std::string& name) {
@@ -364,54 +360,98 @@ class Tensors {
     put(gguf_before + row.gguf + ".weight", format, std::move(rows), 1, name);
   }
 
+  /// Whether a tensor is made of those of all experts. Gemma 4, whose experts are in no block, has them as its folder.
   static bool is_of_experts(const GgufName& row) {
-    const std::string_view name = row.hugging_face;
-    return name.starts_with("mlp.experts.") || name.starts_with("block_sparse_moe.experts.") ||
-           name.starts_with("feed_forward.experts.");
+    return std::string_view(row.gguf).ends_with("_exps") && !std::string_view(row.hugging_face).starts_with("experts.");
   }
+  static bool is_down(const GgufName& row) { return std::string_view(row.gguf).starts_with("ffn_down"); }
+  static bool is_up(const GgufName& row) { return std::string_view(row.gguf).starts_with("ffn_up"); }
 
-  static std::string lfm2_part(const std::string& part) {
-    return part == "gate_proj" ? "w1" : part == "up_proj" ? "w3" : "w2";
-  }
-
-  /// One tensor of all experts: from one tensor for each, or from one of all with gate and up joined.
+  /// One tensor of all experts: from one tensor for each, or from one of all with gate and up joined; and their biases.
   void add_experts(const GgufName& row, const std::string& before, const std::string& gguf_before) {
     const int count = layer_->experts.count;
     if (count == 0) return;
-    const std::string name = row.hugging_face;
-    const std::size_t end = name.rfind('.') + 1;
-    const std::string part = name.substr(end);
-    const std::string experts = before + name.substr(0, end);
-    const bool down = part == "down_proj";
-    const bool granite = name.starts_with("block_sparse_moe.");
-    const bool lfm2 = name.starts_with("feed_forward.");
-    const std::string joined =
-        granite ? before + "block_sparse_moe." + (down ? "output_linear.weight" : "input_linear.weight")
-                : experts + (down ? "down_proj" : "gate_up_proj");
-    FloatRows all;
-    if (from_.has(joined)) {
-      used_.insert(joined);
-      all = rows_of(from_, joined);
-      if (!down) {
-        const int rows = all.outputs / count / 2;
-        const int first = part == "up_proj" ? rows : 0;
-        all = reordered(std::move(all), [=](int r) { return r / rows * 2 * rows + first + r % rows; });
-        all.outputs /= 2;
-      }
-    } else {
-      std::vector<FloatRows> each;
-      for (int id = 0; id < count; ++id) {
-        const std::string one = experts + std::to_string(id) + "." + (lfm2 ? lfm2_part(part) : part) + ".weight";
-        if (!from_.has(one)) throw Error(from_.path().string() + ": has no tensor " + from_.name_in_file(one));
-        used_.insert(one);
-        each.push_back(rows_of(from_, one));
-      }
-      const int rows = each.front().outputs;
-      all = {rows * count, each.front().inputs,
-             [each, rows](int row, float* to) { each[static_cast<std::size_t>(row / rows)].read(row % rows, to); }};
-    }
+    const std::string bare = before + (is_down(row) ? family_.names.fused.down : family_.names.fused.gate_up);
+    const std::string joined = from_.has(bare) ? bare : bare + ".weight";
+    const std::string bias = bare + "_bias";
+    const bool fused = from_.has(joined);
+    if (fused) used_.insert(joined);
+    FloatRows all = fused ? fused_rows(row, joined) : separate_rows(before + row.hugging_face, count);
     const Format format = format_of(all.inputs, false);
     put(gguf_before + row.gguf + ".weight", format, std::move(all), count, joined);
+    if (!from_.has(bias)) return;
+    used_.insert(bias);
+    put(gguf_before + row.gguf + ".bias", Format::f32, fused_biases(row, bias), 1, bias);
+  }
+
+  /// Those of "x.0.part.weight", "x.1.part.weight", ...; `name` is "x.part".
+  FloatRows separate_rows(const std::string& name, int count) {
+    const std::size_t part = name.rfind('.') + 1;
+    std::vector<FloatRows> each;
+    for (int id = 0; id < count; ++id) {
+      const std::string own = name.substr(0, part) + std::to_string(id) + "." + name.substr(part) + ".weight";
+      if (!from_.has(own)) throw Error(from_.path().string() + ": has no tensor " + from_.name_in_file(own));
+      used_.insert(own);
+      each.push_back(rows_of(from_, own));
+    }
+    const int rows = each.front().outputs;
+    return {rows * count, each.front().inputs,
+            [each, rows](int row, float* to) { each[static_cast<std::size_t>(row / rows)].read(row % rows, to); }};
+  }
+
+  /// Gates, ups or what is projected down, of a tensor [experts][..][..].
+  FloatRows fused_rows(const GgufName& row, const std::string& name) const {
+    const GgufFusedExperts& fused = family_.names.fused;
+    const std::vector<std::int64_t>& shape = from_.tensors().at(name).shape;
+    if (shape.size() != 3 || shape[0] != layer_->experts.count) {
+      throw Error(from_.path().string() + ": tensor " + in_quotes(from_.name_in_file(name)) + " has shape " +
+                  shown(shape) + ", which is not that of " + std::to_string(layer_->experts.count) + " experts");
+    }
+    const bool transposed = fused.transposed && !name.ends_with(".weight");
+    const auto stored_rows = static_cast<int>(shape[transposed ? 2 : 1]);
+    const auto inputs = static_cast<int>(shape[transposed ? 1 : 2]);
+    const int rows = is_down(row) ? stored_rows : stored_rows / 2;
+    const int step = !is_down(row) && fused.interleaved ? 2 : 1;
+    const int first = !is_up(row) ? 0 : fused.interleaved ? 1 : rows;
+    /// The expert whose rows are read: those of one that is transposed are put together once.
+    struct Current {
+      std::mutex mutex;
+      int expert = -1;
+      WeightSource rows;
+    };
+    const auto current = std::make_shared<Current>();
+    const WeightSource tensor = from_.weight(name, shape);
+    return {rows * static_cast<int>(shape[0]), inputs, [=](int row_of_all, float* to) {
+              WeightSource source;
+              {
+                const std::lock_guard lock(current->mutex);
+                if (const int expert = row_of_all / rows; current->expert != expert) {
+                  const NamedMatrix matrix = {name, rows, expert * stored_rows + first, shape, step, transposed};
+                  current->rows = draftproof::rows_of(tensor, matrix, inputs);
+                  current->expert = expert;
+                }
+                source = current->rows;
+              }
+              std::vector<std::byte> stored(source.bytes_per_row());
+              source.read(row_of_all % rows, 1, stored.data());
+              dequantize_row(source.format, stored.data(), inputs, to);
+            }};
+  }
+
+  FloatRows fused_biases(const GgufName& row, const std::string& name) const {
+    FloatRows rows = rows_of(from_, name);
+    if (is_down(row)) return rows;
+    const bool interleaved = family_.names.fused.interleaved;
+    const int half = rows.inputs / 2;
+    const int up = is_up(row) ? 1 : 0;
+    FloatRows part = columns_reordered(std::move(rows), [=](int i) {
+      return i >= half ? i : interleaved ? 2 * i + up : up * half + i;
+    });
+    return {part.outputs, half, [read = std::move(part.read), half](int r, float* to) {
+              std::vector<float> values(2 * static_cast<std::size_t>(half));
+              read(r, values.data());
+              std::copy_n(values.begin(), half, to);
+            }};
   }
 
   /// What the frequencies are divided by; a pair that does not turn has a number so large that it hardly does.

@@ -27,9 +27,9 @@ constexpr GgufName layer_names[] = {{"attn_norm", "operator_norm"},
                                     {"ffn_down", "feed_forward.w2"},
                                     {"ffn_gate_inp", "feed_forward.gate"},
                                     {"exp_probs_b.bias", "feed_forward.expert_bias", false, true},
-                                    {"ffn_gate_exps", "feed_forward.experts.gate_proj"},
-                                    {"ffn_up_exps", "feed_forward.experts.up_proj"},
-                                    {"ffn_down_exps", "feed_forward.experts.down_proj"}};
+                                    {"ffn_gate_exps", "feed_forward.experts.w1"},
+                                    {"ffn_up_exps", "feed_forward.experts.w3"},
+                                    {"ffn_down_exps", "feed_forward.experts.w2"}};
 constexpr GgufNames names = {.whole = whole_names, .layer = layer_names};
 
 constexpr std::string_view own_keys[] = {"shortconv.l_cache"};

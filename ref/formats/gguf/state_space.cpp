@@ -127,7 +127,11 @@ constexpr GgufName granite_layer[] = {{"attn_norm", "input_layernorm"},
                                       {"ffn_gate_exps", "block_sparse_moe.experts.gate_proj"},
                                       {"ffn_up_exps", "block_sparse_moe.experts.up_proj"},
                                       {"ffn_down_exps", "block_sparse_moe.experts.down_proj"}};
-constexpr GgufNames granite_names = {.whole = transformer_whole, .layer = granite_layer, .pairs_rows = true};
+constexpr GgufNames granite_names = {
+    .whole = transformer_whole,
+    .layer = granite_layer,
+    .pairs_rows = true,
+    .fused = {.gate_up = "block_sparse_moe.input_linear", .down = "block_sparse_moe.output_linear"}};
 
 constexpr Fields granite_sizes = {.heads = "mamba_n_heads",
                                   .head_dim = "mamba_d_head",

@@ -231,7 +231,7 @@ Json rope_block(const Json& config) {
 
 namespace {
 
-void write_rope(const Json& config, const GgufModel::Rope& rope, GgufKeyWriter& keys) {
+void write_rope(const Json& config, const GgufModel::Rope& rope, bool rounds_ramp, GgufKeyWriter& keys) {
   keys.number("rope.freq_base", rope.theta);
   if (rope.kind == "longrope") {  // its factors are tensors
     keys.size("rope.scaling.original_context_length", rope.context);
@@ -248,9 +248,11 @@ void write_rope(const Json& config, const GgufModel::Rope& rope, GgufKeyWriter& 
   const auto factor = block.find("factor");
   if (!factor) block.fail("needs factor, without which a GGUF cannot hold it");
   keys.number("rope.scaling.factor", factor->number());
-  for (const char* name : {"attention_factor", "truncate"}) {
-    const auto found = block.find(name);
-    if (found && !(found->is_boolean() && found->boolean())) found->fail("has no key in a GGUF");
+  if (const auto magnitude = block.find("attention_factor")) magnitude->fail("has no key in a GGUF");
+  const auto truncate = block.find("truncate");
+  if ((!truncate || truncate->boolean()) != rounds_ramp) {
+    truncate.value_or(block).fail(std::string("truncate must be ") + (rounds_ramp ? "true" : "false") +
+                                  " in a GGUF of " + keys.architecture() + ", which has no key for it");
   }
   const auto original = block.find("original_max_position_embeddings");
   keys.size("rope.scaling.original_context_length",
@@ -282,7 +284,7 @@ void write_experts(const GgufModel::Experts& experts, GgufKeyWriter& keys) {
   if (experts.shared > 0) keys.size("expert_shared_feed_forward_length", experts.shared);
 }
 
-void write_transformer(const GgufModel& model, GgufKeyWriter& keys, GgufLayers layers) {
+void write_transformer(const GgufModel& model, GgufKeyWriter& keys, GgufLayers layers, bool rounds_ramp) {
   keys.size("block_count", model.depth() + model.mtp_heads);
   if (model.mtp_heads > 0) keys.size("nextn_predict_layers", model.mtp_heads);
   keys.size("context_length", model.context);
@@ -308,7 +310,7 @@ void write_transformer(const GgufModel& model, GgufKeyWriter& keys, GgufLayers l
   if (first.intermediate > 0) keys.size("feed_forward_length", first.intermediate);
   else if (intermediate) keys.size("feed_forward_length", intermediate->integer(1, 1 << 24));
   if (first.experts.count > 0) write_experts(first.experts, keys);
-  write_rope(model.config, model.ropes[0], keys);
+  write_rope(model.config, model.ropes[0], rounds_ramp, keys);
 }
 
 void write_plain_transformer(const GgufModel& model, GgufKeyWriter& keys) {

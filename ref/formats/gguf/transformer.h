@@ -128,8 +128,10 @@ Json read_gguf_target(const Gguf& file, const GgufTarget& how);
 
 // Writing.
 
-/// Adds the keys of every transformer. some_attend: the number of KV heads is that of each layer.
-void write_transformer(const GgufModel& model, GgufKeyWriter& keys, GgufLayers layers = GgufLayers::equal);
+/// Adds the keys of every transformer. some_attend: the number of KV heads is that of each layer. `rounds_ramp`: that
+/// of yarn, to whole pairs, which no key says. Throws Error for a model of which that is not so.
+void write_transformer(const GgufModel& model, GgufKeyWriter& keys, GgufLayers layers = GgufLayers::equal,
+                       bool rounds_ramp = true);
 void write_experts(const GgufModel::Experts& experts, GgufKeyWriter& keys);
 /// The same for families whose graphs in llama.cpp have neither a window nor layers with and without experts: throws
 /// Error for a model that has.

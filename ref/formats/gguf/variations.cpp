@@ -87,12 +87,16 @@ constexpr const char* phi3_types[] = {"phi3"};
 
 constexpr std::string_view granite_keys[] = {"attention.scale", "embedding_scale", "residual_scale", "logit_scale"};
 
-void put_granite(const GgufKeys& keys, ordered_json& config) {
-  refuse_experts(keys, config);
+void put_multipliers(const GgufKeys& keys, ordered_json& config) {
   put_granite_factors(keys, config);
   if (!keys.find_boolean("rope.scaling.finetuned").value_or(true)) {
     keys.fail("rope.scaling.finetuned", "must be true; Granite without RoPE is not implemented");
   }
+}
+
+void put_granite(const GgufKeys& keys, ordered_json& config) {
+  refuse_experts(keys, config);
+  put_multipliers(keys, config);
 }
 
 Json read_granite(const Gguf& file) {
@@ -105,6 +109,39 @@ void write_granite(const GgufModel& model, GgufKeyWriter& keys) {
 }
 
 constexpr const char* granite_types[] = {"granite"};
+
+// With experts.
+
+constexpr std::string_view granitemoe_keys[] = {"attention.scale", "embedding_scale", "residual_scale", "logit_scale",
+                                                "expert_feed_forward_length"};
+constexpr GgufName granitemoe_layer[] = {{"attn_norm", "input_layernorm"},
+                                         {"attn_q", "self_attn.q_proj", true},
+                                         {"attn_k", "self_attn.k_proj", true},
+                                         {"attn_v", "self_attn.v_proj"},
+                                         {"attn_output", "self_attn.o_proj"},
+                                         {"ffn_norm", "post_attention_layernorm"},
+                                         {"ffn_gate_inp", "block_sparse_moe.router.layer"},
+                                         {"ffn_gate_exps", "block_sparse_moe.gate_proj"},
+                                         {"ffn_up_exps", "block_sparse_moe.up_proj"},
+                                         {"ffn_down_exps", "block_sparse_moe.output_linear"}};
+constexpr GgufNames granitemoe_names = {
+    .whole = transformer_whole,
+    .layer = granitemoe_layer,
+    .pairs_rows = true,
+    .fused = {.gate_up = "block_sparse_moe.input_linear", .down = "block_sparse_moe.output_linear"}};
+
+void put_granitemoe(const GgufKeys& keys, ordered_json& config) {
+  put_multipliers(keys, config);
+  config["num_experts"] = keys.size("expert_count");
+  config["num_experts_per_tok"] = keys.size("expert_used_count");
+}
+
+Json read_granitemoe(const Gguf& file) {
+  return read_gguf_target(file,
+                          {"granitemoe", "GraniteMoeForCausalLM", granitemoe_keys, granite_factors, put_granitemoe});
+}
+
+constexpr const char* granitemoe_types[] = {"granitemoe"};
 
 // Qwen2-MoE and OLMoE. llama.cpp does not normalize the weights of the chosen experts.
 
@@ -352,6 +389,7 @@ constexpr const char* starcoder2_types[] = {"starcoder2"};
 const GgufFamily gguf_smollm3 = {"smollm3", smollm3_types, in_pairs, read_smollm3, write_smollm3};
 const GgufFamily gguf_phi3 = {"phi3", phi3_types, phi3_names, read_phi3, write_phi3};
 const GgufFamily gguf_granite = {"granite", granite_types, in_pairs, read_granite, write_granite};
+const GgufFamily gguf_granitemoe = {"granitemoe", granitemoe_types, granitemoe_names, read_granitemoe, write_granite};
 const GgufFamily gguf_qwen2_moe = {"qwen2moe", qwen2_moe_types, qwen2_moe_names, read_qwen2_moe,
                                    write_unnormalized_experts};
 const GgufFamily gguf_olmoe = {"olmoe", olmoe_types, plain, read_olmoe, write_unnormalized_experts};

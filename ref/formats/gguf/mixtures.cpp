@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+// Families whose routers choose experts by a bias: GLM-4 with experts, MiniMax M2, ERNIE 4.5 with experts.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "ref/formats/gguf/transformer.h"
+
+namespace draftproof {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::int64_t softmax = 1;
+constexpr std::int64_t sigmoid = 2;
+
+/// Reads the number of experts and of those that a row chooses, and their size, into these fields.
+void put_sizes(const GgufKeys& keys, const char* count, const char* chosen, const char* size, ordered_json& config) {
+  config[count] = keys.size("expert_count");
+  config[chosen] = keys.size("expert_used_count");
+  config[size] = keys.size("expert_feed_forward_length");
+}
+
+/// Absent, the family's own is meant.
+void require_gating(const GgufKeys& keys, std::int64_t scores) {
+  if (keys.find_integer("expert_gating_func").value_or(scores) != scores) {
+    keys.fail("expert_gating_func", scores == sigmoid ? "must be 2, the sigmoid" : "must be 1, the softmax");
+  }
+}
+
+/// Returns the experts of the layers that have some; all have the same. Throws Error when none has.
+const GgufModel::Experts& experts_of(const GgufModel& model, const GgufKeyWriter& keys) {
+  const auto found = std::ranges::find_if(model.layers, [](const auto& layer) { return layer.experts.count > 0; });
+  if (found == model.layers.end()) model.config.fail("needs a layer with experts in a GGUF of " + keys.architecture());
+  return found->experts;
+}
+
+/// Throws Error unless the layers that have experts are those of `expected`.
+template <class Expected>
+void require_layers(const GgufModel& model, const GgufKeyWriter& keys, const char* field, const Expected& expected) {
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    if ((model.layers[i].experts.count > 0) == expected(static_cast<std::int64_t>(i))) continue;
+    model.config.find(field).value_or(model.config).fail("has no form in a GGUF of " + keys.architecture());
+  }
+}
+
+std::int64_t integer_or(const Json& config, const char* field, std::int64_t absent) {
+  const auto value = config.find(field);
+  return value ? value->integer(-1, 1 << 24) : absent;
+}
+
+// GLM-4 with experts.
+
+constexpr auto glm4_moe_layer = joined({{"attn_norm", "input_layernorm"},
+                                        {"attn_q", "self_attn.q_proj"},
+                                        {"attn_k", "self_attn.k_proj"},
+                                        {"attn_v", "self_attn.v_proj"},
+                                        {"attn_output", "self_attn.o_proj"},
+                                        {"attn_q_norm", "self_attn.q_norm"},
+                                        {"attn_k_norm", "self_attn.k_norm"},
+                                        {"post_attention_norm", "post_attention_layernorm"},
+                                        {"ffn_gate", "mlp.gate_proj"},
+                                        {"ffn_up", "mlp.up_proj"},
+                                        {"ffn_down", "mlp.down_proj"},
+                                        {"ffn_gate_inp", "mlp.gate"},
+                                        {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias", false, true},
+                                        {"ffn_gate_exps", "mlp.experts.gate_proj"},
+                                        {"ffn_up_exps", "mlp.experts.up_proj"},
+                                        {"ffn_down_exps", "mlp.experts.down_proj"},
+                                        {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+                                        {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+                                        {"ffn_down_shexp", "mlp.shared_experts.down_proj"}},
+                                       mtp_head_names);
+constexpr GgufNames glm4_moe_names = {.whole = transformer_whole, .layer = glm4_moe_layer};
+constexpr std::string_view glm4_moe_keys[] = {
+    "expert_feed_forward_length", "expert_shared_count", "expert_shared_feed_forward_length",
+    "leading_dense_block_count",  "expert_gating_func",  "expert_weights_scale",
+    "expert_weights_norm"};
+constexpr GgufField glm4_moe_fields[] = {{"n_routed_experts", "expert_count"},
+                                         {"n_shared_experts", "expert_shared_count"},
+                                         {"first_k_dense_replace", "leading_dense_block_count"},
+                                         {"routed_scaling_factor", "expert_weights_scale"}};
+
+void put_glm4_moe(const GgufKeys& keys, ordered_json& config) {
+  put_sizes(keys, "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size", config);
+  require_gating(keys, sigmoid);
+  config["n_shared_experts"] = keys.find_integer("expert_shared_count").value_or(0);
+  config["first_k_dense_replace"] = keys.find_integer("leading_dense_block_count").value_or(0);
+  config["norm_topk_prob"] = keys.find_boolean("expert_weights_norm").value_or(false);
+  if (const auto scale = keys.find_number("expert_weights_scale"); scale && *scale != 0) {
+    config["routed_scaling_factor"] = *scale;
+  }
+  config["attention_bias"] = keys.has_tensor("blk.0.attn_q.bias");
+  config["use_qk_norm"] = keys.has_tensor("blk.0.attn_q_norm.weight");
+  if (!config.contains("partial_rotary_factor")) config["partial_rotary_factor"] = 1;
+}
+
+Json read_glm4_moe(const Gguf& file) {
+  return read_gguf_target(file, {"glm4_moe", "Glm4MoeForCausalLM", glm4_moe_keys, glm4_moe_fields, put_glm4_moe});
+}
+
+void write_glm4_moe(const GgufModel& model, GgufKeyWriter& keys) {
+  const Json& config = model.config;
+  const GgufModel::Experts& experts = experts_of(model, keys);
+  if (integer_or(config, "n_group", 1) != 1) config.at("n_group").fail("must be 1 in a GGUF of glm4moe");
+  write_transformer(model, keys);
+  if (model.layers[0].experts.count == 0) write_experts(experts, keys);
+  keys.size("expert_shared_count", experts.shared / experts.intermediate);
+  keys.size("leading_dense_block_count", integer_or(config, "first_k_dense_replace", 1));
+  keys.size("expert_gating_func", sigmoid);
+  const auto scale = config.find("routed_scaling_factor");
+  keys.number("expert_weights_scale", scale ? scale->number() : 1);
+  keys.truth("expert_weights_norm", experts.normalized);
+}
+
+constexpr const char* glm4_moe_types[] = {"glm4_moe"};
+
+// MiniMax M2.
+
+constexpr GgufName minimax_m2_layer[] = {{"attn_norm", "input_layernorm"},
+                                         {"attn_q", "self_attn.q_proj"},
+                                         {"attn_k", "self_attn.k_proj"},
+                                         {"attn_v", "self_attn.v_proj"},
+                                         {"attn_output", "self_attn.o_proj"},
+                                         {"attn_q_norm", "self_attn.q_norm"},
+                                         {"attn_k_norm", "self_attn.k_norm"},
+                                         {"ffn_norm", "post_attention_layernorm"},
+                                         {"ffn_gate_inp", "block_sparse_moe.gate"},
+                                         {"exp_probs_b.bias", "block_sparse_moe.e_score_correction_bias", false, true},
+                                         {"ffn_gate_exps", "block_sparse_moe.experts.w1"},
+                                         {"ffn_up_exps", "block_sparse_moe.experts.w3"},
+                                         {"ffn_down_exps", "block_sparse_moe.experts.w2"}};
+constexpr GgufNames minimax_m2_names = {.whole = transformer_whole, .layer = minimax_m2_layer};
+constexpr std::string_view minimax_m2_keys[] = {"expert_feed_forward_length", "expert_gating_func"};
+constexpr GgufField minimax_m2_fields[] = {{"intermediate_size", "expert_feed_forward_length"}};
+
+void put_minimax_m2(const GgufKeys& keys, ordered_json& config) {
+  put_sizes(keys, "num_experts", "num_experts_per_tok", "intermediate_size", config);
+  require_gating(keys, sigmoid);
+}
+
+Json read_minimax_m2(const Gguf& file) {
+  return read_gguf_target(file,
+                          {"minimax_m2", "MiniMaxM2ForCausalLM", minimax_m2_keys, minimax_m2_fields, put_minimax_m2});
+}
+
+void write_minimax_m2(const GgufModel& model, GgufKeyWriter& keys) {
+  write_plain_transformer(model, keys);
+  keys.size("expert_gating_func", sigmoid);
+}
+
+constexpr const char* minimax_m2_types[] = {"minimax_m2"};
+
+// ERNIE 4.5 with experts: the order of rows is that of the folder.
+
+constexpr GgufName ernie45_moe_layer[] = {{"attn_norm", "input_layernorm"},
+                                          {"attn_q", "self_attn.q_proj"},
+                                          {"attn_k", "self_attn.k_proj"},
+                                          {"attn_v", "self_attn.v_proj"},
+                                          {"attn_output", "self_attn.o_proj"},
+                                          {"ffn_norm", "post_attention_layernorm"},
+                                          {"ffn_gate", "mlp.gate_proj"},
+                                          {"ffn_up", "mlp.up_proj"},
+                                          {"ffn_down", "mlp.down_proj"},
+                                          {"ffn_gate_inp", "mlp.gate"},
+                                          {"exp_probs_b.bias", "mlp.moe_statics.e_score_correction_bias", false, true},
+                                          {"ffn_gate_exps", "mlp.experts.gate_proj"},
+                                          {"ffn_up_exps", "mlp.experts.up_proj"},
+                                          {"ffn_down_exps", "mlp.experts.down_proj"},
+                                          {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+                                          {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+                                          {"ffn_down_shexp", "mlp.shared_experts.down_proj"}};
+constexpr GgufNames ernie45_moe_names = {.whole = transformer_whole, .layer = ernie45_moe_layer};
+constexpr std::string_view ernie45_moe_keys[] = {"expert_feed_forward_length",        "expert_shared_count",
+                                                 "expert_shared_feed_forward_length", "interleave_moe_layer_step",
+                                                 "leading_dense_block_count",         "expert_gating_func"};
+constexpr GgufField ernie45_moe_fields[] = {{"moe_num_experts", "expert_count"},
+                                            {"moe_k", "expert_used_count"},
+                                            {"moe_num_shared_experts", "expert_shared_count"},
+                                            {"moe_layer_start_index", "leading_dense_block_count"},
+                                            {"moe_layer_interval", "interleave_moe_layer_step"}};
+
+void put_ernie45_moe(const GgufKeys& keys, ordered_json& config) {
+  put_sizes(keys, "moe_num_experts", "moe_k", "moe_intermediate_size", config);
+  require_gating(keys, softmax);
+  const std::int64_t shared = keys.find_integer("expert_shared_count").value_or(0);
+  const std::int64_t size = keys.size("expert_feed_forward_length");
+  config["moe_num_shared_experts"] = shared;
+  if (shared > 0 && keys.find_size("expert_shared_feed_forward_length").value_or(shared * size) != shared * size) {
+    keys.fail("expert_shared_feed_forward_length", "must be expert_shared_count times expert_feed_forward_length");
+  }
+  config["moe_layer_start_index"] = keys.find_integer("leading_dense_block_count").value_or(0);
+  config["moe_layer_interval"] = keys.find_size("interleave_moe_layer_step").value_or(1);
+}
+
+Json read_ernie45_moe(const Gguf& file) {
+  return read_gguf_target(
+      file, {"ernie4_5_moe", "Ernie4_5_MoeForCausalLM", ernie45_moe_keys, ernie45_moe_fields, put_ernie45_moe});
+}
+
+void write_ernie45_moe(const GgufModel& model, GgufKeyWriter& keys) {
+  const GgufModel::Experts& experts = experts_of(model, keys);
+  const std::int64_t first = std::max<std::int64_t>(0, integer_or(model.config, "moe_layer_start_index", 1));
+  const std::int64_t every = integer_or(model.config, "moe_layer_interval", 1);
+  require_layers(model, keys, "moe_layer_end_index",
+                 [&](std::int64_t i) { return i >= first && (i + 1) % every == 0; });
+  write_transformer(model, keys);
+  if (model.layers[0].experts.count == 0) write_experts(experts, keys);
+  keys.size("expert_shared_count", experts.shared / experts.intermediate);
+  keys.size("interleave_moe_layer_step", every);
+  keys.size("leading_dense_block_count", first);
+}
+
+constexpr const char* ernie45_moe_types[] = {"ernie4_5_moe"};
+
+}  // namespace
+
+const GgufFamily gguf_glm4_moe = {"glm4moe", glm4_moe_types, glm4_moe_names, read_glm4_moe, write_glm4_moe};
+const GgufFamily gguf_minimax_m2 = {"minimax-m2", minimax_m2_types, minimax_m2_names, read_minimax_m2,
+                                    write_minimax_m2};
+const GgufFamily gguf_ernie45_moe = {"ernie4_5-moe", ernie45_moe_types, ernie45_moe_names, read_ernie45_moe,
+                                     write_ernie45_moe};
+
+}  // namespace draftproof
