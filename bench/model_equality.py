@@ -31,6 +31,7 @@ LENGTH = 50
 SAMPLES = 10  # of each prompt, in a part of a trial
 PARTS = 5
 STOPS = [2044, 2046]
+SUSPECTS = ["q8", "q4"]  # what the tokens are bet on with, too, whatever the variant is
 
 # name: (options of Model, options of generate); the first is the reference.
 VARIANTS = {
@@ -108,14 +109,15 @@ def mmd_p_value(first, second, random, permutations=400):
     return (1 + (totals[1:] >= totals[0] - 1e-9).sum()) / (permutations + 1)
 
 
-def without_model(first, second):
+def without_model(prompts, first, second):
     """Returns whether an e-value of 20 is reached, and after how many tokens of the endpoint."""
     places = [(prompt, sample) for sample in range(first.shape[1]) for prompt in range(first.shape[0])]
     requests = [prompt for prompt, _ in places]
+    asked = [prompts[prompt] for prompt in requests]
     a, b = ([tokens_of(texts[place]) for place in places] for texts in (first, second))
 
     def found(pairs):
-        return draftproof.compare_texts(requests[:pairs], a[:pairs], b[:pairs]).e_value >= 20
+        return draftproof.compare_texts(requests[:pairs], a[:pairs], b[:pairs], prompts=asked[:pairs]).e_value >= 20
 
     if not found(len(places)):
         return False, math.inf
@@ -137,7 +139,7 @@ def with_model(prompts, texts, path):
                 trace.round(sequence=number, emitted=text)
                 trace.end("length" if len(text) == LENGTH else "stop", sequence=number)
                 number += 1
-    report = draftproof.check_trace(path, target=MODEL, slack=1e-5, threads=1).json()
+    report = draftproof.check_trace(path, target=MODEL, suspects=SUSPECTS, slack=1e-5, threads=1).json()
     return next((n for test in report["token_tests"] for n, e in test["curve"] if float(e) >= 20), math.inf)
 
 
@@ -203,10 +205,10 @@ def measure(job):
         parts = range(trial * PARTS, (trial + 1) * PARTS)
         for part in parts:
             figures["MMD"].append(bool(mmd_p_value(reference[part], other[part], random) <= 0.05))
-            figures["pairs"].append(without_model(reference[part], other[part])[0])
+            figures["pairs"].append(without_model(prompts, reference[part], other[part])[0])
         all_first, all_second = joined(reference[parts]), joined(other[parts])
         figures["MMD of all"].append(bool(mmd_p_value(all_first, all_second, random) <= 0.05))
-        figures["pairs of all"].append(without_model(all_first, all_second)[1])
+        figures["pairs of all"].append(without_model(prompts, all_first, all_second)[1])
         figures["seed"].append(with_seed(prompts, reference[parts], "reference", parts[0], variant, model))
         if trial >= target_trials:
             continue

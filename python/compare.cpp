@@ -240,12 +240,13 @@ using Texts = std::vector<std::vector<Token>>;
 using Logprobs = std::optional<std::vector<std::vector<double>>>;
 
 PairedTexts compare_texts(const std::vector<std::int64_t>& requests, const Texts& first, const Texts& second,
-                          const Logprobs& first_logprobs, const Logprobs& second_logprobs, double alpha) {
+                          const Logprobs& first_logprobs, const Logprobs& second_logprobs,
+                          const std::optional<Texts>& prompts, double alpha) {
   require_range("alpha", alpha, 1e-300, 0.5);
   const auto fits = [&](const auto& list) { return list.size() == requests.size(); };
   if (!fits(first) || !fits(second) || (first_logprobs && !fits(*first_logprobs)) ||
-      (second_logprobs && !fits(*second_logprobs))) {
-    throw Error("there is not one text and one list of logprobs for each request; give lists of equal lengths");
+      (second_logprobs && !fits(*second_logprobs)) || (prompts && !fits(*prompts))) {
+    throw Error("there is not one text, list of logprobs and prompt for each request; give lists of equal lengths");
   }
   return compute([&] {
     PairedTexts test(alpha);
@@ -253,7 +254,8 @@ PairedTexts compare_texts(const std::vector<std::int64_t>& requests, const Texts
       const auto text = [&](const Texts& texts, const Logprobs& logprobs) {
         return SampledText{texts[i], logprobs ? std::span<const double>((*logprobs)[i]) : std::span<const double>()};
       };
-      test.observe(requests[i], text(first, first_logprobs), text(second, second_logprobs));
+      test.observe(requests[i], text(first, first_logprobs), text(second, second_logprobs),
+                   prompts ? std::span<const Token>((*prompts)[i]) : std::span<const Token>());
     }
     return test;
   });
@@ -272,11 +274,13 @@ void bind_text_comparison(py::module_& module) {
   type.def("__repr__", [](const PairedTexts& self) {
     return fmt::format("TextComparison(e-value {:.3g} after {} pairs)", self.e_value(), self.pairs());
   });
-  module.def("compare_texts", &compare_texts, py::arg("requests"), py::arg("first"), py::arg("second"),
-             py::arg("first_logprobs") = py::none(), py::arg("second_logprobs") = py::none(), py::kw_only(),
-             py::arg("alpha") = 1e-9,
-             "Tests whether two engines write texts of one distribution (docs/compare.md). requests: the number of the "
-             "request of each pair; first, second: tokens of each text; logprobs: of each token, where known.");
+  module.def(
+      "compare_texts", &compare_texts, py::arg("requests"), py::arg("first"), py::arg("second"),
+      py::arg("first_logprobs") = py::none(), py::arg("second_logprobs") = py::none(), py::kw_only(),
+      py::arg("prompts") = py::none(), py::arg("alpha") = 1e-9,
+      "Tests whether two engines write texts of one distribution (docs/compare.md). requests: the number of the "
+      "request of each pair; first, second: tokens of each text; logprobs: of each token, where known; prompts: the "
+      "tokens of each pair's prompt, where known, by which a repetition penalty is seen sooner.");
 }
 
 }  // namespace

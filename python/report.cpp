@@ -42,9 +42,10 @@ std::optional<double> number_unless_auto(const char* name, const RealOrWord& val
 
 Report check_trace(const std::filesystem::path& path, const std::optional<std::filesystem::path>& target,
                    const RealOrWord& stated_slack, const RealOrWord& stated_tie,
-                   const std::optional<std::filesystem::path>& control, const std::string& reference,
-                   const std::string& quantize, const std::string& kv, const std::string& kernels,
-                   const std::optional<int>& threads, const std::optional<py::function>& progress) {
+                   const std::optional<std::filesystem::path>& control, const std::vector<std::string>& suspects,
+                   const std::string& reference, const std::string& quantize, const std::string& kv,
+                   const std::string& kernels, const std::optional<int>& threads,
+                   const std::optional<py::function>& progress) {
   const std::optional<double> slack = number_unless_auto("slack", stated_slack, 1);
   const std::optional<double> tie = number_unless_auto("tie", stated_tie, 100);
   if (reference != "f32" && reference != "f64" && reference != "own") {
@@ -52,6 +53,7 @@ Report check_trace(const std::filesystem::path& path, const std::optional<std::f
   }
   if (control && slack && tie) throw Error("control is measured for slack='auto' and tie='auto'; give one of these");
   if (tie.value_or(1) > 0 && !target) throw Error("tie is measured in the target's logits; give target, too");
+  if (!suspects.empty() && !target) throw Error("suspects are compared with the target; give target, too");
   const ReplayJob job{.file = path.string(),
                       .target = target ? target->string() : "",
                       .load_options = {kernels, quantize, kv},
@@ -62,6 +64,7 @@ Report check_trace(const std::filesystem::path& path, const std::optional<std::f
                       .slack_auto = !slack,
                       .tie_auto = !tie,
                       .control = control ? control->string() : "",
+                      .suspects = suspects,
                       .quiet = true,
                       .progress = [&](long line) {
                         const ComputingPaused paused;
@@ -140,13 +143,15 @@ void bind_report(py::module_& module) {
   bind_report_type(module);
   module.def(
       "check_trace", &check_trace, py::arg("path"), py::kw_only(), py::arg("target") = py::none(),
-      py::arg("slack") = 0.0, py::arg("tie") = 0.0, py::arg("control") = py::none(), py::arg("reference") = "f32",
-      py::arg("quantize") = "none", py::arg("kv") = "bf16", py::arg("kernels") = "", py::arg("threads") = py::none(),
+      py::arg("slack") = 0.0, py::arg("tie") = 0.0, py::arg("control") = py::none(),
+      py::arg("suspects") = std::vector<std::string>(), py::arg("reference") = "f32", py::arg("quantize") = "none",
+      py::arg("kv") = "bf16", py::arg("kernels") = "", py::arg("threads") = py::none(),
       py::arg("progress") = py::none(),
       "Replays every decision of a recorded run (docs/spectrace.md). target: the model it was made with. slack: "
       "how far, in total variation, p of other numerics may be from the target's. tie: how far below the "
       "target's best, in logits, a greedy token of other numerics may be. Either may be 'auto': what control shows, a "
-      "trace of the same engine without speculation. reference: what these are compared with, "
+      "trace of the same engine without speculation. suspects: what the engine may run in place of the target, 'q8', "
+      "'q4' or other models; its tokens are bet on. reference: what these are compared with, "
       "f32, f64 (exact) or own (as quantize and kv say). progress: is called with the number of each line. The others "
       "are those of Model.");
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "oracle/spectrace/replay.h"
 #include "tools/options.h"
@@ -23,6 +24,8 @@ struct ReplayJob {
   bool slack_auto = false;   // what a control or the trace itself shows, in place of slack
   bool tie_auto = false;     // what a control shows, in place of tie
   std::string control = {};  // a trace of the same engine without speculation (oracle/spectrace/control.h)
+  /// Models that the engine may run in place of the target: q8 or q4, its own weights in that type, or other files.
+  std::vector<std::string> suspects = {};
   bool quiet = false;
   std::function<void(long line)> progress = {};  // TraceTarget::progress
 };

@@ -89,6 +89,26 @@ class Targets {
   }
   std::shared_ptr<Model> computing_anyhow() { return loaded(reference_); }
 
+  /// Loads the target with weights of another type, or another model. Throws Error where it cannot be compared.
+  spectrace::Suspect suspect(const std::string& name) {
+    struct Loaded {
+      ModelFiles files;
+      std::optional<Engine> engine;
+    };
+    const bool own = name == "q8" || name == "q4";
+    LoadOptions load_options = reference_;
+    if (own) load_options.quantize = quantization_by_name(name);
+    load_options.requantize = own;
+    auto loaded =
+        std::make_shared<Loaded>(ModelFiles(own ? model_.files().target().path().string() : name), std::nullopt);
+    Model& model = loaded->engine.emplace(loaded->files, load_options).target();
+    if (model.vocabulary() != vocabulary_) {
+      throw Error(in_quotes(name) + " has " + std::to_string(model.vocabulary()) + " tokens, the target " +
+                  std::to_string(vocabulary_) + "; a suspect has the target's vocabulary");
+    }
+    return {own ? "weights in " + name : name, std::shared_ptr<Model>(loaded, &model)};
+  }
+
  private:
   std::shared_ptr<Model> loaded(const LoadOptions& load_options) {
     std::weak_ptr<Engine>& kept = kept_[numerics_of(load_options)];
@@ -154,6 +174,7 @@ spectrace::TraceReport replayed(const ReplayJob& job) {
     target.reference = targets->reference();
     target.twin = [&] { return targets->twin(); };
     target.exact = job.reference == "f64";
+    for (const std::string& name : job.suspects) target.suspects.push_back(targets->suspect(name));
   }
   target.slack = job.slack;
   target.tie = job.tie;
@@ -275,6 +296,12 @@ void add_trace_check(Command& trace) {
           "in float64; or as --quantize and --kv say")
       .choices({"f32", "f64", "own"})
       .show_default();
+  command
+      .option("--suspect TYPE|MODEL", options->job.suspects,
+              "what the engine may run in place of the target: its weights in q8 or q4, or another model of the same "
+              "vocabulary; its sampled tokens are bet on, too")
+      .one_each_time()
+      .needs(target);
   add_layout_options(command, options->job.load_options);
   add_threads_option(command, options->job.threads);
   add_report_options(command, options->files);

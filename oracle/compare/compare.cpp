@@ -646,7 +646,8 @@ void EngineComparison::sampled() {
       const auto stated = [&](const EngineText& text) {
         return logprobs ? std::span<const double>(text.logprobs) : std::span<const double>();
       };
-      test.observe(static_cast<std::int64_t>(prompt), {a.tokens, stated(a)}, {b.tokens, stated(b)});
+      const std::span<const Token> asked = plain_.knows_tokens() ? of_plain[i].prompt : std::span<const Token>();
+      test.observe(static_cast<std::int64_t>(prompt), {a.tokens, stated(a)}, {b.tokens, stated(b)}, asked);
       sampled_plain_.push_back({of_plain[i], a});
       sampled_speculative_.push_back({of_speculative[i], b});
     }

@@ -114,7 +114,7 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
     weight.push_back(position.p[i]);
   }
 
-  const std::size_t width = (models.size() + text_models) * weights.size();
+  const std::size_t width = (models.size() + text_models + settings.suspects.size()) * weights.size();
   if (only) first_ = place_of(*only);
   const std::size_t last = only ? first_ : never();
   pays_.assign((last + 1 - first_) * width, 1.0);
@@ -173,6 +173,21 @@ EProcess::Stakes::Stakes(const Settings& settings, const Distribution& p, const 
         [&](std::size_t i) { return std::find(inside.begin(), inside.end(), i) == inside.end() ? 0 : max; });
   }
 
+  for (std::size_t s = 0; s < known.suspected.size(); ++s) {
+    if (!known.suspected[s]) continue;
+    const auto ratio_of = [&](std::size_t i) {
+      constexpr double unit = 1.0 / static_cast<double>(Distribution::total);
+      return held(static_cast<double>(known.suspected[s]->weight(tokens_[i])) * unit / weight[i]);
+    };
+    double max = 0;
+    double min = ratio_max;
+    for (std::size_t i = 0; i < tokens_.size() && slack_ > 0; ++i) {
+      max = std::max(max, ratio_of(i));
+      min = std::min(min, ratio_of(i));
+    }
+    pay(models.size() + text_models + s, min, max, ratio_of);
+  }
+
   cells_.resize(tokens_.size() + 1);
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     const double of_q = q == nullptr ? 0 : position.q[possible[i]];
@@ -199,7 +214,7 @@ std::size_t EProcess::Stakes::place_of(Token token) const noexcept {
 EProcess::EProcess(const Settings& settings, std::span<const FaultModel> models)
     : settings_(settings),
       models_(models),
-      wealth_((models.size() + text_models) * weights.size()),
+      wealth_((models.size() + text_models + settings.suspects.size()) * weights.size()),
       slack_(settings.slack) {
   kept_ = 1.0 / bets();
   std::fill(wealth_.begin(), wealth_.end(), kept_);
@@ -263,7 +278,9 @@ std::string EProcess::suspect() const {
     if (wealth_[bet] <= max) continue;
     max = wealth_[bet];
     const std::size_t model = bet / weights.size();
-    name = model < models_.size() ? models_[model].name : text_names[model - models_.size()];
+    if (model < models_.size()) name = models_[model].name;
+    else if (model < models_.size() + text_models) name = text_names[model - models_.size()];
+    else name = settings_.suspects[model - models_.size() - text_models];
   }
   for (std::size_t k = 0; k < partitions; ++k) {
     if (by_cell_[k].largest() <= max) continue;

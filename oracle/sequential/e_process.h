@@ -12,10 +12,11 @@
 // Bets. For every fault model r of oracle/sequential/fault_models.h: e = (1 - w) + w r / p, w = 1, 1/4, 1/16; such a
 // bet wins when the decoder is wrong in that way always, or only now and then. The same holds for three models that use
 // the text before the token: r is p restricted to the draft token that was rejected last, to the last token, to the
-// last 16 tokens. For five ways to put tokens into cells (by q / p, by p, by rank, by id, by the text before) there are
-// the learned bets of oracle/sequential/cell_bets.h, which find deviations without a name. One bet pays 1. Wealth is
-// spread evenly over the bets at first; after every 64 tokens a share of 2^-14 of it is spread again, so that a fault
-// that begins late is still found. A token to which p gives no probability is proof, not evidence.
+// last 16 tokens. And for other models that somebody suspects: r is their own distribution after the same text. For
+// five ways to put tokens into cells (by q / p, by p, by rank, by id, by the text before) there are the learned bets of
+// oracle/sequential/cell_bets.h, which find deviations without a name. One bet pays 1. Wealth is spread evenly over the
+// bets at first; after every 64 tokens a share of 2^-14 of it is spread again, so that a fault that begins late is
+// still found. A token to which p gives no probability is proof, not evidence.
 //
 // The text is known before the token is drawn, so bets that depend on it are made before the token is seen, and are
 // fair: sum of p(x) e(x) <= 1 holds given any text.
@@ -72,6 +73,7 @@ class EProcess {
     int vocabulary = 0;
     double alpha = 1e-9;
     double slack = 0;
+    std::vector<std::string> suspects = {};  // names of other models
   };
 
   /// What is known of a token before it is drawn. None of it may depend on the random number that the token is drawn
@@ -84,6 +86,8 @@ class EProcess {
     double slack = 0;                // of this token's p, where it is larger than that of the settings
     bool q_unknown = false;          // a draft token was, or may have been, drawn from a q that is not known
     bool dropped_unknown = false;    // there may be other such draft tokens: bets that use them pay the least
+    /// Of the suspected models, in their order; one that is not known, or none at all, is not bet on.
+    std::span<const std::optional<Distribution>> suspected = {};
   };
 
   /// What each bet that does not learn pays for every token, computed before the token is seen. For positions that
@@ -108,7 +112,7 @@ class EProcess {
     double slack_;
     std::vector<Token> tokens_;  // with p > 0, ascending
     std::size_t first_ = 0;      // the place that pays_ begins with
-    std::vector<double> pays_;   // [tokens_ and never][(models, then text_models) * weights]
+    std::vector<double> pays_;   // [tokens_ and never][(models, text_models, suspects) * weights]
     std::vector<std::array<std::uint8_t, partitions>> cells_;
     std::array<CellBets::Mass, partitions> mass_{};  // under p
     bool q_unknown_;
@@ -149,7 +153,7 @@ class EProcess {
 
   Settings settings_;
   std::span<const FaultModel> models_;
-  std::vector<double> wealth_;  // [(models, then text_models) * weights]
+  std::vector<double> wealth_;  // [(models, text_models, suspects) * weights]
   std::array<CellBets, partitions> by_cell_;
   double kept_ = 0;  // by the bet that pays 1
   double slack_;     // the largest of any token

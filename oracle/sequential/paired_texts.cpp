@@ -12,16 +12,22 @@
 namespace draftproof {
 namespace {
 
-enum View : std::size_t { by_unit, by_two_units, by_whole_text, by_recurrence, by_logprob, by_frequency, by_length };
+enum View : std::size_t {
+  by_unit,
+  by_two_units,
+  by_whole_text,
+  by_repetition,
+  by_recurrence,
+  by_logprob,
+  by_frequency,
+  by_length
+};
 
 constexpr const char* view_names[PairedTexts::views] = {
-    "how often a unit is written",
-    "which unit follows which",
-    "how a beginning goes on",
-    "how soon a unit is written again",
-    "how likely the written units are",
-    "how often common units follow",
-    "how long texts are",
+    "how often a unit is written",      "which unit follows which",
+    "how a beginning goes on",          "how often a unit is written again",
+    "how soon a unit is written again", "how likely the written units are",
+    "how often common units follow",    "how long texts are",
 };
 
 constexpr double cautious = 4;         // cells are taken as seen so often as both engines have them on average
@@ -57,20 +63,27 @@ PairedTexts::PairedTexts(double alpha) : alpha_(alpha) {
   wealth_.fill(1.0 / static_cast<double>(bets));
 }
 
-PairedTexts::TextCells PairedTexts::cells_of(std::int64_t request, const SampledText& text, std::size_t from) const {
+PairedTexts::TextCells PairedTexts::cells_of(std::int64_t request, std::span<const Token> prompt,
+                                             const SampledText& text, std::size_t from) const {
   TextCells cells;
   constexpr Token none = -1;
+  const auto back = [&](std::size_t i, std::size_t ago) {  // the unit so long before place i, or none
+    if (ago <= i) return text.units[i - ago];
+    return ago - i <= prompt.size() ? prompt[prompt.size() - (ago - i)] : none;
+  };
   std::uint64_t before = mixed(1, static_cast<std::uint64_t>(request));
   for (std::size_t i = 0; i < text.units.size(); ++i) {
     const Token unit = text.units[i];
-    const Token last = i > 0 ? text.units[i - 1] : none;
+    const Token last = back(i, 1);
     const std::uint64_t whole = mixed(before, number(unit));
     if (i >= from) {
       cells[by_unit].push_back(number(unit));
       cells[by_two_units].push_back(mixed(number(last) + 1, number(unit)));
       cells[by_whole_text].push_back(whole);
-      std::size_t ago = 0;
-      for (std::size_t j = i; j > 0 && ago == 0; --j) ago = text.units[j - 1] == unit ? i - j + 1 : 0;
+      std::size_t ago = 1;
+      while (ago <= i + prompt.size() && back(i, ago) != unit) ++ago;
+      if (ago > i + prompt.size()) ago = 0;
+      cells[by_repetition].push_back(ago > 0 ? 1 : 0);
       cells[by_recurrence].push_back(doubling(ago));
       if (i < text.logprobs.size()) {
         constexpr double lowest = -30;
@@ -144,12 +157,13 @@ void PairedTexts::learn(const TextCells& first, const TextCells& second, const S
   }
 }
 
-void PairedTexts::observe(std::int64_t request, const SampledText& first, const SampledText& second) {
+void PairedTexts::observe(std::int64_t request, const SampledText& first, const SampledText& second,
+                          std::span<const Token> prompt) {
   ++pairs_;
   const std::size_t from = first_difference(first.units, second.units);
   const bool equal = from == first.units.size() && from == second.units.size();
-  const TextCells cells_of_first = cells_of(request, first, from);
-  const TextCells cells_of_second = cells_of(request, second, from);
+  const TextCells cells_of_first = cells_of(request, prompt, first, from);
+  const TextCells cells_of_second = cells_of(request, prompt, second, from);
   if (!equal) {
     ++unequal_;
     std::array<double, views> scores{};

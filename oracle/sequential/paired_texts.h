@@ -9,11 +9,12 @@
 //
 // Scores. A text is a list of units (tokens, or bytes where tokens are not known), each with the logarithm of its
 // probability where the engine states that. Each view of a text puts its units into cells: the unit; the unit and the
-// one before; the unit and all of the text before it; how long ago it occurred last; its logarithm; how often it
-// followed the unit before it in texts of the first engine; and the length of the text. A view's score is the sum, over
-// the units from the first difference on, of the logarithm of how often earlier pairs had the cell in texts of the
-// second engine and of the first. For each view there is a bet for three multiples of that score; another bet combines
-// the views by a logistic regression over the earlier pairs. Wealth is spread as in oracle/sequential/wealth.h.
+// one before; the unit and all of the text before it; whether it occurred before, in the text or the prompt, and how
+// long ago; its logarithm; how often it followed the unit before it in texts of the first engine; and the length of the
+// text. A view's score is the sum, over the units from the first difference on, of the logarithm of how often earlier
+// pairs had the cell in texts of the second engine and of the first. For each view there is a bet for three multiples
+// of that score; another bet combines the views by a logistic regression over the earlier pairs. Wealth is spread as in
+// oracle/sequential/wealth.h.
 #pragma once
 
 #include <array>
@@ -36,14 +37,16 @@ struct SampledText {
 
 class PairedTexts {
  public:
-  static constexpr std::size_t views = 7;
+  static constexpr std::size_t views = 8;
   static constexpr std::array<double, 3> multiples = {1.0, 1.0 / 2, 1.0 / 8};
   static constexpr std::size_t bets = views * multiples.size() + 2;  // the regression, and one that keeps its wealth
 
   explicit PairedTexts(double alpha = 1e-9);
 
-  /// Takes the next pair. `request`: its number, equal for equal requests.
-  void observe(std::int64_t request, const SampledText& first, const SampledText& second);
+  /// Takes the next pair. `request`: its number, equal for equal requests. `prompt`: its units, which count as written
+  /// before; empty where they are not known.
+  void observe(std::int64_t request, const SampledText& first, const SampledText& second,
+               std::span<const Token> prompt = {});
 
   double alpha() const noexcept { return alpha_; }
   long pairs() const noexcept { return pairs_; }
@@ -66,7 +69,8 @@ class PairedTexts {
   /// The cells of a text by view, from its first unit that differs on.
   using TextCells = std::array<std::vector<std::uint64_t>, views>;
 
-  TextCells cells_of(std::int64_t request, const SampledText& text, std::size_t from) const;
+  TextCells cells_of(std::int64_t request, std::span<const Token> prompt, const SampledText& text,
+                     std::size_t from) const;
   double score_of(std::size_t view, const std::vector<std::uint64_t>& cells) const;
   void bet(const std::array<double, views>& scores);
   void learn(const TextCells& first, const TextCells& second, const SampledText& text_of_first);

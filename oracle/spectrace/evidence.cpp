@@ -14,6 +14,12 @@ namespace {
 /// A row with this much slack or more excludes too little to bet on it.
 constexpr double slack_max = 0.25;
 
+std::vector<std::string> names_of(const std::vector<Suspect>& suspects) {
+  std::vector<std::string> names;
+  for (const Suspect& suspect : suspects) names.push_back(suspect.name);
+  return names;
+}
+
 }  // namespace
 
 Evidence::Evidence(const Header& header, const TraceTarget& target, RowSource& rows, TraceReport& report)
@@ -21,8 +27,8 @@ Evidence::Evidence(const Header& header, const TraceTarget& target, RowSource& r
       target_(target),
       rows_(rows),
       report_(report),
-      games_(header.vocabulary, target.slack, header.u_bits),
-      of_lossy_(header.vocabulary, target.slack, header.u_bits) {}
+      games_(header.vocabulary, target.slack, header.u_bits, names_of(target.suspects)),
+      of_lossy_(header.vocabulary, target.slack, header.u_bits, {}) {}
 
 void Evidence::bet_on_token(OpenSequence& sequence, const RoundEvent& round, std::size_t row, const KnownRow& known,
                             const DistributionAt& q, const Findings& findings) {
@@ -55,6 +61,8 @@ void Evidence::bet_on_token(OpenSequence& sequence, const RoundEvent& round, std
                                  : known.near->allows(outcome) || rows_.allows_exactly(sequence, outcome);
     expect_possible(token, possible, stated, position, findings);
   }
+  std::vector<std::optional<Distribution>> suspected;
+  if (!of_top) suspected = known.suspected;
   std::optional<NextToken> no_stop;
   if (sequence.declared.hides_stop_tokens() && !distribution.p->is_point()) {
     // A stop token would not be seen: this one was drawn from p, given that it is none.
@@ -64,6 +72,11 @@ void Evidence::bet_on_token(OpenSequence& sequence, const RoundEvent& round, std
     const double hidden = of_top ? static_cast<double>(no_stop->p.weight(header_.vocabulary)) : 0;
     const double apart = no_stop->slack + hidden / static_cast<double>(Distribution::total);
     distribution = {&no_stop->p, std::min(1.0, apart)};
+    for (std::optional<Distribution>& of_suspect : suspected) {
+      if (!of_suspect) continue;
+      std::optional<NextToken> same = without(*of_suspect, *sequence.declared.stop_tokens, 0);
+      of_suspect = same ? std::optional(std::move(same->p)) : std::nullopt;
+    }
   }
   if (distribution.p->is_point() && stated && !of_reference) return;
   if (distribution.slack >= slack_max) {
@@ -78,7 +91,8 @@ void Evidence::bet_on_token(OpenSequence& sequence, const RoundEvent& round, std
     const bool with_q = rule != AcceptanceRule::matching && sequence.declared.max_draft_tokens != 0;
     const bool drafted = !round.has_draft_tokens || round.verifies(row);
     games_of(rule).token(*distribution.p, distribution.slack, with_q ? q.p : nullptr, with_q && drafted, outcome,
-                         sequence.text, sequence.rejected, sequence.rejected_unknown);
+                         sequence.text, sequence.rejected, sequence.rejected_unknown,
+                         rule == AcceptanceRule::lossy ? std::span<const std::optional<Distribution>>() : suspected);
   }
 }
 

@@ -24,16 +24,17 @@ std::vector<std::pair<long, double>> EvidenceCurve::points() const {
   return points;
 }
 
-Games::Games(int vocabulary, double slack, int u_bits)
-    : tokens_({vocabulary, alpha_of_one, slack}),
+Games::Games(int vocabulary, double slack, int u_bits, const std::vector<std::string>& suspects)
+    : tokens_({vocabulary, alpha_of_one, slack, suspects}),
       draft_tokens_({vocabulary, alpha_of_one, 0}),
       coins_(alpha_of_one, u_bits),
       acceptance_(alpha_of_one) {}
 
 void Games::token(const Distribution& p, double slack, const Distribution* q, bool q_unknown, Token token,
-                  std::span<const Token> text, const std::optional<Token>& rejected, bool rejected_unknown) {
+                  std::span<const Token> text, const std::optional<Token>& rejected, bool rejected_unknown,
+                  std::span<const std::optional<Distribution>> suspected) {
   const std::span<const Token> dropped = rejected ? std::span(&*rejected, 1) : std::span<const Token>();
-  tokens_.observe(p, q, token, {text, dropped, slack, q_unknown, rejected_unknown});
+  tokens_.observe(p, q, token, {text, dropped, slack, q_unknown, rejected_unknown, suspected});
   curve_.add(tokens_.tokens(), tokens_.e_value());
 }
 

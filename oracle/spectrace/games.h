@@ -53,13 +53,15 @@ class Games {
   static constexpr int count = 6;
   static constexpr double alpha_of_one = alpha / count;
 
-  Games(int vocabulary, double slack, int u_bits);
+  /// `suspects`: names of other models that tokens may come from.
+  Games(int vocabulary, double slack, int u_bits, const std::vector<std::string>& suspects);
 
   /// Bets on a token that must come from p. `q`: what a draft token for it was drawn from, or null. `q_unknown`: there
   /// is, or may be, a draft token with another q. `rejected`: the draft token of this sequence that was rejected last;
-  /// `rejected_unknown`: there may be a later one.
+  /// `rejected_unknown`: there may be a later one. `suspected`: what the suspects give the token, where known.
   void token(const Distribution& p, double slack, const Distribution* q, bool q_unknown, Token token,
-             std::span<const Token> text, const std::optional<Token>& rejected, bool rejected_unknown);
+             std::span<const Token> text, const std::optional<Token>& rejected, bool rejected_unknown,
+             std::span<const std::optional<Distribution>> suspected);
   /// `slack`: the most that its p may have.
   void unknown_token(double slack);
   /// Bets on a token where p has one choice; an engine of other numerics may emit another with this probability at

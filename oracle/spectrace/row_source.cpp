@@ -34,9 +34,11 @@ void RowSource::open(const OpenSequence& sequence) {
 }
 
 void RowSource::leave(std::int64_t sequence) {
-  std::unique_ptr<PlainReader>& reader = rows_.at(sequence).reader;
-  std::erase(readers_, reader.get());
-  reader.reset();
+  TargetRows& rows = rows_.at(sequence);
+  std::erase(readers_, rows.reader.get());
+  rows.reader.reset();
+  for (const auto& suspect : rows.suspects) std::erase(readers_, suspect.get());
+  rows.suspects.clear();
 }
 
 void RowSource::close(std::int64_t sequence) {
@@ -100,6 +102,9 @@ void RowSource::hold_to_target(const OpenSequence& sequence, TargetRows& rows) {
   rows.reader = std::make_unique<PlainReader>(*rows.target, sampling, std::move(constraint), from,
                                               declared.stop_tokens.value_or(std::vector<Token>()),
                                               rows.foreign && target_.exact ? target_.twin() : nullptr);
+  for (const Suspect& suspect : target_.suspects) {
+    rows.suspects.push_back(std::make_unique<PlainReader>(*suspect.model, sampling));
+  }
 }
 
 /// `compared`: its tokens are, with a target of other numerics.
@@ -133,8 +138,14 @@ const std::string& RowSource::foreign(const std::string& numerics) {
 void RowSource::shift(const ShiftEvent& shift) {
   PlainReader* const reader = rows_.at(shift.sequence).reader.get();
   if (reader == nullptr) return;
-  const std::string why =
-      reader->shift(static_cast<int>(shift.tokens_read), static_cast<int>(shift.keep), static_cast<int>(shift.discard));
+  const auto drop = [&](PlainReader& from) {
+    return from.shift(static_cast<int>(shift.tokens_read), static_cast<int>(shift.keep),
+                      static_cast<int>(shift.discard));
+  };
+  std::string why = drop(*reader);
+  for (const auto& suspect : rows_.at(shift.sequence).suspects) {
+    if (why.empty()) why = drop(*suspect);
+  }
   if (why.empty()) return;
   report_.unproved.insert("rows after a context shift are not held to the target, whose cache cannot be shifted so: " +
                           why);
@@ -154,20 +165,37 @@ std::int64_t RowSource::positions(const OpenSequence& sequence, const TargetRows
   return static_cast<std::int64_t>(sequence.text.size()) - rows.reader->dropped();
 }
 
-/// Returns the target's row after the text. All sequences' KV caches together have no more positions than the longest
-/// text of one could take; the caches read longest ago are released.
-const PlainRow& RowSource::read(const OpenSequence& sequence, const TargetRows& rows, const TokenSet* stated) {
-  const PlainRow& row = rows.reader->after(sequence.text, stated);
-  std::erase(readers_, rows.reader.get());
-  readers_.push_back(rows.reader.get());
+/// Returns the row after the text. All sequences' KV caches together have no more positions than the longest text of
+/// one could take in the target and in each suspect; the caches read longest ago are released.
+const PlainRow& RowSource::read(const OpenSequence& sequence, PlainReader& reader, const TokenSet* stated) {
+  const PlainRow& row = reader.after(sequence.text, stated);
+  std::erase(readers_, &reader);
+  readers_.push_back(&reader);
+  const auto context = static_cast<std::size_t>(rows_.at(sequence.declared.sequence).target->context());
   std::size_t positions = 0;
-  for (const PlainReader* const reader : readers_) positions += reader->capacity();
-  while (readers_.size() > 1 && positions > static_cast<std::size_t>(rows.target->context())) {
+  for (const PlainReader* const each : readers_) positions += each->capacity();
+  while (readers_.size() > 1 && positions > context * (1 + target_.suspects.size())) {
     positions -= readers_.front()->capacity();
     readers_.front()->release();
     readers_.erase(readers_.begin());
   }
   return row;
+}
+
+/// Returns what the suspects give the token after the text, which they are to read with the target's masks.
+std::vector<std::optional<Distribution>> RowSource::suspected(const OpenSequence& sequence, const TargetRows& rows) {
+  const SequenceEvent& declared = sequence.declared;
+  std::vector<std::optional<Distribution>> list;
+  for (std::size_t s = 0; s < rows.suspects.size(); ++s) {
+    std::optional<Distribution>& given = list.emplace_back();
+    if (positions(sequence, rows) > target_.suspects[s].model->context()) continue;
+    const PlainRow& row = read(sequence, *rows.suspects[s], rows.reader->allowed());
+    if (!rows.foreign) given = row.distribution;
+    else if (auto near = nearby_distribution(rows.suspects[s]->logits(), declared.sampling, order_of(declared),
+                                             sequence.text, 0, rows.reader->allowed()))
+      given = std::move(near->p);
+  }
+  return list;
 }
 
 KnownRow RowSource::after(const OpenSequence& sequence, const RoundEvent& round, std::size_t row,
@@ -196,10 +224,11 @@ KnownRow RowSource::after(const OpenSequence& sequence, const RoundEvent& round,
     if (row < round.allowed_tokens.size() && round.allowed_tokens[row].kind != AllowedTokens::Kind::all) {
       stated = round.allowed_tokens[row].set(header_.vocabulary);
     }
-    const PlainRow& plain = read(sequence, rows, stated ? &*stated : nullptr);
+    const PlainRow& plain = read(sequence, *rows.reader, stated ? &*stated : nullptr);
     if (rows.foreign) exact_.sample(sequence, rows.reader->logits());
     if (rows.foreign) expect_near(sequence, row, *rows.reader, known, findings);
     else expect_own(round, row, plain, known, findings);
+    if (!sequence.greedy() && row < round.emitted.size()) known.suspected = suspected(sequence, rows);
   }
   expect_allowed(round, row, behind_end ? nullptr : rows.reader.get(), findings);
   if (known.p && row < round.p_digests.size()) {

@@ -70,7 +70,8 @@ class RowSource {
  private:
   struct TargetRows {  // of one sequence
     std::shared_ptr<Model> target;
-    std::unique_ptr<PlainReader> reader;  // null: p is taken as the trace states it
+    std::unique_ptr<PlainReader> reader;                 // null: p is taken as the trace states it
+    std::vector<std::unique_ptr<PlainReader>> suspects;  // empty where there is no reader
     bool foreign = false;
   };
   const std::vector<std::string>& order_of(const SequenceEvent& declared) const;
@@ -81,7 +82,8 @@ class RowSource {
   const std::string& foreign(const std::string& numerics);
 
   std::int64_t positions(const OpenSequence& sequence, const TargetRows& rows) const;
-  const PlainRow& read(const OpenSequence& sequence, const TargetRows& rows, const TokenSet* stated);
+  const PlainRow& read(const OpenSequence& sequence, PlainReader& reader, const TokenSet* stated);
+  std::vector<std::optional<Distribution>> suspected(const OpenSequence& sequence, const TargetRows& rows);
   void expect_allowed(const RoundEvent& round, std::size_t row, const PlainReader* reader, const Findings& findings);
   void expect_own(const RoundEvent& round, std::size_t row, const PlainRow& plain, KnownRow& known,
                   const Findings& findings) const;

@@ -14,6 +14,12 @@
 
 namespace draftproof::spectrace {
 
+/// Another model that an engine may run in place of the target: tokens are bet on with it.
+struct Suspect {
+  std::string name;
+  std::shared_ptr<Model> model;  // with the target's vocabulary
+};
+
 /// How to compute rows of the target; no target when the vocabulary is 0.
 struct TraceTarget {
   int vocabulary = 0;
@@ -45,6 +51,7 @@ struct TraceTarget {
   long slack_from_tokens = 0;  // on this many sampled tokens of a control and no row: then rows are no findings
   double tie_scale = 0;        // of the errors of logit differences; with it near ties are bet on
   bool exact = false;  // sequences of other numerics are compared with the twin's rows; else with computing_anyhow's
+  std::vector<Suspect> suspects = {};
   const KnownOrder* assumed = nullptr;  // of sequences of other numerics that state no order of samplers; null: ours
 };
 

@@ -129,6 +129,7 @@ def check_trace(
     slack: float | Literal["auto"] = 0.0,
     tie: float | Literal["auto"] = 0.0,
     control: str | PathLike[str] | None = None,
+    suspects: Sequence[str] = (),
     reference: str = "f32",
     quantize: str = "none",
     kv: str = "bf16",
@@ -179,6 +180,7 @@ def compare_texts(
     first_logprobs: Sequence[Sequence[float]] | None = None,
     second_logprobs: Sequence[Sequence[float]] | None = None,
     *,
+    prompts: Sequence[Sequence[int]] | None = None,
     alpha: float = 1e-9,
 ) -> TextComparison:
     """Tests whether two engines write texts of one distribution: texts of each, in pairs for the same request."""

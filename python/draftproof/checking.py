@@ -7,7 +7,7 @@ import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Union
 
 from . import _core
@@ -36,6 +36,7 @@ def check_trace(
     slack: float | Literal["auto"] = 0.0,
     tie: float | Literal["auto"] = 0.0,
     control: str | os.PathLike[str] | None = None,
+    suspects: str | Sequence[str] = (),
     reference: str = "f32",
     quantize: str = "none",
     kv: str = "bf16",
@@ -48,7 +49,8 @@ def check_trace(
     trace: a file, or its lines, each a text or a dict. target: the model it was made with. slack: how far, in total
     variation, p of other numerics may be from the target's. tie: how far below the target's best, in logits, a greedy
     token of other numerics may be; either may be "auto": what control shows, a trace of the same engine without
-    speculation. reference: what these are compared with, f32, f64 (exact) or own (as quantize and kv say).
+    speculation. suspects: what the engine may run in place of the target, "q8" or "q4" for its weights in that type, or
+    other models; its tokens are bet on. reference: what these are compared with, f32, f64 (exact) or own (as quantize and kv say).
     progress: is called with the number of each line before it is replayed. The others are those of Model.
     """
     options: dict[str, Any] = {
@@ -56,6 +58,7 @@ def check_trace(
         "slack": slack,
         "tie": tie,
         "control": control,
+        "suspects": [suspects] if isinstance(suspects, str) else list(suspects),
         "reference": reference,
         "quantize": quantize,
         "kv": kv,

@@ -303,6 +303,46 @@ TEST(EProcess, ATextThatRepeatsItselfIsFoundWithinSomeHundredTokens) {
   }
 }
 
+TEST(EProcess, TokensOfASuspectedModelAreFoundAndNamedAndThoseOfTheTargetAreNot) {
+  const World world(small, 200);
+  enum class From { target, suspect, target_seen_by_a_suspect };
+  /// Returns the test of tokens that come from p, or from the suspect's distribution, which is close to p.
+  const auto test = [&](From from, double alpha, double slack, int text) {
+    EProcess process({.vocabulary = 12, .alpha = alpha, .slack = slack, .suspects = {"nobody", "the other"}});
+    PhiloxSource random(static_cast<std::uint64_t>(text));
+    for (int n = 0; n < 3000 && !process.alarm(); ++n) {
+      const auto [position, drawn] = world.step(random, text, n);
+      const Distribution& p = world.position(position).p;
+      std::vector<std::uint64_t> close = World::table_of(p, 12);  // an eighth of its weight goes one token further
+      for (std::size_t i = 0; i < 12; ++i) {
+        const std::uint64_t moved = p.weight(static_cast<Token>(i)) / 8;
+        close[i] -= moved;
+        close[(i + 1) % 12] += moved;
+      }
+      std::vector<Token> tokens(12);
+      std::iota(tokens.begin(), tokens.end(), 0);
+      std::vector<std::optional<Distribution>> suspected = {std::nullopt, Distribution::exact(tokens, close)};
+      if (from == From::target_seen_by_a_suspect) suspected[1] = Distribution::point(drawn);
+      const Token token =
+          from == From::suspect ? static_cast<Token>(random.sample_index({text, n, Purpose::accept}, close)) : drawn;
+      if (p.weight(token) == 0) continue;
+      EProcess::Known known;
+      known.suspected = suspected;
+      process.observe(p, nullptr, token, known);
+    }
+    return process;
+  };
+  int alarms = 0;
+  for (int text = 0; text < 60; ++text) alarms += test(From::target, 0.05, text % 2 * 0.01, text).alarm();
+  EXPECT_LE(alarms, 3) << "of 60";
+  for (const double slack : {0.0, 0.01}) {
+    const EProcess found = test(From::suspect, 1e-9, slack, 1);
+    EXPECT_TRUE(found.alarm()) << found.e_value();
+    EXPECT_EQ(found.suspect(), "the other");
+  }
+  EXPECT_TRUE(test(From::target_seen_by_a_suspect, 1e-9, 0, 1).alarm()) << "the test sees a bet made after the token";
+}
+
 TEST(EProcess, AllTokensOfTheTextMayBeMissingFromP) {
   EProcess process(small);
   const std::vector<Token> text = {5, 6, 7, 5};

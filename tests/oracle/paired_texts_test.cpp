@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -116,6 +117,35 @@ TEST(PairedTexts, TextsThatEndEarlyAreFound) {
     test.observe(i % 12, plain.draw(i % 12, 16).sampled(false), text.sampled(false));
   }
   EXPECT_TRUE(test.alarm()) << test.e_value();
+}
+
+TEST(PairedTexts, UnitsOfThePromptThatAreAvoidedAreFoundSoonerWhereThePromptIsKnown) {
+  const auto compare = [](bool avoided, bool known) {
+    PairedTexts test;
+    std::mt19937_64 random(9);
+    for (int i = 0; i < 4000 && !test.alarm(); ++i) {
+      std::vector<Token> prompt;
+      for (int j = 0; j < 8; ++j) prompt.push_back(static_cast<Token>(random() % 40));
+      const auto draw = [&](bool avoid) {
+        std::vector<Token> text;
+        while (text.size() < 8) {
+          const auto unit = static_cast<Token>(random() % 40);
+          if (avoid && random() % 3 == 0 && std::ranges::find(prompt, unit) != prompt.end()) continue;
+          text.push_back(unit);
+        }
+        return text;
+      };
+      const std::vector<Token> first = draw(false);
+      const std::vector<Token> second = draw(avoided);
+      test.observe(i, {first}, {second}, known ? std::span<const Token>(prompt) : std::span<const Token>());
+    }
+    return test;
+  };
+  const PairedTexts known = compare(true, true);
+  EXPECT_TRUE(known.alarm()) << known.e_value();
+  EXPECT_EQ(known.suspect(), "how often a unit is written again");
+  EXPECT_FALSE(compare(true, false).alarm());
+  EXPECT_FALSE(compare(false, true).alarm());
 }
 
 TEST(PairedTextsSlow, AThousandNullComparisonsAlarmNoMoreOftenThanTheyMay) {

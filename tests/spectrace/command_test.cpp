@@ -20,6 +20,7 @@ using test::fixture;
 using test::Folder;
 using test::run_command;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string target = fixture("external/llama-tiny-plain");
 
@@ -304,6 +305,29 @@ TEST(TraceCommandSlow, TextsUnderCutsReachAVerdictWithTheSlackOfAControl) {
   EXPECT_THAT(passed.out, HasSubstr("\n  PASS_STAT\n"));
   controlled.insert(controlled.end(), {"--tie", "auto"});
   EXPECT_THAT(run_command(controlled).err, HasSubstr("has 0 greedy tokens that can be compared"));
+}
+
+TEST(TraceCommandSlow, AnotherModelInPlaceOfTheTargetIsNamedAndTheTargetIsNot) {
+  const Folder folder;
+  const std::string tale = fixture("models/tale-target");
+  const std::string other = fixture("models/tale-small");
+  const std::string trace = folder.path() / "trace.jsonl";
+  const auto check = [&](const std::string& suspect) {
+    return run_command({"trace", "check", trace, "--target", tale, "--slack", "0.001", "--suspect", suspect});
+  };
+  for (const std::string& served : {tale, other}) {
+    const auto generated = run_command({"generate", served, "-p", "Once upon a time", "-n", "40", "--temperature", "1",
+                                        "--seed", "1", "--trace", trace, "--kv", "f32", "--quiet"});
+    EXPECT_EQ(generated.status, 0) << generated.err;
+    const auto checked = check(other);
+    EXPECT_EQ(checked.status, 0) << checked.out << checked.err;
+    const std::string named = "best bet: " + other;
+    if (served == other) EXPECT_THAT(checked.out, HasSubstr(named));
+    else EXPECT_THAT(checked.out, Not(HasSubstr(named)));
+  }
+  EXPECT_THAT(check("q4").out, HasSubstr("best bet: "));
+  EXPECT_THAT(check(fixture("external/llama-tiny-plain")).err, HasSubstr("a suspect has the target's vocabulary"));
+  EXPECT_THAT(check("q5").err, HasSubstr("q5: no such folder or file"));
 }
 
 TEST(TraceCommand, WhatIsMeasuredNeedsSomethingToMeasure) {

@@ -39,7 +39,7 @@ struct Coins {
   std::string check() const { return report.findings.empty() ? "" : report.findings[0].check; }
 
   Header header;
-  Games games{6, 0, 0};
+  Games games{6, 0, 0, {}};
   TraceReport report;
   Findings findings{report, {}};
   OpenSequence sequence{some_sequence(), findings};
