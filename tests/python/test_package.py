@@ -192,6 +192,9 @@ class BadInput(unittest.TestCase):
         self.expect("slack is 2", draftproof.check_trace, tokens, target=TARGET, slack=2)
         self.expect("give target", draftproof.check_trace, tokens, tie=1)
         self.expect("f16", draftproof.check_trace, tokens, target=TARGET, reference="f16")
+        self.expect("give target", draftproof.check_trace, tokens, suspects=["q4"])
+        self.expect("q5: no such", draftproof.check_trace, tokens, target=TARGET, suspects="q5")
+        self.expect("lists of equal lengths", draftproof.compare_texts, [0], [[1]], [[2]], prompts=[])
         self.expect("a number or auto", draftproof.check_trace, tokens, target=TARGET, slack="some")
         self.expect("give --control", draftproof.check_trace, tokens, target=TARGET, tie="auto")
 
@@ -234,6 +237,20 @@ class Checking(unittest.TestCase):
         if command is not None:
             printed = subprocess.run([command, "trace", "check", trace, "--target", TARGET], capture_output=True)
             self.assertEqual(str(report), printed.stdout.decode())
+
+
+class ComparingTexts(unittest.TestCase):
+    def test_texts_that_avoid_the_prompt_are_found_where_the_prompt_is_known(self):
+        random = np.random.default_rng(1)
+        prompts, plain, other, again = random.integers(40, size=(4, 3000, 8))
+        avoiding = np.where((other[:, :, None] == prompts[:, None]).any(-1), again, other)
+
+        def alarm(texts, **options):
+            return draftproof.compare_texts(range(3000), plain.tolist(), texts.tolist(), **options).alarm
+
+        self.assertTrue(alarm(avoiding, prompts=prompts.tolist()))
+        self.assertFalse(alarm(avoiding))
+        self.assertFalse(alarm(other, prompts=prompts.tolist()))
 
 
 class Documentation(unittest.TestCase):
