@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include "ref/acceptance/row_scan.h"
 #include "ref/base/require.h"
@@ -33,6 +34,10 @@ std::size_t offset_of(Token token) { return static_cast<std::size_t>(token) % to
 WeightBlock block_or_none(const Distribution& distribution, std::uint32_t block) {
   const std::size_t place = place_of(distribution.blocks(), block);
   return place < distribution.blocks().size() ? distribution.block(place) : WeightBlock(no_weights);
+}
+
+std::uint64_t sum_of_weights(std::span<const std::uint64_t> weights) {
+  return std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
 }
 
 /// Calls f(token, weight) for the positive weights, tokens ascending.
@@ -166,25 +171,38 @@ bool Distribution::operator==(const Distribution& other) const noexcept {
   return blocks_ == other.blocks_ && std::equal(values_.begin(), end, other.values_.begin());
 }
 
-Residual::Residual(const Distribution& p, const Distribution& q) : p_(p), q_(q) {
+Residual::Residual(const Distribution& p, const Distribution& q, std::uint64_t of_p, std::uint64_t of_q)
+    : p_(p), q_(q), of_p_(of_p), of_q_(of_q) {
+  REQUIRE(std::max(of_p, of_q) <= std::uint64_t{1} << 11, "sums of weights have 64 bits");
   blocks_.reserve(p.blocks().size());
   sums_.reserve(p.blocks().size());
   for (std::size_t place = 0; place < p.blocks().size(); ++place) {
     const std::uint32_t block = p.blocks()[place];
-    const std::uint64_t sum = sum_of_difference(p.block(place).data(), block_or_none(q, block).data());
+    const WeightBlock of_q_here = block_or_none(q, block);
+    const std::uint64_t sum = of_p == 1 && of_q == 1 ? sum_of_difference(p.block(place).data(), of_q_here.data())
+                                                     : sum_of_weights(difference(p.block(place), of_q_here));
     if (sum == 0) continue;
     blocks_.push_back(block);
     sums_.push_back(sum);
   }
 }
 
-std::array<std::uint64_t, token_block_size> Residual::block(std::size_t place) const noexcept {
+Residual::Block Residual::block(std::size_t place) const noexcept {
   const WeightBlock p = block_or_none(p_, blocks_[place]);
-  const WeightBlock q = block_or_none(q_, blocks_[place]);
-  std::array<std::uint64_t, token_block_size> difference;
-  for (std::size_t i = 0; i < token_block_size; ++i) difference[i] = p[i] > q[i] ? p[i] - q[i] : 0;
+  return difference(p, block_or_none(q_, blocks_[place]));
+}
+
+Residual::Block Residual::difference(WeightBlock p, WeightBlock q) const noexcept {
+  Block difference;
+  for (std::size_t i = 0; i < token_block_size; ++i) {
+    const std::uint64_t wanted = of_p_ * p[i];
+    const std::uint64_t offered = of_q_ * q[i];
+    difference[i] = wanted > offered ? wanted - offered : 0;
+  }
   return difference;
 }
+
+std::uint64_t Residual::sum() const noexcept { return sum_of_weights(sums_); }
 
 std::vector<Token> Residual::tokens() const { return tokens_of(*this); }
 std::vector<std::uint64_t> Residual::weights() const { return weights_of(*this); }

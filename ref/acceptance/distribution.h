@@ -81,22 +81,29 @@ class Distribution {
   std::vector<std::uint64_t> values_;  // may be larger than the token blocks need: it never shrinks
 };
 
-/// The residual distribution max(p - q, 0), not normalized. Stores only the sums of its token blocks and computes a
-/// token block when it is read. Empty only when p == q. Refers to p and q, which must outlive it.
+/// The residual distribution max(of_p * p - of_q * q, 0), not normalized; the factors are at most 2^11. Stores only the
+/// sums of its token blocks and computes a token block when it is read. With equal factors empty only when p == q.
+/// Refers to p and q, which must outlive it.
 class Residual {
  public:
-  Residual(const Distribution& p, const Distribution& q);
+  Residual(const Distribution& p, const Distribution& q, std::uint64_t of_p = 1, std::uint64_t of_q = 1);
 
   TokenBlocks blocks() const noexcept { return blocks_; }
   std::span<const std::uint64_t> sums() const noexcept { return sums_; }
-  std::array<std::uint64_t, token_block_size> block(std::size_t place) const noexcept;
+  std::uint64_t sum() const noexcept;
+  using Block = std::array<std::uint64_t, token_block_size>;
+  Block block(std::size_t place) const noexcept;
 
   std::vector<Token> tokens() const;
   std::vector<std::uint64_t> weights() const;
 
  private:
+  Block difference(WeightBlock p, WeightBlock q) const noexcept;
+
   const Distribution& p_;
   const Distribution& q_;
+  std::uint64_t of_p_;
+  std::uint64_t of_q_;
   std::vector<std::uint32_t> blocks_;
   std::vector<std::uint64_t> sums_;
 };

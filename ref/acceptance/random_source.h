@@ -19,13 +19,19 @@ struct Key {
   std::int32_t sequence = 0;
   std::int32_t position = 0;  // absolute position of the token being decided
   Purpose purpose = Purpose::target;
-  std::int32_t depth = 0;  // of Purpose::draft: draft tokens before it in its round, which names the round; else 0
+  std::int32_t depth = 0;  // of draft_key and block_key: it names the round; else 0
   auto operator<=>(const Key&) const = default;
 };
 
 /// Returns the key that the draft token at this depth of a round is drawn with; `position`: of the round's first.
 inline Key draft_key(std::int32_t sequence, std::int32_t position, std::int32_t depth, Purpose noise) noexcept {
   return {sequence, position + depth, noise, noise == Purpose::draft ? depth : 0};
+}
+
+/// Returns the key of one of the two coins that block verification tosses after this many draft tokens (block.cpp);
+/// `position`: of the round's first.
+inline Key block_key(std::int32_t sequence, std::int32_t position, std::int32_t depth, int which) noexcept {
+  return {sequence, position + depth, Purpose::accept, 1 + 2 * depth + which};
 }
 
 class RandomSource {

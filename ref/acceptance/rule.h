@@ -14,8 +14,9 @@
 namespace draftproof {
 
 /// The target's distributions for one proposal. Row 0 is for the token after the committed text; row 1 + i is for the
-/// token after draft token i and all its ancestors. A rule reads rows in ascending order, and a row after a draft token
-/// only when that draft token is accepted, so an implementation may compute the rows one by one.
+/// token after draft token i and all its ancestors. A rule reads rows in ascending order, so an implementation may
+/// compute them one by one. `matching` and `rejection` read a row after a draft token only when that draft token is
+/// accepted.
 class TargetRows {
  public:
   virtual ~TargetRows() = default;
@@ -30,7 +31,7 @@ struct Verdict {
 };
 
 struct Rule {
-  const char* name;       // "matching", "rejection"
+  const char* name;       // "matching", "rejection", "block"
   const char* guarantee;  // one sentence for users
   Purpose draft_noise;    // the purpose in the keys of a draft's draws
 
@@ -58,6 +59,17 @@ extern const Rule matching;
 /// 3/5, c with 2/5. So a comes with 0.2 + 0.8 * 5/8 * 3/5 = 0.5, b with 0.8 * 3/8 = 0.3, c with 0.8 * 5/8 * 2/5 = 0.2:
 /// that is p.
 extern const Rule rejection;
+
+/// block: block verification, which decides about the draft tokens of a chain together: it may accept two of which one
+/// alone would have been rejected, and accepts at least as many as `rejection` on average. It reads the rows after all
+/// draft tokens that are still possible. The distribution of the output equals that of plain decoding. In a tree the
+/// first branch is verified so; when the token drawn after it equals a sibling, that is accepted, and below it the
+/// children that equal the target's draws.
+///
+/// Example: in every row p is 1/3, 2/3 and q is 2/3, 1/3 for the tokens a, b. Of the draft tokens a, b `rejection`
+/// accepts a with 1/2 and b after it, so both with 1/2. `block` accepts both with 1/2 * 2 = 1. Of b, a both rules
+/// accept b, and a with 1/2: a share that is larger than 1 is not kept.
+extern const Rule block;
 
 /// Returns the rule of this name, or nullptr.
 const Rule* find_rule(std::string_view name) noexcept;

@@ -8,6 +8,7 @@ const Rule* const* all_rules() noexcept {
   static constexpr const Rule* rules[] = {
       &matching,
       &rejection,
+      &block,
       nullptr,
   };
   return rules;
