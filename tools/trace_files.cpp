@@ -35,7 +35,7 @@ void add_trace_options(Command& command, TraceFileNames& names, const std::strin
   command
       .flag("--trace-rows", names.rows,
             "write every row of p and q, too, to FILE.rows.h5 beside the trace: evidence without the model (under "
-            "rejection, long rows are always written)")
+            "rejection and block, long rows are always written)")
       .needs(trace);
 }
 
@@ -44,7 +44,7 @@ TraceFiles::TraceFiles(const TraceFileNames& names, const CommonOptions& common,
     : names_(names) {
   if (names_.trace.empty()) return;
   trace_ = std::make_unique<OutputFile>(names_.trace, sources);
-  const bool residuals = rule_by_name(common.rule).judge == rejection.judge && !common.sampling.greedy();
+  const bool residuals = rule_by_name(common.rule).judge != matching.judge && !common.sampling.greedy();
   if (!names_.rows && !residuals) return;
   if (!is_a_file(names_.trace)) {
     if (!names_.rows) return;

@@ -12,6 +12,11 @@ namespace {
 
 constexpr int model_vocabulary = 6;
 
+/// The rules that parts are examined under; faults of `block` under that one.
+std::array<const Rule*, 2> rules_of(const Parts& parts) {
+  return {&matching, same_name(parts.rule, block) ? &block : &rejection};
+}
+
 /// Returns variations with both rules, draft lengths 0 to 6, batched and serial verification, one and two threads, and
 /// drafts that are right, wrong and of varying length.
 std::vector<Variation> variations(const Parts& parts) {
@@ -40,7 +45,7 @@ std::vector<Variation> variations(const Parts& parts) {
                                   {"scripted:~<*<*", 3, Verification::serial},
                                   {"scripted:-<*-<**", 5}};
   std::vector<Variation> list;
-  for (const Rule* rule : {&matching, &rejection}) {
+  for (const Rule* rule : rules_of(parts)) {
     for (const Row& row : parts.trees ? trees : chains) {
       Variation variation;
       variation.draft = row.draft;
@@ -163,7 +168,7 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
   };
   std::vector<ExactCase> list;
   if (parts.trees) {
-    for (const Rule* rule : {&matching, &rejection}) {
+    for (const Rule* rule : rules_of(parts)) {
       for (const ExactCase& exact_case : handwritten_cases(*rule)) {
         if (can_run(parts, exact_case.input.variation, exact_case.vocabulary)) list.push_back(exact_case);
       }
@@ -175,19 +180,20 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
     if (same_name(parts.declared, *rule)) rule = parts.declared;
     list.push_back(std::move(exact_case));
   };
-  std::vector<Row> rows = {{rejection, plain},     {rejection, cut, "perturbed", Verification::serial},
-                           {rejection, penalized}, {rejection, plain, "variable-length"},
+  const Rule& sampling = *rules_of(parts)[1];
+  std::vector<Row> rows = {{sampling, plain},     {sampling, cut, "perturbed", Verification::serial},
+                           {sampling, penalized}, {sampling, plain, "variable-length"},
                            {matching, plain},      {matching, penalized},
                            {matching, best}};
   if (can_shift(parts)) {
     const ContextShift shift = {.context = 4, .keep = 1, .discard = 2};
-    for (const Rule* const rule : {&rejection, &matching}) {
+    for (const Rule* const rule : rules_of(parts)) {
       rows.push_back({*rule, plain, "perturbed", Verification::batched, 2, 4, shift});
     }
   }
   for (const std::vector<Token>& stops : {std::vector<Token>{}, {0}}) {
     const auto constraint = zoo_constraint(ExactCase().vocabulary, 3, stops);
-    for (const Rule* const rule : {&rejection, &matching}) {
+    for (const Rule* const rule : rules_of(parts)) {
       rows.push_back({*rule, biased, "perturbed", Verification::batched, 3, 4, {}, constraint});
       if (stops.empty()) continue;
       // A stop token is drafted where the text may end, whatever the draft in place of "perturbed" does.
@@ -210,7 +216,7 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
     variation.verification = row.verification;
     declare(exact_case);
   }
-  for (const Rule* rule : {&rejection, &matching}) {
+  for (const Rule* rule : rules_of(parts)) {
     // Long rounds without random draws: with them a wrong decoder takes too many paths. With one level every row is
     // flat, so that draft tokens are accepted and rejected by a wrong target too.
     for (const int levels : {1, 8}) {
@@ -287,7 +293,7 @@ Findings examined(const Parts& parts) {
     ZooSubject small({.vocabulary = vocabulary, .levels = levels, .spread = spread, .seed = seed}, parts);
     cases.ask(small, input);
   }
-  for (const Rule* const rule : {&matching, &rejection}) {
+  for (const Rule* const rule : rules_of(parts)) {
     if (parts.trees || (parts.declared != nullptr && same_name(parts.declared, *rule))) continue;
     for (const auto& [vocabulary, levels, seed, pair] : pairs_of_sequences(*rule)) {
       ZooSubject small({.vocabulary = vocabulary, .levels = levels, .seed = seed}, parts);

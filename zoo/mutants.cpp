@@ -41,6 +41,15 @@ const Mutant mutants[] = {
     {"A15", "block, token replaced", "R1", "vllm-project/vllm-ascend #7807", Harm::lossy,
      "block verification accepts, but the replacement is that of token-wise rejection",
      {&acceptance_correct, &distribution_exact}, {.rule = &block_with_replacement_of_token}},
+    {"A15b", "block, coins by position", "Q1", "", Harm::lossy,
+     "coins behind the accepted draft tokens are tossed again in the next round",
+     {&rng_accounting, &distribution_exact}, {.rule = &block_with_coins_by_position}},
+    {"A15c", "block, share not cut", "A1", "", Harm::lossy,
+     "the product of the ratios is cut at 1 where a coin is tossed only, not for the draft tokens behind it",
+     {&acceptance_correct, &distribution_exact}, {.rule = &block_with_share_not_cut}},
+    {"A15d", "block, rounded down", "A1", "", Harm::lossy,
+     "the share of a block is rounded down, and nobody gets what it loses",
+     {&rng_accounting, &distribution_exact}, {.rule = &block_rounded_down}},
     {"R09", "draft token removed first", "A1", "vllm-project/vllm-ascend #2881", Harm::lossy,
      "p of the draft token is cleared in place before the draft token is verified with it",
      {&acceptance_correct, &distribution_exact, &exhaustive_small_cases}, {.rule = &draft_token_removed_from_target}},
@@ -506,8 +515,6 @@ const Mutant mutants[] = {
 };
 
 // Controls that are not in this list:
-// - N04, block verification: its probabilities are products of weights of 2^52, so it is tested where they fit a draw
-//   (tests/zoo/block_test.cpp).
 // - N09, N11: they are about comparisons between runs (tests/oracle/check_test.cpp).
 // - N10 needs two numerics in one run, and there is no such run.
 // - N12, typical acceptance, is lossy by design. A rule here states what it promises, so without a promise it could

@@ -33,6 +33,9 @@ extern const Rule draft_token_removed_from_target;
 extern const Rule drawn_again;
 extern const Rule lenient;
 extern const Rule block_with_replacement_of_token;
+extern const Rule block_with_coins_by_position;
+extern const Rule block_with_share_not_cut;
+extern const Rule block_rounded_down;
 extern const Rule numbered_by_row;
 extern const Rule replacement_in_advance;
 extern const Rule residual_not_normalized;
@@ -49,9 +52,6 @@ extern const Rule fallback_never_needed;  // sound
 extern const Rule longest_of_the_branches;
 extern const Rule sibling_judged_by_whole_target;
 extern const Rule row_of_the_first_sibling;
-/// N04, block verification. Sound where every draw has its own random number: draft tokens may be accepted together
-/// although one of them, verified alone, would be rejected. For models whose weights are small multiples of one unit.
-extern const Rule block;
 extern const Rule sample_match;  // sound: matching, with a draft that has its own noise
 
 // Readers of rows, in place of compute_distribution.

@@ -184,27 +184,6 @@ Verdict one_percent_more(const Proposal& proposal, TargetRows& rows, int sequenc
   return j.all_accepted();
 }
 
-/// Accepts draft tokens by the product of the ratios so far, as block verification does, but replaces a rejected one as
-/// if each draft token had been verified alone.
-Verdict block_accept_token_replace(const Proposal& proposal, TargetRows& rows, int sequence, int position,
-                                   RandomSource& random) {
-  const Judging j{proposal, rows, sequence, position, random};
-  double product = 1;
-  for (int i = 0; i < j.size(); ++i) {
-    const Distribution& p = rows.row(i);
-    const auto wanted = static_cast<double>(p.weight(j.draft_token(i)));
-    product = std::min(1.0, product * wanted / static_cast<double>(j.q(i).weight(j.draft_token(i))));
-    const auto kept = static_cast<std::uint64_t>(product * static_cast<double>(Distribution::total));
-    const std::array weights{kept, Distribution::total - kept};
-    const bool accepted = i == 0 ? j.accepted(i, p) : random.sample_index(j.key(i, Purpose::accept), weights) == 0;
-    if (accepted) continue;
-    const Residual rest(p, j.q(i));
-    return {i, rest.blocks().empty() ? draw(p, j.key(i, Purpose::residual), random)
-                                     : draw(rest, j.key(i, Purpose::residual), random)};
-  }
-  return j.all_accepted();
-}
-
 Verdict number_by_row(const Proposal& proposal, TargetRows& rows, int sequence, int, RandomSource& random) {
   return rejection.judge(proposal, rows, sequence, 0, random);
 }
@@ -234,62 +213,47 @@ Verdict with_fallback(const Proposal& proposal, TargetRows& rows, int sequence, 
   return j.all_accepted();
 }
 
-/// Block verification, Sun et al. 2024 (arXiv 2403.10444): p_i is the probability with which the first i draft tokens
-/// are accepted together, one coin is tossed for every i, and the last successful one decides. The coins' odds are
-/// products of weights, which fit sample_index only where the weights are small multiples of one unit.
+enum class BlockFault {
+  replacement_of_token,  // after a block, max(p - q, 0) as rejection has it
+  coins_by_position,     // they do not name the round, and behind the accepted draft tokens they are tossed again
+  share_not_cut,         // a share may be larger than 1 on the way
+  rounded_down,          // a share loses what its coin would give back
+};
+
+/// Block verification (ref/acceptance/block.cpp) with a fault.
+template <BlockFault fault>
 Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   const Judging j{proposal, rows, sequence, position, random};
-  const auto count = static_cast<std::size_t>(j.size());
-  std::vector<Distribution> p;
-  std::uint64_t unit = 0;
-  for (int i = 0; i <= j.size(); ++i) p.push_back(rows.row(i));
-  for (std::size_t i = 0; i < count; ++i) {
-    for (const std::uint64_t weight : p[i].weights()) unit = std::gcd(unit, weight);
-    for (const std::uint64_t weight : proposal.drawn_from[i].weights()) unit = std::gcd(unit, weight);
-  }
   using Wide = unsigned __int128;
-  struct Ratio {
-    std::uint64_t of = 1;
-    std::uint64_t all = 1;
+  constexpr std::uint64_t whole = 2048;
+  const auto toss = [&](int i, int which, std::uint64_t yes, std::uint64_t no) {
+    if (yes == 0 || no == 0) return no == 0;
+    Key key = block_key(sequence, position, i, which);
+    if (fault == BlockFault::coins_by_position) key.depth = 1 + which;
+    return random.sample_index(key, std::array{yes, no}) == 0;
   };
-  const auto narrow = [](Wide value) {
-    REQUIRE(value >> 63 == 0, "the weights are small multiples of one unit");
-    return static_cast<std::uint64_t>(value);
-  };
-  std::vector<Ratio> joint = {{}};  // p_i
-  for (std::size_t i = 0; i < count; ++i) {
-    const Token draft_token = proposal.tokens[i];
-    const std::uint64_t of = narrow(Wide{joint[i].of} * (p[i].weight(draft_token) / unit));
-    const std::uint64_t all = narrow(Wide{joint[i].all} * (proposal.drawn_from[i].weight(draft_token) / unit));
-    const std::uint64_t common = std::gcd(of, all);
-    joint.push_back(of >= all ? Ratio{} : Ratio{of / common, all / common});
+  std::vector<Distribution> p;
+  std::vector<std::uint64_t> shares;
+  Wide share = whole;
+  int accepted = 0;
+  for (int i = 0; i < j.size(); ++i) {
+    p.push_back(rows.row(i));
+    shares.push_back(static_cast<std::uint64_t>(std::min<Wide>(share, whole)));
+    const std::uint64_t rest = Residual(p.back(), j.q(i), shares.back(), whole).sum();
+    if (rest > 0 && toss(i, 0, rest, Distribution::total * (whole - shares.back()))) accepted = i;
+    const std::uint64_t offered = j.q(i).weight(j.draft_token(i));
+    const Wide most = Wide{fault == BlockFault::share_not_cut ? 8 * whole : whole} * offered;
+    const Wide kept = std::min(share * p.back().weight(j.draft_token(i)), most);
+    const auto lost = static_cast<std::uint64_t>(kept % offered);
+    share = kept / offered + (fault != BlockFault::rounded_down && !toss(i, 1, offered - lost, lost) ? 1 : 0);
   }
-  /// Returns max(p_i p - q, 0) by p's tokens, after the first i draft tokens.
-  const auto left_after = [&](std::size_t i) {
-    std::vector<std::uint64_t> left;
-    for (const Token token : p[i].tokens()) {
-      const std::uint64_t wanted = narrow(Wide{joint[i].of} * (p[i].weight(token) / unit));
-      const std::uint64_t offered = narrow(Wide{joint[i].all} * (proposal.drawn_from[i].weight(token) / unit));
-      left.push_back(wanted > offered ? wanted - offered : 0);
-    }
-    return left;
-  };
-  std::size_t accepted = 0;
-  for (std::size_t i = 1; i <= count; ++i) {
-    const auto [of, all] = joint[i];
-    std::array<std::uint64_t, 2> odds = {of, all - of};
-    if (i < count) {
-      const std::vector<std::uint64_t> left = left_after(i);
-      odds = {std::accumulate(left.begin(), left.end(), std::uint64_t{0}),
-              narrow(Wide{all - of} * (Distribution::total / unit))};
-    }
-    if (odds[0] + odds[1] == 0) continue;  // p_i is 1 and nothing is left: so is the next
-    if (random.sample_index(j.key(static_cast<int>(i) - 1, Purpose::accept), odds) == 0) accepted = i;
-  }
-  if (accepted == count) return {j.size(), draw(p[count], j.key(j.size(), Purpose::target), random)};
-  const Key key = j.key(static_cast<int>(accepted), Purpose::residual);
-  const std::size_t next = random.sample_index(key, left_after(accepted));
-  return {static_cast<int>(accepted), p[accepted].tokens()[next]};
+  const auto last = static_cast<std::uint64_t>(std::min<Wide>(share, whole));
+  if (toss(j.size(), 0, last, whole - last)) return j.all_accepted();
+  const auto at = static_cast<std::size_t>(accepted);
+  const bool of_token = fault == BlockFault::replacement_of_token;
+  const Residual rest(p[at], j.q(accepted), of_token ? 1 : shares[at], of_token ? 1 : whole);
+  const Key key = j.key(accepted, Purpose::residual);
+  return {accepted, rest.blocks().empty() ? draw(p[at], key, random) : draw(rest, key, random)};
 }
 
 /// Verifies as `rejection` does, with other weights in place of the residual.
@@ -534,7 +498,10 @@ const Rule always_best = claiming(matching, take_best);
 const Rule draft_token_removed_from_target = claiming(rejection, remove_draft_token_first);
 const Rule drawn_again = claiming(matching, draw_again);
 const Rule lenient = claiming(rejection, one_percent_more);
-const Rule block_with_replacement_of_token = claiming(rejection, block_accept_token_replace);
+const Rule block_with_replacement_of_token = claiming(block, judge_as_block<BlockFault::replacement_of_token>);
+const Rule block_with_coins_by_position = claiming(block, judge_as_block<BlockFault::coins_by_position>);
+const Rule block_with_share_not_cut = claiming(block, judge_as_block<BlockFault::share_not_cut>);
+const Rule block_rounded_down = claiming(block, judge_as_block<BlockFault::rounded_down>);
 const Rule numbered_by_row = claiming(rejection, number_by_row);
 const Rule replacement_in_advance = claiming(rejection, replace_in_advance);
 const Rule fallback_never_needed = claiming(rejection, with_fallback);
@@ -550,8 +517,6 @@ const Rule coin_of_one = claiming(rejection, toss_rounded_coin);
 const Rule accepts_at_a_rate = claiming(rejection, accept_at_rate);
 const Rule accepts_above_a_threshold = claiming(rejection, accept_above_threshold);
 const Rule q_of_another_sequence = claiming(rejection, judge_with_shared_q);
-const Rule block = {"block", "The distribution of the text equals that of plain decoding exactly.", Purpose::draft,
-                    judge_as_block};
 const Rule sample_match = {matching.name, matching.guarantee, Purpose::draft, matching.judge};
 
 }  // namespace draftproof::zoo

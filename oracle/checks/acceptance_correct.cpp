@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 
+#include "oracle/checks/block_walk.h"
 #include "oracle/checks/checks.h"
 
 namespace draftproof {
@@ -53,6 +54,7 @@ struct ExpectedPath {
   int rejected = Proposal::no_node;  // the first draft token of the position where none is accepted
   std::optional<Token> next;         // the target's token there; none when the first draft token has no weight in q, or
                                      // where it is free
+  std::vector<std::uint64_t> shares = {};  // BlockWalk::shares
 
   int last() const { return nodes.empty() ? -1 : nodes.back(); }
 };
@@ -218,12 +220,12 @@ class RunReplay {
   void replay(const Round& round) {
     std::vector<Token> prefix = text_;
     // A constraint says nothing about the row behind the end of a text, so it may mask it in any way.
-    const auto is_free = [&](std::size_t accepted) {
-      return accepted > 0 && trial_.request.constraint && ends_at_last(trial_.request, prefix);
+    const auto is_free = [&](const std::vector<Token>& text) {
+      return text.size() > text_.size() && trial_.request.constraint && ends_at_last(trial_.request, text);
     };
-    const auto row_at = [&](std::size_t row) -> const Distribution& {
-      const Distribution& p = p_after(prefix);
-      expect(row < round.targets.size() && round.targets[row] == p.fingerprint(), prefix.size(), [&] {
+    const auto row_after = [&](std::size_t row, const std::vector<Token>& text) -> const Distribution& {
+      const Distribution& p = p_after(text);
+      expect(row < round.targets.size() && round.targets[row] == p.fingerprint(), text.size(), [&] {
         return Contradiction{"p has the fingerprint " + p.fingerprint().hex(),
                              "row " + std::to_string(row) + " was verified with another p" +
                                  (row < round.targets.size() ? ": " + round.targets[row].hex() : ""),
@@ -231,7 +233,16 @@ class RunReplay {
       });
       return p;
     };
-    const ExpectedPath path = replay_.path(round.proposal, prefix, row_at, is_free);
+    ExpectedPath path;
+    if (run_.variation.rule->judge == block.judge) {
+      const BlockWalk walk = walk_block({round.proposal, text_, replay_.sequence, row_after, is_free}, random_);
+      path = {walk.nodes, static_cast<long>(walk.shares.size()), walk.rejected, walk.next, walk.shares};
+      for (const int node : walk.nodes) prefix.push_back(round.proposal.tokens[static_cast<std::size_t>(node)]);
+    } else {
+      path = replay_.path(
+          round.proposal, prefix, [&](std::size_t row) -> const Distribution& { return row_after(row, prefix); },
+          [&](std::size_t) { return is_free(prefix); });
+    }
     judged_ += path.judged;
     const std::vector<Token> accepted(prefix.begin() + static_cast<std::ptrdiff_t>(text_.size()), prefix.end());
     expect_verdict(round, path, accepted);
@@ -244,6 +255,14 @@ class RunReplay {
   /// The numbers behind the first decision in which the verdict and the path differ.
   std::vector<std::string> facts_of_verdict(const Round& round, const ExpectedPath& path,
                                             const std::vector<Token>& accepted) {
+    if (!path.shares.empty()) {
+      std::vector<std::string> facts;
+      for (std::size_t i = 0; i < path.shares.size(); ++i) {
+        facts.push_back("p, q and the coins give " + std::to_string(i) + " draft tokens the share " +
+                        std::to_string(path.shares[i]) + " / 2048");
+      }
+      return facts;
+    }
     const auto same =
         static_cast<std::size_t>(std::max(0, std::min(round.verdict.accepted, static_cast<int>(accepted.size()))));
     const std::vector<int> children = children_of(round.proposal, same == 0 ? -1 : path.nodes[same - 1]);
@@ -335,9 +354,8 @@ Finding examine_acceptance_correct(Trial& trial) {
   long rounds = 0;
   long judged = 0;
   for (const Run& run : trial.runs) {
-    if (!run.variation.promises_tokens() && run.variation.rule->judge != rejection.judge) {
-      return std::move(examination)
-          .finding("", "the rule " + std::string(run.variation.rule->name) + " cannot be replayed");
+    if (const char* rule = unknown_rule(run.variation)) {
+      return std::move(examination).finding("", "the rule " + std::string(rule) + " cannot be replayed");
     }
     RunReplay replay(trial, run, examination);
     replay.replay();

@@ -5,6 +5,7 @@
 // and a key depends only on position, purpose and, of a draft's draw, its round.
 #include <algorithm>
 
+#include "oracle/checks/block_walk.h"
 #include "oracle/checks/checks.h"
 
 namespace draftproof {
@@ -25,7 +26,9 @@ class ExpectedDraws {
   std::vector<ExpectedDraw> expected() && {
     for (const Round& round : run_.trace.rounds) {
       add_draft_tokens(round);
-      run_.variation.promises_tokens() ? add_matching(round) : add_rejection(round);
+      if (run_.variation.promises_tokens()) add_matching(round);
+      else if (run_.variation.rule->judge == block.judge) add_block(round);
+      else add_rejection(round);
       text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
     }
     return std::move(expected_);
@@ -109,6 +112,19 @@ class ExpectedDraws {
       if (p.weight(draft_token) < proposal.drawn_from[place].weight(draft_token)) add(at, Purpose::accept);
       if (i == accepted.size() || accepted[i] != first) add(at, Purpose::residual);
     }
+  }
+
+  void add_block(const Round& round) {
+    const auto row_after = [&](std::size_t, const std::vector<Token>& text) -> const Distribution& {
+      return trial_.row_after(run_.variation, text).distribution;
+    };
+    const auto is_free = [&](const std::vector<Token>& text) {
+      return text.size() > text_.size() && trial_.request.constraint && ends_at_last(trial_.request, text);
+    };
+    PhiloxSource random(trial_.seed);
+    const BlockWalk walk = walk_block({round.proposal, text_, trial_.request.sequence, row_after, is_free}, random);
+    for (const Key& key : walk.draws) expected_.push_back({key});
+    if (!walk.next) add(position() + static_cast<int>(walk.nodes.size()), Purpose::target, false);
   }
 
   int position() const { return static_cast<int>(text_.size()); }
@@ -202,9 +218,8 @@ Finding examine_rng_accounting(Trial& trial) {
   Examination examination(rng_accounting);
   long draws = 0;
   for (const Run& run : trial.runs) {
-    if (!run.variation.promises_tokens() && run.variation.rule->judge != rejection.judge) {
-      return std::move(examination)
-          .finding("", "the draws of the rule " + std::string(run.variation.rule->name) + " are not known");
+    if (const char* rule = unknown_rule(run.variation)) {
+      return std::move(examination).finding("", "the draws of the rule " + std::string(rule) + " are not known");
     }
     for (const RecordedDraw& entry : run.draws) {
       ++draws;

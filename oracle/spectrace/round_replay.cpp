@@ -7,6 +7,7 @@
 #include "oracle/checks/acceptance_statistics.h"
 #include "oracle/spectrace/draft_draws.h"
 #include "oracle/spectrace/logprobs.h"
+#include "oracle/spectrace/block_decisions.h"
 #include "oracle/spectrace/row_decisions.h"
 #include "ref/formats/printable.h"
 
@@ -221,6 +222,7 @@ void replay_draft_tokens(const ReplayedRound& r) {
   }
   for (auto j = static_cast<std::size_t>(r.round.verified); j < draft_tokens.size(); ++j) expect_drafted(r, j);
   r.sequence.text.resize(static_cast<std::size_t>(r.position_of(0)));
+  if (r.rule() == AcceptanceRule::block) check_block(r);
   if (r.round.rng_positions) r.coins.expect_keys(*r.round.rng_positions, r.rule(), r.findings);
   if (r.round.verifies(r.accepted())) r.sequence.rejected = draft_tokens[r.accepted()];
   count_round(r);

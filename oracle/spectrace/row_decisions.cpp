@@ -319,11 +319,7 @@ void check_decision(const ReplayedRound& r, std::size_t row, const KnownRow& kno
     case AcceptanceRule::greedy: check_greedy_row(r, row, known.p); break;
     case AcceptanceRule::matching: check_matching_row(r, row, known.p); break;
     case AcceptanceRule::rejection: check_rejection_row(r, row, known); break;
-    case AcceptanceRule::block:
-      r.report.missing.insert(
-          "block verification decides about all draft tokens together: which of them are accepted "
-          "is not replayed");
-      break;
+    case AcceptanceRule::block: break;  // of all draft tokens together
     case AcceptanceRule::lossy: break;
   }
   r.evidence.forfeit_unstated_coins(r.sequence, r.round, row, known, r.findings.place());

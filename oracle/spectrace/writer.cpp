@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/base/utf8.h"
 
@@ -212,7 +213,9 @@ Writer::Writer(Take take, const std::string& engine, const std::string& weights,
                std::uint64_t seed, RowsWriter* rows)
     : take_(std::move(take)),
       rows_file_(rows),
-      rule_(rule.judge == matching.judge ? AcceptanceRule::matching : AcceptanceRule::rejection),
+      rule_(rule.judge == matching.judge                ? AcceptanceRule::matching
+            : rule.name == std::string_view(block.name) ? AcceptanceRule::block
+                                                        : AcceptanceRule::rejection),
       draft_noise_(rule.draft_noise),
       random_(seed) {
   add_line(
@@ -263,26 +266,35 @@ void Writer::add_round(const Trace& trace) {
   add_shifts(trace.request, round.position - 1);
   const auto& draft_tokens = round.proposal.tokens;
   const auto accepted = static_cast<std::size_t>(round.verdict.accepted);
-  REQUIRE(round.proposal.drawn_from.size() == draft_tokens.size() && round.rows.size() == accepted + 1,
+  const bool together = rule_ == AcceptanceRule::block;  // rows after draft tokens that are not accepted are read, too
+  REQUIRE(round.proposal.drawn_from.size() == draft_tokens.size() &&
+              (together ? round.rows.size() > accepted : round.rows.size() == accepted + 1),
           "the round is recorded with its rows");
+  if (together && !round.proposal.is_chain()) {
+    throw Error("traces of the rule block are of chains; use a draft that proposes no trees, or another rule");
+  }
   const bool batched = trace.execution.verification != Verification::serial;
   const NextFrom next_from = round.all_accepted()                ? NextFrom::bonus
                              : rule_ == AcceptanceRule::matching ? NextFrom::target
                                                                  : NextFrom::residual;
   Coins coins(random_, trace.request.sequence);
   const std::vector<int> path = round.proposal.path_to(round.verdict.last);
-  const std::string drafts =
-      tree_text(round.proposal, path) + draft_text(round, coins) + verified_text(round, path, coins);
-  const std::string next = next_text(round, coins);
+  std::string drafts = tree_text(round.proposal, path) + draft_text(round, coins);
+  std::string decided;  // a block follows from rows and seed
+  if (!together) {
+    drafts += verified_text(round, path, coins);
+    decided = ",\"next\":{" + next_text(round, coins) + '}';
+    decided += ",\"rng_positions\":{" + positions_text(coins.drawn()) + '}';
+  }
   std::vector<Fingerprint> q_digests;
   for (const Distribution& row : round.proposal.drawn_from) q_digests.push_back(row.fingerprint());
-  add_line(fmt::format(
-      "{{\"type\":\"round\",\"sequence\":{},\"round\":{},\"position\":{},\"width\":{},\"accepted\":{},"
-      "\"next_from\":\"{}\"{}{}{}{}{},\"next\":{{{}}},\"rng_positions\":{{{}}}{}{}{}{}}}",
-      sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : accepted + 1, accepted,
-      name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted), held_text(trace, round),
-      asked_text(round), drafts, next, positions_text(coins.drawn()), list("logits_digests", round.logits),
-      list("p_digests", round.targets), list("q_digests", q_digests), rows_text(round)));
+  add_line(
+      fmt::format("{{\"type\":\"round\",\"sequence\":{},\"round\":{},\"position\":{},\"width\":{},\"accepted\":{},"
+                  "\"next_from\":\"{}\"{}{}{}{}{}{}{}{}{}{}}}",
+                  sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : accepted + 1, accepted,
+                  name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted),
+                  held_text(trace, round), asked_text(round), drafts, decided, list("logits_digests", round.logits),
+                  list("p_digests", round.targets), list("q_digests", q_digests), rows_text(round)));
 }
 
 /// Returns the fields about what draft tokens were drawn from and with which numbers.

@@ -367,7 +367,7 @@ TEST(Decoder, ARowBehindTheStopTokenThatNobodyCanReadEndsNoRequest) {
   };
   int drafted_to_the_end = 0;
   for (const float temperature : {0.0f, 1.0f}) {
-    for (const Rule* const rule : {&matching, &rejection}) {
+    for (const Rule* const rule : {&matching, &rejection, &block}) {
       for (std::size_t draft = 0; draft < draft_kinds; ++draft) {
         const Asked request = asked({2}, 12, 8, {.temperature = temperature}, {0, 3});
         const std::unique_ptr<Draft> used = bench.new_draft(draft, request);

@@ -291,7 +291,7 @@ TEST(Engine, WithATunerGivesTheTextOfPlainDecodingByLengthsThatFollowFromTheCost
     EXPECT_TRUE(plain.costs.verify.empty());
     const Execution tuned = {.draft_max = Execution::draft_max_auto};
     for (const std::string& draft : {dflash(), "self?layers=2+" + std::string("suffix"), std::string("ngram-simple")}) {
-      for (const Rule* const rule : {&matching, &rejection}) {
+      for (const Rule* const rule : {&matching, &rejection, &block}) {
         const Trace trace =
             engine.decode({.request = request, .execution = tuned, .draft = draft, .rule = *rule, .random = random});
         const bool same_text = rule == &matching || temperature == 0;

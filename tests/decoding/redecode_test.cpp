@@ -25,7 +25,7 @@ TEST(Redecode, GivesTheRowsAndTheCachesOfABatchedVerification) {
     request.max_new_tokens = 40;
     for (const std::string& draft : {kind + (models / folder).string(), std::string("tree-test"),
                                      std::string("always-reject"), std::string("perfect")}) {
-      for (const Rule* const rule : {&matching, &rejection}) {
+      for (const Rule* const rule : {&matching, &rejection, &block}) {
         request.sampling.temperature = 1;
         PhiloxSource random(5);
         const Trace batched = engine.decode(

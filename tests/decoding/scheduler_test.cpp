@@ -106,7 +106,7 @@ std::vector<Input> different_inputs() {
     input.asked.draft_max = 1 + i % 4;
     input.asked.prefill_chunk = i % 4;
     input.draft = i % 6;
-    input.rule = i % 4 < 2 ? &matching : &rejection;
+    input.rule = i % 4 < 2 ? &matching : i % 8 < 4 ? &rejection : &block;
     if (i % 5 >= 3) input.asked.context_shift = {.context = 4 + i % 5, .keep = i % 3, .discard = 1 + i % 2};
     list.push_back(input);
   }

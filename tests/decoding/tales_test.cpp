@@ -58,7 +58,7 @@ void expect_told_speculatively(const char* target, const std::vector<std::pair<s
   ModelFiles files(models / target);
   Engine engine(files, best_kernels());
   for (const float temperature : {0.0F, 0.8F}) {
-    for (const Rule* rule : {&matching, &rejection}) {
+    for (const Rule* rule : {&matching, &rejection, &block}) {
       Asked request =
           asked(tokenizer.encode(told.prompt), static_cast<int>(told.tokens.size()), 7, {.temperature = temperature});
       request.stops = read_stop_tokens(files.target());
@@ -105,7 +105,7 @@ TEST(Tales, DraftForEachOtherThroughText) {
     const std::string translated = "model:" + (models / draft).string() + "?translate=1";
     const Tokenizer tokenizer = Tokenizer::load(files.target());
     for (const float temperature : {0.0F, 1.0F}) {
-      for (const Rule* rule : {&matching, &rejection}) {
+      for (const Rule* rule : {&matching, &rejection, &block}) {
         Asked request = asked(tokenizer.encode("Everybody in Marl knew Zoë Silberstein, the boatman."), 40, 7,
                               {.temperature = temperature});
         request.stops = read_stop_tokens(files.target());

@@ -177,7 +177,7 @@ const std::vector<std::pair<ExactInput, ExactResult>>& answers_of(const Rule& ru
 }
 
 TEST(ExactDistributionCheckSlow, TheProductionLoopHasTheDistributionsOfPlainDecoding) {
-  for (const Rule* rule : {&matching, &rejection}) {
+  for (const Rule* rule : {&matching, &rejection, &block}) {
     const Finding finding = zoo::check_production_distribution(*rule);
     EXPECT_EQ(finding.outcome, Outcome::pass) << finding.message;
     EXPECT_THAT(finding.message, HasSubstr("728 joint distributions, and 4 of two sequences in one batch, over "));
@@ -284,7 +284,7 @@ TEST(GeneratedCases, AreSmallFitTheirModelAndAreReproducible) {
 }
 
 void expect_right_by_number(DraftShape drafted) {
-  for (const Rule* rule : {&matching, &rejection}) {
+  for (const Rule* rule : {&matching, &rejection, &block}) {
     ExactDistributionCheck cases;
     for (int number = 0; number < 10000; ++number) {
       const ExactCase exact_case = generated_case(*rule, number, 2000, drafted);

@@ -119,7 +119,7 @@ TEST_F(RngAccounting, TwoSequencesOfOneSeedShareNoKey) {
 
 TEST_F(RngAccounting, DrawingATokenBlockAndATokenIsOneDecision) {
   zoo::ZooSubject wide({.vocabulary = 200, .levels = 3, .seed = 5});
-  for (const Rule* rule : {&matching, &rejection}) {
+  for (const Rule* rule : {&matching, &rejection, &block}) {
     Trial trial = trial_of(wide, *rule);
     EXPECT_EQ(rng_accounting.examine(trial).outcome, Outcome::pass) << rng_accounting.examine(trial).message;
     EXPECT_GT(trial.runs[1].draws.back().counter, 0);

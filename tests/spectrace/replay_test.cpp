@@ -258,6 +258,7 @@ TEST(ReplaySlow, NoTracePassesWithAnyFieldChanged) {
     seen.merge(tamper_with_everything(
         recorded, {rule->name, rule, {.temperature = 1}, tree_draft, Verification::batched, {}, 24}));
   }
+  seen.merge(tamper_with_everything(recorded, {"block", &block, every_parameter(), "perturbed"}));
   EXPECT_EQ(seen, owned_fields()) << "every field occurred and was changed";
 }
 

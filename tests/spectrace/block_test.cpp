@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Traces of the rule `block`: our own rounds are decided again, wrong ones are found by what they accept.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/spectrace/support.h"
+#include "zoo/parts.h"
+
+namespace draftproof::spectrace::block_test {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(BlockTraces, PassAndEveryRoundIsDecidedAgain) {
+  Recorded recorded;
+  for (const char* draft : {"perturbed", "always-reject", "perfect", "scripted:+~-/~~"}) {
+    for (const float temperature : {0.0F, 1.0F}) {
+      for (const Verification verification : {Verification::batched, Verification::serial}) {
+        const File file(recorded.text({"", &block, {.temperature = temperature}, draft, verification, {0}, 40}));
+        const TraceReport report = replay(file.path(), recorded.target());
+        EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << draft << report.text();
+        EXPECT_THAT(report.missing, Not(Contains(HasSubstr("is not replayed"))));
+      }
+    }
+  }
+}
+
+TEST(BlockTraces, OfWrongRulesAreFoundByWhatTheyAccept) {
+  for (const Rule* wrong : {&zoo::block_with_replacement_of_token, &zoo::block_with_coins_by_position,
+                            &zoo::block_with_share_not_cut, &zoo::block_rounded_down}) {
+    int found = 0;
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+      Recorded recorded({.vocabulary = 6, .levels = 4, .seed = seed});
+      const File file(recorded.text({"", wrong, {.temperature = 1}, "perturbed", Verification::batched, {}, 60}));
+      found += replay(file.path(), recorded.target()).verdict() == ReportVerdict::bug_proven;
+    }
+    EXPECT_GE(found, 6);
+  }
+}
+
+TEST(BlockTraces, ARoundWithoutItsRowsIsNotDecidedAgainAndTheReportSaysSo) {
+  Recorded recorded;
+  auto lines = lines_of(recorded.text({"", &block, {.temperature = 1}, "perturbed"}));
+  for (std::string& line : lines) {
+    Json event = Json::parse(line);
+    event.erase("q_rows");
+    line = event.dump();
+  }
+  const File file(sealed(lines));
+  const TraceReport report = replay(file.path(), recorded.target());
+  EXPECT_THAT(report.missing, Contains(HasSubstr("field q_rows is missing")));
+}
+
+}  // namespace
+}  // namespace draftproof::spectrace::block_test
