@@ -41,6 +41,13 @@ void check_block(const ReplayedRound& r) {
   const BlockWalk walk = walk_block({proposal, std::move(text), static_cast<int>(r.sequence.declared.rng_key), row,
                                      [](const std::vector<Token>&) { return false; }},
                                     random);
+  for (std::size_t i = r.accepted() + 1; i < std::min(r.round.p_rows.size(), r.round.p_digests.size()); ++i) {
+    const Fingerprint digest = r.round.p_rows[i].fingerprint();
+    r.findings.expect(
+        digest == r.round.p_digests[i], "p_row",
+        [&] { return "row " + number(static_cast<std::int64_t>(i)) + " of p has the digest " + digest.hex(); },
+        [&] { return r.round.p_digests[i].hex(); });
+  }
   const bool same = !missing && walk.nodes.size() == r.accepted();
   r.findings.expect(
       same, "acceptance",

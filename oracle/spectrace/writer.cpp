@@ -280,6 +280,9 @@ void Writer::add_round(const Trace& trace) {
   Coins coins(random_, trace.request.sequence);
   const std::vector<int> path = round.proposal.path_to(round.verdict.last);
   std::string drafts = tree_text(round.proposal, path) + draft_text(round, coins);
+  std::vector<Fingerprint> logits =
+      round.logits;  // rows behind the accepted draft tokens are stated, not held to these
+  logits.resize(std::min(logits.size(), accepted + 1));
   std::string decided;  // a block follows from rows and seed
   if (!together) {
     drafts += verified_text(round, path, coins);
@@ -293,7 +296,7 @@ void Writer::add_round(const Trace& trace) {
                   "\"next_from\":\"{}\"{}{}{}{}{}{}{}{}{}{}}}",
                   sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : accepted + 1, accepted,
                   name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted),
-                  held_text(trace, round), asked_text(round), drafts, decided, list("logits_digests", round.logits),
+                  held_text(trace, round), asked_text(round), drafts, decided, list("logits_digests", logits),
                   list("p_digests", round.targets), list("q_digests", q_digests), rows_text(round)));
 }
 

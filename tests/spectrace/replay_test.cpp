@@ -137,7 +137,7 @@ const Owners& owners() {
       {"round.sibling_draws.q", {"", "residual"}},
       {"round.next_from", {"kind"}},
       {"round.draft_tokens", {"", "acceptance", "conservation", "q_row", "token"}},
-      {"round.emitted", {"", "conservation", "token"}},
+      {"round.emitted", {"", "bonus", "conservation", "distribution", "residual", "token"}},
       {"round.q_draft", {"", "q_row"}},
       {"round.draft_u", {"coin", "draft_draw"}},
       {"round.q_before", {"", "q_row"}},
