@@ -422,12 +422,20 @@ void write_block(Format format, const QuantizationBlock& block, void* to) noexce
   auto* const bytes = static_cast<std::uint8_t*>(to);
   std::memset(bytes, 0, static_cast<std::size_t>(traits(format).block_bytes));
   put_half(block.d, bytes + traits(format).scale);
-  if (format == Format::q8_0) {
-    for (int j = 0; j < 32; ++j) bytes[2 + j] = static_cast<std::uint8_t>(block.q[j]);
+  if (format == Format::q6_k) {
+    for (int i = 0; i < 256; ++i) put_q6(block.q[i], i, bytes);
+    for (int j = 0; j < 16; ++j) bytes[q6_scales + j] = static_cast<std::uint8_t>(block.s[j]);
     return;
   }
-  for (int i = 0; i < 256; ++i) put_q6(block.q[i], i, bytes);
-  for (int j = 0; j < 16; ++j) bytes[q6_scales + j] = static_cast<std::uint8_t>(block.s[j]);
+  const FormatTraits& places = traits(format);
+  std::uint8_t* const codes = bytes + 2 * places.scales;  // behind d and m
+  if (places.has_minimums) put_half(-block.dmin, bytes + 2);
+  for (int j = 0; j < 32; ++j) {
+    const int code = block.q[j] + places.offset;
+    if (format == Format::q8_0) codes[j] = static_cast<std::uint8_t>(code);
+    else if (places.code_bits == 5) put_five_bits(code, j, codes, codes + 4);
+    else put_four_bits(code, j, codes);
+  }
 }
 
 void values_of_block(const QuantizationBlock& block, int inputs, float* to) noexcept {

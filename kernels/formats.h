@@ -129,7 +129,8 @@ struct QuantizationBlock {
 /// Reads a block of a quantized format. `block` needs no alignment.
 QuantizationBlock read_block(Format format, const void* block) noexcept;
 
-/// Writes numbers that a block of q8_0 or q6_k holds. `to` needs no alignment.
+/// Writes numbers that a block of q8_0, q4_0, q4_1, q5_0, q5_1 or q6_k holds, with d and m rounded to f16. `to` needs
+/// no alignment.
 void write_block(Format format, const QuantizationBlock& block, void* to) noexcept;
 
 /// Writes the values of a block to `to` [inputs].

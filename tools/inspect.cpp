@@ -15,6 +15,7 @@
 #include "ref/decoding/engine.h"
 #include "ref/formats/checkpoint.h"
 #include "ref/formats/hub_cache.h"
+#include "ref/formats/quantized_folder/unpacking_error.h"
 #include "ref/models/checkpoint_kind.h"
 #include "ref/models/dflash.h"
 #include "ref/models/eagle3.h"
@@ -283,6 +284,18 @@ ordered_json mtp_heads_of(const Checkpoint& files, const TransformerConfig& mode
   }
 }
 
+/// How a folder is quantized, what its matrices become, and what that costs; reads weights.
+ordered_json quantization_json(const Checkpoint& files, const FolderQuantization& quantization) {
+  const UnpackingError error = measure_unpacking(files);
+  ordered_json json = {{"scheme", quantization.scheme}, {"matrices", error.matrices}};
+  if (!quantization.activations.empty()) json["activations"] = quantization.activations;
+  if (quantization.ignored > 0) json["ignored_scales"] = quantization.ignored;
+  json["error_max"] = error.max;
+  json["error_rms"] = error.rms;
+  json["values_compared"] = error.values;
+  return json;
+}
+
 /// Of a target without weights, those that its config means; of a draft without weights 0.
 std::uint64_t parameters_of(const Checkpoint& files) {
   if (!files.has_weights()) {
@@ -375,6 +388,9 @@ Exit inspect(const InspectOptions& options) {
     const ReadTokenizer read = read_tokenizer(files.target());
     const std::uint64_t process = resident_bytes();
     json["checkpoint"] = checkpoint_json(files.target(), layout_of(options.load_options).kv, read.why_not);
+    if (const FolderQuantization* const quantization = files.target().quantization()) {
+      json["quantization"] = quantization_json(files.target(), *quantization);
+    }
     json["memory_bytes"] = memory_json(files, options, options.context > 0 ? options.context : context);
     json["memory_bytes"]["process"] = process;
     json["memory_bytes_by_type"] = memory_by_type_json(files, options, context);

@@ -15,6 +15,7 @@
 #include "ref/formats/gguf_names.h"
 #include "ref/formats/hub_cache.h"
 #include "ref/formats/printable.h"
+#include "ref/formats/quantized_folder/quantized_matrix.h"
 #include "ref/formats/safetensors.h"
 
 namespace draftproof {
@@ -78,10 +79,6 @@ const NestedText* nested_text(std::string_view name) {
   return found == std::end(nested_texts) ? nullptr : found;
 }
 
-std::string where(const StoredTensor& tensor) {
-  return tensor.file->file().string() + ": tensor " + in_quotes(tensor.name);
-}
-
 /// Reads and unpacks values [begin, begin + count), which are whole quantization blocks of the file.
 void unpack_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count, std::byte* to) {
   const Unpacking& unpacking = *tensor.unpacking;
@@ -96,12 +93,15 @@ void unpack_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_
 }
 
 /// Reads and checks values [begin, begin + count) in the tensor's format; they are whole quantization blocks of the
-/// file.
+/// file, or whole rows of a matrix that is put together.
 void read_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count, std::byte* to) {
   const FormatTraits& block = traits(*tensor.format);
   const auto block_inputs = static_cast<std::uint64_t>(block.block_inputs);
   const auto block_bytes = static_cast<std::uint64_t>(block.block_bytes);
-  if (tensor.unpacking != nullptr) {
+  if (tensor.quantized != nullptr) {
+    const std::uint64_t width = tensor.quantized->inputs();
+    read_quantized_rows(*tensor.quantized, begin / width, count / width, to);
+  } else if (tensor.unpacking != nullptr) {
     unpack_values(tensor, begin, count, to);
   } else {
     tensor.file->read(tensor.offset + begin / block_inputs * block_bytes, count / block_inputs * block_bytes, to);
@@ -124,6 +124,25 @@ std::uint64_t stored_row(const StoredTensor& tensor, std::uint64_t row) {
   const auto rows = static_cast<std::uint64_t>(tensor.rows_per_head);
   const std::uint64_t in_head = row % rows;
   return row - in_head + in_head % (rows / 2) * 2 + in_head / (rows / 2);
+}
+
+/// Whether both have equal types, shapes and bytes.
+bool same_bytes(const StoredTensor& a, const StoredTensor& b) {
+  if (a.type_name != b.type_name || a.shape != b.shape || a.bytes != b.bytes || a.rows_per_head != b.rows_per_head) {
+    return false;
+  }
+  constexpr std::uint64_t piece = std::uint64_t{1} << 20;
+  std::string left;
+  std::string right;
+  for (std::uint64_t begin = 0; begin < a.bytes; begin += piece) {
+    const std::uint64_t size = std::min(piece, a.bytes - begin);
+    left.resize(size);
+    right.resize(size);
+    a.file->read(a.offset + begin, size, left.data());
+    b.file->read(b.offset + begin, size, right.data());
+    if (left != right) return false;
+  }
+  return true;
 }
 
 /// GGUF drops leading dimensions of 1: a matrix of one row is a vector there.
@@ -210,6 +229,7 @@ void Checkpoint::open_folder() {
       }
     }
   }
+  if (is_present(path_ / "config.json")) quantization_ = read_quantization(path_, config(), tensors_);
 }
 
 void Checkpoint::open_gguf() {
@@ -296,27 +316,36 @@ WeightSource Checkpoint::weight(const std::string& name, const std::vector<std::
     throw Error(where(tensor) + " has more rows than any real model's");
   }
   const auto outputs = static_cast<int>(rows_in_all);
-  return {*tensor.format, outputs, inputs, [tensor, inputs](int first, int rows, void* to) {
-            const auto width = static_cast<std::uint64_t>(inputs);
-            const auto row = static_cast<std::uint64_t>(first);
-            auto* at = static_cast<std::byte*>(to);
-            if (tensor.rows_per_head == 0) {
-              read_values(tensor, row * width, static_cast<std::uint64_t>(rows) * width, at);
-              return;
-            }
-            for (std::uint64_t r = row; r < row + static_cast<std::uint64_t>(rows); ++r) {
-              read_values(tensor, stored_row(tensor, r) * width, width, at);
-              at += row_bytes(*tensor.format, inputs);
-            }
-          }};
+  WeightSource source = {*tensor.format, outputs, inputs, {}, {}};
+  source.read = [tensor, inputs](int first, int rows, void* to) {
+    const auto width = static_cast<std::uint64_t>(inputs);
+    const auto row = static_cast<std::uint64_t>(first);
+    auto* at = static_cast<std::byte*>(to);
+    if (tensor.rows_per_head == 0) {
+      read_values(tensor, row * width, static_cast<std::uint64_t>(rows) * width, at);
+      return;
+    }
+    for (std::uint64_t r = row; r < row + static_cast<std::uint64_t>(rows); ++r) {
+      read_values(tensor, stored_row(tensor, r) * width, width, at);
+      at += row_bytes(*tensor.format, inputs);
+    }
+  };
+  if (tensor.quantized != nullptr) {
+    source.read_exact = [matrix = tensor.quantized](int first, int rows, float* to) {
+      read_exact_values(*matrix, static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(rows), to);
+    };
+  }
+  return source;
 }
 
 std::vector<float> Checkpoint::floats(const std::string& name, const std::vector<std::int64_t>& shape) const {
   const StoredTensor& tensor = find(name, shape);
   const std::uint64_t count = *elements(tensor.shape);
   std::vector<float> values(count);
-  const int block = traits(*tensor.format).block_inputs;
-  const std::uint64_t piece = static_cast<std::uint64_t>(block) << 14;
+  const std::uint64_t together = tensor.quantized != nullptr
+                                     ? tensor.quantized->inputs()
+                                     : static_cast<std::uint64_t>(traits(*tensor.format).block_inputs);
+  const std::uint64_t piece = std::max<std::uint64_t>(1, (1 << 18) / together) * together;
   std::vector<std::byte> bytes;
   for (std::uint64_t begin = 0; begin < count; begin += piece) {
     const int size = static_cast<int>(std::min(piece, count - begin));
@@ -337,21 +366,10 @@ bool Checkpoint::same(const std::string& one, const std::string& other) const {
   if (!has(one) || !has(other)) return false;
   const StoredTensor& a = tensors_.at(one);
   const StoredTensor& b = tensors_.at(other);
-  if (a.type_name != b.type_name || a.shape != b.shape || a.bytes != b.bytes || a.rows_per_head != b.rows_per_head) {
-    return false;
+  if (a.quantized == nullptr || b.quantized == nullptr) {
+    return a.quantized == b.quantized && same_bytes(a, b);
   }
-  constexpr std::uint64_t piece = std::uint64_t{1} << 20;
-  std::string left;
-  std::string right;
-  for (std::uint64_t begin = 0; begin < a.bytes; begin += piece) {
-    const std::uint64_t size = std::min(piece, a.bytes - begin);
-    left.resize(size);
-    right.resize(size);
-    a.file->read(a.offset + begin, size, left.data());
-    b.file->read(b.offset + begin, size, right.data());
-    if (left != right) return false;
-  }
-  return true;
+  return a.shape == b.shape && std::ranges::equal(a.quantized->parts, b.quantized->parts, same_bytes);
 }
 
 std::uint64_t Checkpoint::bytes() const noexcept {

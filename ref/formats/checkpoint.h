@@ -17,6 +17,7 @@
 
 #include "ref/formats/gguf.h"
 #include "ref/formats/json.h"
+#include "ref/formats/quantized_folder/folder_quantization.h"
 #include "ref/formats/stored_tensor.h"
 
 namespace draftproof {
@@ -43,6 +44,8 @@ class Checkpoint {
 
   bool has_weights() const noexcept { return has_weights_; }
   const std::filesystem::path& path() const noexcept { return path_; }
+  /// How the folder is quantized; nullptr when it is not.
+  const FolderQuantization* quantization() const noexcept { return quantization_ ? &*quantization_ : nullptr; }
   const std::map<std::string, StoredTensor>& tensors() const noexcept { return tensors_; }
   bool has(const std::string& name) const { return tensors_.contains(name); }
   /// Whether it has the tensor in this shape and in a type that kernels support.
@@ -88,6 +91,7 @@ class Checkpoint {
   const NestedText* nested_ = nullptr;     // nullptr: the text model has the names in the file that it has alone
   std::optional<GgufMetadata> metadata_;
   mutable std::optional<Json> config_;  // of a folder: once it was asked for
+  std::optional<FolderQuantization> quantization_;
 };
 
 }  // namespace draftproof

@@ -4,10 +4,24 @@
 #include <algorithm>
 
 #include "kernels/formats.h"
+#include "ref/formats/printable.h"
 
 namespace draftproof {
 
 std::size_t WeightSource::bytes_per_row() const noexcept { return row_bytes(format, inputs); }
+
+void WeightSource::read_values(int first, int rows, float* to) const {
+  if (read_exact) {
+    read_exact(first, rows, to);
+    return;
+  }
+  const std::size_t row = bytes_per_row();
+  std::vector<char> bytes(row * static_cast<std::size_t>(rows));
+  read(first, rows, bytes.data());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) {
+    dequantize_row(format, bytes.data() + row * i, inputs, to + i * static_cast<std::size_t>(inputs));
+  }
+}
 
 void for_bytes_of_rows(const WeightSource& rows,
                        const std::function<void(const char* bytes, std::size_t count)>& take) {
@@ -21,6 +35,10 @@ void for_bytes_of_rows(const WeightSource& rows,
     rows.read(first, count, bytes.data());
     take(bytes.data(), bytes.size());
   }
+}
+
+std::string where(const StoredTensor& tensor) {
+  return tensor.file->file().string() + ": tensor " + in_quotes(tensor.name);
 }
 
 std::string shown(const std::vector<std::int64_t>& shape) {

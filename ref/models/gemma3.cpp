@@ -18,7 +18,6 @@ constexpr LayerTypeRope sliding_rope = {"sliding_attention", "rope_local_base_fr
 
 /// Of a text model, or of a multimodal one, whose published configs leave out what is a default of transformers.
 TransformerConfig describe_model(const Json& whole) {
-  refuse_if_set(whole, "quantization_config", "quantized checkpoints are not implemented");
   const Json json = text_config(whole);
   require_model_type(json, {"gemma3", "gemma3_text"});
   TransformerConfig config = read_gemma_config(json, defaults, 0);

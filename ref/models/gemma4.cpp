@@ -248,7 +248,6 @@ namespace {
 
 /// Of a text model, or of a multimodal or unified one.
 TransformerConfig describe_model(const Json& whole) {
-  refuse_if_set(whole, "quantization_config", "quantized checkpoints are not implemented");
   const Json json = text_config(whole);
   require_model_type(json, {"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"});
   TransformerConfig config = describe_gemma4_layers(json);

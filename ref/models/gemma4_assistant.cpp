@@ -76,7 +76,6 @@ const CheckpointKind gemma4_assistant_checkpoint = {.name = "assistant of Gemma 
 int read_backbone_width(const Json& config) { return positive(config, "backbone_hidden_size", default_backbone_width); }
 
 TransformerConfig describe_gemma4_assistant(const Json& config) {
-  refuse_if_set(config, "quantization_config", "quantized checkpoints are not implemented");
   const Json json = text_config(config);
   require_model_type(json, {"gemma4_text", "gemma4_unified_text", "gemma4_assistant"});
   for (const char* field : {"enable_moe_block", "use_double_wide_mlp"}) {

@@ -112,7 +112,6 @@ TransformerConfig read_sizes(const Json& config, const Defaults& defaults, const
   if (!(result.epsilon > 0 && result.epsilon < 1)) {  // as a float: 1e-60 would be 0, and a row of zeros NaN
     config.at(name).fail("must lie between 0 and 1 as a float");
   }
-  refuse_if_set(config, "quantization_config", "quantized checkpoints are not implemented");
   refuse_if_set(config, "rope_interleaved", "interleaved RoPE is not implemented");
   for (const char* field : {"rope_is_neox_style", "is_neox_style"}) {
     if (const auto neox = config.find(field); neox && !neox->boolean())

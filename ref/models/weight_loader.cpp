@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 #include <optional>
 #include <utility>
 
@@ -38,15 +39,14 @@ MatrixSource source_of(const WeightLoader& from, const NamedMatrix& matrix, int 
                             (tensor == from.weights.tensors().end() ? matrix.name : tensor->second.name);
   return {format, matrix.outputs, inputs, [stored, format, inputs, where](int first, int count, void* rows) {
             const std::size_t bytes = row_bytes(format, inputs);
-            std::vector<std::byte> wide(stored.bytes_per_row() * static_cast<std::size_t>(count));
-            std::vector<float> values(static_cast<std::size_t>(inputs));
-            stored.read(first, count, wide.data());
-            const std::byte* row = wide.data();
+            const auto width = static_cast<std::size_t>(inputs);
+            std::vector<float> values(width * static_cast<std::size_t>(count));
+            stored.read_values(first, count, values.data());
             auto* to = static_cast<std::byte*>(rows);
-            for (int i = 0; i < count; ++i, row += stored.bytes_per_row(), to += bytes) {
-              dequantize_row(stored.format, row, inputs, values.data());
-              quantize_row(format, values.data(), inputs, to);
-              if (first_not_finite(format, to, values.size()) != values.size()) {
+            for (int i = 0; i < count; ++i, to += bytes) {
+              const float* const row = values.data() + width * static_cast<std::size_t>(i);
+              quantize_row(format, row, inputs, to);
+              if (first_not_finite(format, to, width) != width) {
                 throw Error(where + " has values too large for " + traits(format).name + "; leave --quantize out");
               }
             }
@@ -103,16 +103,20 @@ PackedMatrix load(const WeightLoader& from, const std::vector<NamedMatrix>& part
 WeightSource rows_of(WeightSource tensor, const NamedMatrix& matrix, int inputs) {
   if (matrix.transposed) return columns_of(std::move(tensor), matrix, inputs);
   if (matrix.first == 0 && matrix.step == 1) return tensor;
-  const std::size_t bytes = tensor.bytes_per_row();
-  tensor.read = [read = std::move(tensor.read), before = matrix.first, step = matrix.step, bytes](int first, int count,
-                                                                                                  void* rows) {
-    if (step == 1) {
-      read(before + first, count, rows);
-      return;
-    }
-    auto* to = static_cast<std::byte*>(rows);
-    for (int i = first; i < first + count; ++i, to += bytes) read(before + i * step, 1, to);
+  /// Reads these rows by what reads those of the tensor, each of which takes `width` numbers or bytes.
+  const auto picked = [before = matrix.first, step = matrix.step](auto read, std::size_t width) {
+    return [=](int first, int count, auto* rows) {
+      if (step == 1) {
+        read(before + first, count, rows);
+        return;
+      }
+      using Part = std::conditional_t<std::is_same_v<decltype(rows), void*>, std::byte, float>;
+      auto* to = static_cast<Part*>(rows);
+      for (int i = first; i < first + count; ++i, to += width) read(before + i * step, 1, to);
+    };
   };
+  tensor.read = picked(std::move(tensor.read), tensor.bytes_per_row());
+  if (tensor.read_exact) tensor.read_exact = picked(std::move(tensor.read_exact), static_cast<std::size_t>(inputs));
   return tensor;
 }
 
@@ -196,6 +200,7 @@ WeightSource WeightLoader::weight(const std::string& name, const std::vector<std
   source.read = [bytes = source.bytes_per_row()](int, int rows, void* to) {
     std::memset(to, 0, bytes * static_cast<std::size_t>(rows));
   };
+  source.read_exact = {};
   return source;
 }
 

@@ -221,7 +221,6 @@ const std::vector<BadConfig> bad_in_both = {
     {"use_sliding_window", "\"no\"", {"use_sliding_window", "true or false"}},
     {"attention_bias", "1", {"attention_bias", "true or false"}},
     {"mlp_bias", "1", {"mlp_bias", "true or false"}},
-    {"quantization_config", R"({"bits": 4})", {"quantization_config", "quantized checkpoints are not implemented"}},
     {"rope_interleaved", "true", {"rope_interleaved", "not implemented"}},
     {"rope_is_neox_style", "false", {"rope_is_neox_style", "not implemented"}},
     {"is_neox_style", "false", {"is_neox_style", "not implemented"}},
@@ -454,7 +453,6 @@ TEST(TargetConfig, MissingFieldsHaveTheirDocumentedMeaning) {
   fields["rope_theta"] = "null";
   fields["rope_parameters"] = R"({"rope_type": "default", "rope_theta": 5e5, "partial_rotary_factor": 1.0})";
   fields["attention_bias"] = "false";
-  fields["quantization_config"] = "null";
   const TransformerConfig config = read_transformer_config(Json::parse(json_of(fields), "config.json"));
   const AttentionShape& shape = config.attention(0).shape;
   EXPECT_EQ(shape.kv_heads, shape.heads);

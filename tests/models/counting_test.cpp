@@ -37,7 +37,8 @@ TEST(Counting, ATargetTakesWhatLoadingItTakes) {
     for (const std::string& name : names) targets.push_back(external_dir / name);
   }
   for (const char* name :
-       {"llama-cpp-qwen2-q5_1", "llama-cpp-llama-q4_1", "llama-cpp-qwen3-q4_k_m", "gguf-mixed", "mtp-qwen35"}) {
+       {"llama-cpp-qwen2-q5_1", "llama-cpp-llama-q4_1", "llama-cpp-qwen3-q4_k_m", "gguf-mixed", "mtp-qwen35",
+        "quantized-folders/fp8-block", "quantized-folders/gptq-4-ordered-v2", "quantized-folders/mlx-mixed"}) {
     targets.push_back(external_dir / name);
   }
   for (const std::filesystem::path& target : targets) {

@@ -164,7 +164,6 @@ TEST(GemmaConfig, EveryBadFieldIsRefusedByName) {
        "rope_parameters",
        R"({"full_attention": {"partial_rotary_factor": 0.5}})",
        {"partial_rotary_factor", "'proportional' RoPE only"}},
-      {gemma3, "quantization_config", R"({"bits": 4})", {"quantization_config", "not implemented"}},
       {gemma4,
        "rope_parameters",
        R"({"full_attention": {"rope_type": "proportional"}})",

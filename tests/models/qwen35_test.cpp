@@ -97,7 +97,6 @@ TEST(Qwen35, EveryBadFieldIsRefusedByName) {
            {"output_gate_type", R"("sigmoid")", "field output_gate_type: gate 'sigmoid' is not implemented"},
            {"use_sliding_window", "true", "field use_sliding_window: sliding windows are not part"},
            {"final_logit_softcapping", "30", "field final_logit_softcapping: soft-capped logits"},
-           {"quantization_config", "{}", "field quantization_config: quantized checkpoints are not implemented"},
            {"full_attention_interval", "0", "field full_attention_interval"},
            {"layer_types", R"(["full_attention"])", "field layer_types: must list one type for each of the 5 layers"},
            {"layer_types",

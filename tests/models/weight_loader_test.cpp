@@ -7,6 +7,7 @@
 
 #include "kernels/formats.h"
 #include "ref/formats/gguf_writer.h"
+#include "ref/formats/safetensors.h"
 #include "ref/models/checkpoint_kind.h"
 #include "ref/models/dflash.h"
 #include "ref/models/memory.h"
@@ -210,6 +211,33 @@ TEST(Quantize, QuantizedWeightsAreNotQuantizedAgainUnlessTheyShall) {
   options.small_tables = true;
   EXPECT_LT(model_need(Checkpoint(file), options).total(0), need.total(0));
   EXPECT_NO_THROW(load_model(Checkpoint(file), options));
+}
+
+TEST(Quantize, FloatsOfAQuantizedFolderStartFromTheExactValues) {
+  const std::filesystem::path folder = external_dir / "quantized-folders/fp8-block";
+  const std::string name = "model.layers.1.mlp.down_proj.weight";
+  const Checkpoint files(folder);
+  const SafeTensors values(folder / "values.safetensors");
+  const std::string bytes = stored_bytes(values.tensors().at(name));
+  std::vector<float> exact(bytes.size() / sizeof(float));
+  std::memcpy(exact.data(), bytes.data(), bytes.size());
+  const int inputs = 96;
+  for (const auto& [quantize, format] : {std::pair(Quantization::f32, Format::f32),
+                                         {Quantization::q8, Format::q8_0},
+                                         {Quantization::q4, Format::q4_0}}) {
+    const LoadOptions options(best_kernels(), quantize);
+    const WeightLoader from(files, options);
+    const PackedMatrix matrix = load_matrix(from, {{name, 40, 24, {64, inputs}}}, inputs);  // from row 24 on
+    std::vector<float> expected(static_cast<std::size_t>(inputs));
+    std::vector<float> found(expected.size());
+    for (int row = 0; row < 40; ++row) {
+      std::vector<std::byte> stored(row_bytes(format, inputs));
+      quantize_row(format, exact.data() + std::ptrdiff_t{24 + row} * inputs, inputs, stored.data());
+      dequantize_row(format, stored.data(), inputs, expected.data());
+      matrix.unpack_row(best_kernels(), row, found.data());
+      EXPECT_EQ(found, expected) << row << " " << traits(format).name;
+    }
+  }
 }
 
 TEST(Head, OfTheFirstTokensGivesTheirLogitsOfTheWholeHeadAndNoOthers) {

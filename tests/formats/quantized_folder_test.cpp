@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: MIT
+// Quantized folders against the values that other programs compute of the same tensors
+// (fixtures/external/quantized-folders), bit for bit; and folders that must be refused.
+#include "ref/formats/quantized_folder/folder_quantization.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "ref/formats/checkpoint.h"
+#include "ref/formats/quantized_folder/unpacking_error.h"
+#include "ref/formats/safetensors.h"
+#include "tests/formats/files.h"
+
+namespace draftproof::quantized_folder_test {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::filesystem::path folders = source_dir / "fixtures/external/quantized-folders";
+
+struct Folder {
+  const char* name;
+  Format narrow;  // of k_proj
+  Format wide;    // of down_proj
+  bool exact;     // whether the formats hold the values
+};
+
+void PrintTo(const Folder& folder, std::ostream* out) { *out << folder.name; }
+
+class QuantizedFolder : public ::testing::TestWithParam<Folder> {
+ protected:
+  std::filesystem::path path() const { return folders / GetParam().name; }
+  SafeTensors values() const { return SafeTensors(path() / "values.safetensors"); }
+};
+
+/// What rows of a weight are as floats when so many are read at a time.
+std::vector<float> kept_values(const WeightSource& source, int together) {
+  std::vector<float> values(static_cast<std::size_t>(source.outputs) * static_cast<std::size_t>(source.inputs));
+  std::vector<std::byte> bytes(source.bytes_per_row() * static_cast<std::size_t>(together));
+  for (int first = 0; first < source.outputs; first += together) {
+    const int rows = std::min(together, source.outputs - first);
+    source.read(first, rows, bytes.data());
+    for (int row = 0; row < rows; ++row) {
+      dequantize_row(source.format, bytes.data() + source.bytes_per_row() * static_cast<std::size_t>(row),
+                     source.inputs, values.data() + std::ptrdiff_t{first + row} * source.inputs);
+    }
+  }
+  return values;
+}
+
+std::vector<float> exact_values(const WeightSource& source, int together) {
+  std::vector<float> values(static_cast<std::size_t>(source.outputs) * static_cast<std::size_t>(source.inputs));
+  for (int first = 0; first < source.outputs; first += together) {
+    source.read_exact(first, std::min(together, source.outputs - first),
+                      values.data() + std::ptrdiff_t{first} * source.inputs);
+  }
+  return values;
+}
+
+TEST_P(QuantizedFolder, ValuesEqualThoseOfOtherProgramsBitForBitHoweverManyRowsAreRead) {
+  const Checkpoint checkpoint(path());
+  int compared = 0;
+  const SafeTensors expected = values();
+  for (const auto& [name, tensor] : expected.tensors()) {
+    if (name.starts_with("rounded.")) continue;
+    const WeightSource source = checkpoint.weight(name, tensor.shape);
+    for (const int together : {1, 7, source.outputs}) {
+      EXPECT_EQ(bytes_of(exact_values(source, together)), stored_bytes(tensor)) << name << " " << together;
+      if (GetParam().exact) {
+        EXPECT_EQ(bytes_of(kept_values(source, together)), stored_bytes(tensor)) << name << " " << together;
+      }
+    }
+    EXPECT_EQ(source.format, name.find("down_proj") == std::string::npos ? GetParam().narrow : GetParam().wide) << name;
+    ++compared;
+  }
+  EXPECT_EQ(compared, 2);
+}
+
+TEST_P(QuantizedFolder, WeightsThatAreRoundedEqualThoseThatOtherProgramsComputeWith) {
+  const Checkpoint checkpoint(path());
+  const SafeTensors expected = values();
+  for (const auto& [name, tensor] : expected.tensors()) {
+    if (!name.starts_with("rounded.")) continue;
+    const std::string weight = name.substr(std::string_view("rounded.").size());
+    const WeightSource source = checkpoint.weight(weight, tensor.shape);
+    if (source.format != tensor.format) continue;
+    std::string bytes(tensor.bytes, '\0');
+    source.read(0, source.outputs, bytes.data());
+    EXPECT_EQ(bytes, stored_bytes(tensor)) << weight;
+  }
+}
+
+TEST_P(QuantizedFolder, AnUnpackingErrorIsThatOfTheFormat) {
+  const UnpackingError error = measure_unpacking(Checkpoint(path()));
+  EXPECT_GT(error.values, 0U);
+  if (GetParam().exact) {
+    EXPECT_EQ(error.max, 0);
+    EXPECT_EQ(error.rms, 0);
+    return;
+  }
+  // Half a step of bf16, and of the f16 scale of a block or of f16.
+  const bool brain = GetParam().narrow == Format::bf16 || GetParam().wide == Format::bf16;
+  EXPECT_LE(error.max, brain ? 0x1p-8 : 0x1p-11);
+  EXPECT_GT(error.max, brain ? 0x1p-10 : 0x1p-14);
+  EXPECT_LE(error.rms, error.max);
+}
+
+const Folder all_folders[] = {
+    {"fp8-block", Format::bf16, Format::bf16, false},
+    {"fp8-tensor", Format::bf16, Format::bf16, false},
+    {"ct-fp8-channel", Format::bf16, Format::bf16, false},
+    {"ct-int8", Format::q8_0, Format::q8_0, false},
+    {"ct-int8-asymmetric", Format::bf16, Format::bf16, false},
+    {"ct-w4", Format::q4_0, Format::q4_0, true},
+    {"ct-w4-asymmetric", Format::q5_0, Format::q5_0, true},
+    {"ct-w4-ordered", Format::bf16, Format::bf16, false},
+    {"ct-w8", Format::q8_0, Format::q8_0, true},
+    {"ct-nvfp4", Format::bf16, Format::bf16, false},
+    {"ct-mxfp4", Format::bf16, Format::bf16, true},
+    {"gptq-4", Format::q4_0, Format::q4_0, true},
+    {"gptq-4-asymmetric", Format::q5_0, Format::q5_0, true},
+    {"gptq-4-ordered-v2", Format::f16, Format::f16, false},
+    {"gptq-8", Format::q8_0, Format::q8_0, true},
+    {"gptq-8-asymmetric-v2", Format::f16, Format::f16, false},
+    {"awq", Format::q5_0, Format::q5_0, true},
+    {"mlx-4", Format::q4_1, Format::q4_1, true},
+    {"mlx-8", Format::bf16, Format::bf16, false},
+    {"mlx-mixed", Format::q4_1, Format::f16, false},
+    {"mxfp4-experts", Format::bf16, Format::bf16, true},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, QuantizedFolder, ::testing::ValuesIn(all_folders), [](const auto& info) {
+  std::string name = info.param.name;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+/// Tensors of one matrix, and the block of config.json that describes them.
+struct Parts {
+  std::string block;
+  std::vector<Tensor> tensors;
+
+  Tensor& operator[](const std::string& name) {
+    return *std::ranges::find_if(tensors, [&](const Tensor& tensor) { return tensor.name == name; });
+  }
+  Parts& replace(const std::string& from, const std::string& to) {
+    block.replace(block.find(from), from.size(), to);
+    return *this;
+  }
+  Parts& remove(const std::string& name) {
+    std::erase_if(tensors, [&](const Tensor& tensor) { return tensor.name == name; });
+    return *this;
+  }
+};
+
+Tensor floats(const std::string& name, std::vector<std::int64_t> shape, float value) {
+  return {name, "F32", shape, bytes_of(std::vector<float>(*elements(shape), value))};
+}
+Tensor words(const std::string& name, const std::string& type, std::vector<std::int64_t> shape, std::uint32_t value) {
+  return {name, type, shape, bytes_of(std::vector<std::uint32_t>(*elements(shape), value))};
+}
+Tensor bytes(const std::string& name, const std::string& type, std::vector<std::int64_t> shape, char value) {
+  return {name, type, shape, std::string(*elements(shape), value)};
+}
+
+Parts fp8() {
+  return {R"({"quant_method": "fp8", "weight_block_size": [16, 32], "activation_scheme": "dynamic"})",
+          {bytes("x.weight", "F8_E4M3", {32, 64}, 0x38), floats("x.weight_scale_inv", {2, 2}, 0.5F)}};
+}
+Parts gptq() {
+  return {R"({"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": true, "checkpoint_format": "gptq"})",
+          {words("x.qweight", "I32", {8, 8}, 0x76543210), words("x.qzeros", "I32", {2, 1}, 0x77777777),
+           floats("x.scales", {2, 8}, 0.5F), words("x.g_idx", "I32", {64}, 0)}};
+}
+Parts awq() {
+  return {R"({"quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemm"})",
+          {words("x.qweight", "I32", {64, 1}, 0x76543210), words("x.qzeros", "I32", {2, 1}, 0x77777777),
+           floats("x.scales", {2, 8}, 0.5F)}};
+}
+Parts packed() {
+  return {R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"group_0": {"weights":
+ {"num_bits": 4, "type": "int", "symmetric": false, "strategy": "group", "group_size": 32}}}})",
+          {words("x.weight_packed", "I32", {8, 8}, 0x76543210),
+           floats("x.weight_scale", {8, 2}, 0.5F),
+           words("x.weight_zero_point", "I32", {1, 2}, 0x77777777),
+           {"x.weight_shape", "I64", {2}, bytes_of(std::vector<std::int64_t>{8, 64})}}};
+}
+Parts nvfp4() {
+  return {R"({"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized", "config_groups": {"group_0":
+ {"weights": {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}}}})",
+          {bytes("x.weight_packed", "U8", {4, 16}, 0x11), bytes("x.weight_scale", "F8_E4M3", {4, 2}, 0x38),
+           floats("x.weight_global_scale", {1}, 2)}};
+}
+Parts mxfp4() {
+  return {R"({"quant_method": "mxfp4"})",
+          {bytes("x_blocks", "U8", {2, 4, 2, 16}, 0x11), bytes("x_scales", "U8", {2, 4, 2}, 120)}};
+}
+Parts mlx() {
+  return {
+      R"({"group_size": 32, "bits": 4})",
+      {words("x.weight", "U32", {8, 8}, 0x76543210), floats("x.scales", {8, 2}, 0.5F), floats("x.biases", {8, 2}, -1)}};
+}
+
+/// Opens the folder and reads every tensor in both ways.
+void read_all(const Parts& parts) {
+  const TemporaryFolder folder;
+  folder.write("model.safetensors", safetensors(parts.tensors));
+  folder.write("config.json", "{\"quantization_config\": " + parts.block + "}");
+  const Checkpoint checkpoint(folder.path());
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    const WeightSource source = checkpoint.weight(name, tensor.shape);
+    kept_values(source, source.outputs);
+    if (source.read_exact) exact_values(source, source.outputs);
+  }
+}
+
+struct BadFolder {
+  std::string name;
+  Parts parts;
+  std::vector<std::string> words;
+};
+
+void PrintTo(const BadFolder& bad, std::ostream* out) { *out << bad.name; }
+
+class BadQuantizedFolder : public ::testing::TestWithParam<BadFolder> {};
+
+TEST_P(BadQuantizedFolder, IsRefusedInOneSentenceThatNamesWhatIsWrong) {
+  const std::string message = error_of([&] { read_all(GetParam().parts); });
+  for (const std::string& word : GetParam().words) EXPECT_THAT(message, HasSubstr(word));
+  EXPECT_THAT(message, ::testing::Not(HasSubstr("\n")));
+  EXPECT_LT(message.size(), 1000U);
+}
+
+TEST(QuantizedFolders, ThoseThatTheBadOnesDifferFromAreRead) {
+  for (const Parts& parts : {fp8(), gptq(), awq(), packed(), nvfp4(), mxfp4(), mlx()}) EXPECT_NO_THROW(read_all(parts));
+}
+
+/// The same parts with a change.
+template <class Change>
+Parts with(Parts parts, Change change) {
+  change(parts);
+  return parts;
+}
+
+std::vector<BadFolder> bad_folders() {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto scaled = [](Parts parts, const std::string& name, float value) {
+    parts[name] = floats(name, parts[name].shape, value);
+    return parts;
+  };
+  const auto shaped = [](Parts parts, const std::string& name, std::vector<std::int64_t> shape) {
+    parts[name].shape = std::move(shape);
+    return parts;
+  };
+  const auto without = [](Parts parts, const std::string& name) { return parts.remove(name); };
+  const auto saying = [](Parts parts, const std::string& from, const std::string& to) {
+    return parts.replace(from, to);
+  };
+  std::vector<BadFolder> bad = {
+      {"method_unknown",
+       saying(fp8(), "fp8", "bitsandbytes"),
+       {"config.json", "quant_method", "'bitsandbytes' is not read; read are fp8", "MLX"}},
+      {"method_missing", saying(fp8(), R"("quant_method": "fp8", )", ""), {"quantization_config.quant_method"}},
+      {"block_a_list", with(fp8(), [](Parts& p) { p.block = "[]"; }), {"quantization_config", "must be a JSON object"}},
+      {"nothing_quantized",
+       with(fp8(),
+            [](Parts& p) {
+              p.tensors = {floats("x.weight", {2, 2}, 1)};
+            }),
+       {"quantization_config", "no tensor is"}},
+      {"fp8_scale_nan",
+       scaled(fp8(), "x.weight_scale_inv", nan),
+       {"'x.weight_scale_inv'", "row 0, group 0", "not finite"}},
+      {"fp8_scale_infinite",
+       scaled(fp8(), "x.weight_scale_inv", infinity),
+       {"'x.weight_scale_inv'", "inf", "not finite"}},
+      {"fp8_scale_negative", scaled(fp8(), "x.weight_scale_inv", -1), {"'x.weight_scale_inv'", "positive"}},
+      {"fp8_scale_zero", scaled(fp8(), "x.weight_scale_inv", 0), {"'x.weight_scale_inv'", "codes that are not zero"}},
+      {"fp8_scale_shape", shaped(fp8(), "x.weight_scale_inv", {1, 4}), {"'x.weight_scale_inv'", "[1, 4]", "[2, 2]"}},
+      {"fp8_scale_type",
+       with(fp8(), [](Parts& p) { p["x.weight_scale_inv"].dtype = "I32"; }),
+       {"'x.weight_scale_inv'", "'I32'", "F32"}},
+      {"fp8_scale_missing", without(fp8(), "x.weight_scale_inv"), {"have no tensor 'x.weight_scale'", "fetch"}},
+      {"fp8_code_nan",
+       with(fp8(), [](Parts& p) { p["x.weight"].bytes[70] = 0x7F; }),
+       {"'x.weight'", "nan as element 70", "finite"}},
+      {"fp8_vector", shaped(fp8(), "x.weight", {2048}), {"'x.weight'", "2 dimensions"}},
+      {"fp8_empty",
+       with(fp8(),
+            [](Parts& p) {
+              p["x.weight"] = {"x.weight", "F8_E4M3", {0, 64}, ""};
+            }),
+       {"'x.weight'", "[0, 64]"}},
+      {"fp8_other_floats",
+       saying(fp8(), R"("activation_scheme": "dynamic")", R"("fmt": "e5m2")"),
+       {"fmt", "'e5m2'", "e4m3"}},
+      {"fp8_scheme", saying(fp8(), "dynamic", "later"), {"activation_scheme", "'later'"}},
+      {"fp8_block", saying(fp8(), "[16, 32]", "[16]"), {"weight_block_size", "[rows, inputs]"}},
+      {"fp8_block_zero", saying(fp8(), "[16, 32]", "[0, 32]"), {"weight_block_size"}},
+      {"gptq_bits", saying(gptq(), "4,", "3,"), {"bits", "must be 4 or 8"}},
+      {"gptq_group", saying(gptq(), "32", "0"), {"group_size", "positive"}},
+      {"gptq_group_other", saying(gptq(), "32", "16"), {"'x.scales'", "[2, 8]", "[4, 8]"}},
+      {"gptq_format", saying(gptq(), "\"gptq\"}", "\"marlin\"}"), {"checkpoint_format", "'marlin'"}},
+      {"gptq_group_out_of_range",
+       with(gptq(), [](Parts& p) { p["x.g_idx"] = words("x.g_idx", "I32", {64}, 2); }),
+       {"'x.g_idx'", "input 0 into group 2", "there are 2"}},
+      {"gptq_group_negative",
+       with(gptq(), [](Parts& p) { p["x.g_idx"] = words("x.g_idx", "I32", {64}, 0xFFFFFFFF); }),
+       {"'x.g_idx'", "group -1"}},
+      {"gptq_order_short",
+       shaped(with(gptq(), [](Parts& p) { p["x.g_idx"].bytes.resize(128); }), "x.g_idx", {32}),
+       {"'x.g_idx'", "[32]", "[64]"}},
+      {"gptq_not_symmetric",
+       with(gptq(),
+            [](Parts& p) {
+              p["x.qzeros"] = words("x.qzeros", "I32", {2, 1}, 0x77777767);
+            }),
+       {"'x.qzeros'", "output 1", "zero point 7", "set sym to false"}},
+      {"gptq_zeros_missing", without(gptq(), "x.qzeros"), {"'x.qzeros'"}},
+      {"gptq_scales_and_zeros_missing", without(without(gptq(), "x.qzeros"), "x.scales"), {"'x.scales', 'x.qzeros'"}},
+      {"gptq_scale_too_large",
+       with(scaled(gptq(), "x.scales", 1e6F), [](Parts& p) { p.remove("x.g_idx"); }),
+       {"'x.scales'", "1000000", "too large for f16"}},
+      {"gptq_also_unquantized",
+       with(gptq(),
+            [](Parts& p) {
+              p.tensors.push_back(floats("x.weight", {8, 64}, 1));
+            }),
+       {"'x.qweight'", "'x.weight'", "remove one"}},
+      {"awq_bits", saying(awq(), "4,", "8,"), {"bits", "must be 4"}},
+      {"awq_version", saying(awq(), "gemm", "gemv"), {"version", "'gemv'", "gemm"}},
+      {"awq_zeros_shape", shaped(awq(), "x.qzeros", {1, 2}), {"'x.qzeros'", "[1, 2]", "[2, 1]"}},
+      {"awq_zeros_type", with(awq(), [](Parts& p) { p["x.qzeros"].dtype = "F32"; }), {"'x.qzeros'", "'F32'", "I32"}},
+      {"packed_format", saying(packed(), "pack-quantized", "marlin-24"), {"group_0", "'marlin-24'", "pack-quantized"}},
+      {"packed_bits", saying(packed(), "\"num_bits\": 4", "\"num_bits\": 3"), {"num_bits", "must be 4 or 8"}},
+      {"packed_strategy", saying(packed(), "\"group\"", "\"attn_head\""), {"strategy", "'attn_head'"}},
+      {"packed_shape",
+       with(packed(),
+            [](Parts& p) {
+              p["x.weight_shape"].bytes = bytes_of(std::vector<std::int64_t>{8, 65});
+            }),
+       {"'x.weight_shape'", "[8, 65]", "[8, 8]"}},
+      {"packed_shape_negative",
+       with(packed(),
+            [](Parts& p) {
+              p["x.weight_shape"].bytes = bytes_of(std::vector<std::int64_t>{8, -64});
+            }),
+       {"'x.weight_shape'", "[8, -64]"}},
+      {"packed_zeros_missing", without(packed(), "x.weight_zero_point"), {"'x.weight_zero_point'"}},
+      {"packed_sparse",
+       saying(packed(), R"("format": )", R"("sparsity_config": {"format": "sparse-24-bitmask"}, "format": )"),
+       {"sparsity_config.format", "'sparse-24-bitmask'"}},
+      {"packed_rotated",
+       saying(packed(), R"("format": )", R"("transform_config": {"config_groups": {"R1": {}}}, "format": )"),
+       {"transform_config", "rotates"}},
+      {"packed_in_two_ways",
+       saying(packed(), R"("group_0": )",
+              R"("other": {"weights": {"num_bits": 8, "type": "int", "strategy": "channel"}}, "group_0": )"),
+       {"group_0", "in another way"}},
+      {"nothing_in_groups", saying(packed(), "\"weights\"", "\"input_activations\""), {"config_groups", "no group"}},
+      {"nvfp4_whole_zero", scaled(nvfp4(), "x.weight_global_scale", 0), {"'x.weight_global_scale'", "divided"}},
+      {"nvfp4_whole_nan", scaled(nvfp4(), "x.weight_global_scale", nan), {"'x.weight_global_scale'", "nan"}},
+      {"nvfp4_whole_missing", without(nvfp4(), "x.weight_global_scale"), {"'x.weight_global_scale'"}},
+      {"nvfp4_scale_nan",
+       with(nvfp4(), [](Parts& p) { p["x.weight_scale"].bytes[3] = 0x7F; }),
+       {"'x.weight_scale'", "row 1, group 1", "not finite"}},
+      {"nvfp4_scale_negative",
+       with(nvfp4(), [](Parts& p) { p["x.weight_scale"].bytes[0] = static_cast<char>(0xB8); }),
+       {"'x.weight_scale'", "positive"}},
+      {"mxfp4_scale_nan",
+       with(mxfp4(), [](Parts& p) { p["x_scales"].bytes[15] = static_cast<char>(0xFF); }),
+       {"'x_scales'", "row 7, group 1", "not finite"}},
+      {"mxfp4_too_large",
+       with(mxfp4(),
+            [](Parts& p) {
+              p["x_scales"].bytes[15] = static_cast<char>(0xFE);
+              p["x_blocks"].bytes.back() = 0x77;
+            }),
+       {"'x_blocks'", "inf as element", "finite"}},
+      {"mxfp4_scales_shape", shaped(mxfp4(), "x_scales", {2, 2, 4}), {"'x_scales'", "[2, 2, 4]", "[2, 4, 2]"}},
+      {"mxfp4_blocks_shape", shaped(mxfp4(), "x_blocks", {2, 4, 4, 8}), {"'x_blocks'", "[2, 4, 4, 16]"}},
+      {"mxfp4_scales_missing", without(mxfp4(), "x_scales"), {"'x_scales'"}},
+      {"mlx_bits", saying(mlx(), "\"bits\": 4", "\"bits\": 7"), {"bits", "must be 2, 3, 4, 5, 6 or 8"}},
+      {"mlx_mode", saying(mlx(), "\"bits\": 4", R"("bits": 4, "mode": "nvfp4")"), {"mode", "'nvfp4'", "affine"}},
+      {"mlx_bits_of_a_module",
+       saying(mlx(), "\"bits\": 4", R"("bits": 4, "x": {"group_size": 32, "bits": 8})"),
+       {"'x.scales'", "[8, 2]", "[8, 1]"}},
+      {"mlx_biases_missing", without(mlx(), "x.biases"), {"'x.biases'"}},
+      {"mlx_bias_nan", scaled(mlx(), "x.biases", nan), {"'x.scales'", "a bias that is not finite"}},
+      {"mlx_bias_too_large", scaled(mlx(), "x.biases", 1e6F), {"'x.scales'", "too large for f16"}},
+  };
+  return bad;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BadQuantizedFolder, ::testing::ValuesIn(bad_folders()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(QuantizedFolders, AScaleOfZeroIsThatOfCodesThatAreZero) {
+  Parts parts = fp8();
+  parts["x.weight_scale_inv"] = floats("x.weight_scale_inv", {2, 2}, 0);
+  parts["x.weight"] = bytes("x.weight", "F8_E4M3", {32, 64}, 0);
+  EXPECT_NO_THROW(read_all(parts));
+}
+
+TEST(QuantizedFolders, ScalesOfActivationsAndOfTheCacheAreLeftOutAndCounted) {
+  Parts parts = fp8();
+  parts.tensors.push_back(floats("x.input_scale", {1}, 1));
+  parts.tensors.push_back(floats("y.k_scale", {1}, 1));
+  const TemporaryFolder folder;
+  folder.write("model.safetensors", safetensors(parts.tensors));
+  folder.write("config.json", "{\"quantization_config\": " + parts.block + "}");
+  const Checkpoint checkpoint(folder.path());
+  EXPECT_EQ(checkpoint.tensors().size(), 1U);
+  EXPECT_EQ(checkpoint.quantization()->ignored, 2U);
+  EXPECT_EQ(checkpoint.quantization()->activations, "not quantized to fp8, as other engines do");
+  EXPECT_EQ(checkpoint.bytes(), 32U * 64 + 4 * sizeof(float));
+}
+
+TEST(QuantizedFolders, EqualMatricesAreTheSameInEveryPart) {
+  Parts parts = fp8();
+  for (const Tensor& tensor : fp8().tensors) {
+    for (const char* const name : {"y", "z"}) {
+      parts.tensors.push_back(tensor);
+      parts.tensors.back().name.replace(0, 1, name);
+    }
+  }
+  parts["z.weight_scale_inv"] = floats("z.weight_scale_inv", {2, 2}, 0.25F);
+  const TemporaryFolder folder;
+  folder.write("model.safetensors", safetensors(parts.tensors));
+  folder.write("config.json", "{\"quantization_config\": " + parts.block + "}");
+  const Checkpoint checkpoint(folder.path());
+  EXPECT_TRUE(checkpoint.same("x.weight", "y.weight"));
+  EXPECT_FALSE(checkpoint.same("x.weight", "z.weight"));
+}
+
+}  // namespace
+}  // namespace draftproof::quantized_folder_test
