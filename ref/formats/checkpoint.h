@@ -2,6 +2,8 @@
 // Named tensors and a configuration, from a Hugging Face folder or a GGUF file. Model implementations read weights
 // through this class and do not depend on the file format.
 //
+// The tensors of a quantized folder that make one matrix are one tensor (quantized_folder/).
+//
 // Names, shapes, the order of rows and the configuration are Hugging Face's. Those of a GGUF are translated
 // (gguf_names.h); a tensor without a translation keeps its own name. The text model of a checkpoint of several
 // modalities has the names that it has alone: "model.language_model.x" and "language_model.model.x" are "model.x". So
@@ -36,7 +38,7 @@ class Checkpoint {
   /// Opens a folder with `model.safetensors`, or else with the shards named by `model.safetensors.index.json`; every
   /// tensor that the index lists must be in its shard (tensors of a shard that the index does not list count as well).
   /// Or opens a .gguf file, or the only one in a folder (checkpoint_file); of a split GGUF, the first part. Reads only
-  /// headers.
+  /// headers; of a folder also config.json, which says whether it is quantized, and then the orders of its inputs.
   explicit Checkpoint(const std::filesystem::path& path);
   /// Opens a config without its weights: a folder that has config.json, or such a file of any name. There are no
   /// tensors; a model can be described and counted by it, not loaded.

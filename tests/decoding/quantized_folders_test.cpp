@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Models of quantized folders in every scheme: they decode as the same model does when its folder holds the values that
-// they are unpacked to, and speculation changes nothing.
+// Models of quantized folders in every scheme: they decode as a GGUF does that has the blocks and floats that their
+// matrices are unpacked to, and speculation changes nothing.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "ref/decoding/engine.h"
 #include "ref/formats/checkpoint.h"
+#include "ref/formats/gguf/family.h"
+#include "ref/formats/gguf_names.h"
+#include "ref/formats/gguf_writer.h"
 #include "tests/decoding/support.h"
 #include "tests/folder.h"
-#include "tests/formats/files.h"
 #include "tests/threads.h"
 
 namespace draftproof::quantized_folders_test {
@@ -17,6 +19,8 @@ namespace {
 
 const std::filesystem::path folders =
     std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/quantized-folders";
+
+constexpr int head_dim = 16;
 
 std::vector<std::string> models() {
   std::vector<std::string> names;
@@ -28,25 +32,40 @@ std::vector<std::string> models() {
   return names;
 }
 
-/// Writes the model with its values: in their own type where they are floats, else as f32.
-void write_unpacked(const Checkpoint& quantized, const std::filesystem::path& folder) {
-  std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : quantized.tensors()) {
-    const char* const type = tensor.format == Format::bf16 ? "BF16" : tensor.format == Format::f16 ? "F16" : "F32";
-    std::string bytes;
-    if (is_float(*tensor.format)) {
-      for_bytes_of_rows(quantized.weight(name, tensor.shape),
-                        [&](const char* rows, std::size_t count) { bytes.append(rows, count); });
-    } else {
-      bytes = bytes_of(quantized.floats(name, tensor.shape));
-    }
-    tensors.push_back({name, type, tensor.shape, bytes});
+/// Writes the model as a GGUF of the blocks and floats that its matrices are unpacked to.
+std::filesystem::path write_unpacked(const Checkpoint& folder, const std::filesystem::path& file) {
+  GgufFields fields;
+  fields.text("general.architecture", "llama");
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, std::uint32_t>>{{"block_count", 2},
+                                                                    {"context_length", 256},
+                                                                    {"embedding_length", 64},
+                                                                    {"feed_forward_length", 96},
+                                                                    {"attention.head_count", 4},
+                                                                    {"attention.head_count_kv", 2},
+                                                                    {"attention.key_length", head_dim},
+                                                                    {"attention.value_length", head_dim}}) {
+    fields.size(std::string("llama.") + key, value);
   }
-  test::put(folder / "model.safetensors", safetensors(tensors));
-  test::put(folder / "config.json", R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 64,
- "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
- "head_dim": 16, "rms_norm_eps": 1e-5, "max_position_embeddings": 256, "rope_theta": 10000.0, "hidden_act": "silu",
- "tie_word_embeddings": false})");
+  fields.number("llama.attention.layer_norm_rms_epsilon", 1e-5F);
+  fields.number("llama.rope.freq_base", 10000);
+  std::vector<GgufTensor> tensors;
+  for (const auto& [name, tensor] : folder.tensors()) {
+    const std::string stored = name_in_gguf(gguf_llama.names, name);
+    WeightSource rows = folder.weight(name, tensor.shape);
+    if (translated(gguf_llama.names, stored).in_heads) {  // the two halves of each head alternate there
+      rows.read = [read = rows.read, bytes = rows.bytes_per_row()](int first, int count, void* to) {
+        for (int i = 0; i < count; ++i) {
+          const int row = (first + i) % head_dim;
+          read(first + i - row + row % 2 * head_dim / 2 + row / 2, 1,
+               static_cast<std::byte*>(to) + static_cast<std::size_t>(i) * bytes);
+        }
+      };
+    }
+    tensors.push_back({stored, rows});
+  }
+  write_gguf(file, fields, tensors);
+  return file;
 }
 
 std::vector<Token> text_of(ModelFiles& files, const std::string& draft, float temperature) {
@@ -59,19 +78,18 @@ std::vector<Token> text_of(ModelFiles& files, const std::string& draft, float te
 
 class QuantizedFolderModel : public testing::TestWithParam<std::string> {};
 
-TEST_P(QuantizedFolderModel, DecodesAsItsUnpackedValuesDoAndSpeculatesToTheSameText) {
+TEST_P(QuantizedFolderModel, DecodesAsItsUnpackedBlocksDoAndSpeculatesToTheSameText) {
   const Threads one(1);
   ModelFiles files(folders / GetParam());
   const test::Folder unpacked;
-  write_unpacked(files.target(), unpacked.path());
-  ModelFiles floats(unpacked.path());
-  const std::vector<Token> greedy = text_of(files, "none", 0);
-  EXPECT_EQ(greedy, text_of(floats, "none", 0));
+  const std::filesystem::path copy = write_unpacked(files.target(), unpacked.path() / "copy.gguf");
+  ModelFiles copied(copy);
   for (const float temperature : {0.0F, 1.0F}) {
     const std::vector<Token> plain = text_of(files, "none", temperature);
     ASSERT_EQ(plain.size(), 20U);
+    EXPECT_EQ(text_of(copied, "none", temperature), plain);
     EXPECT_EQ(text_of(files, "model:" + (folders / GetParam()).string(), temperature), plain);
-    EXPECT_EQ(text_of(files, "model:" + unpacked.path().string(), temperature), plain);
+    EXPECT_EQ(text_of(files, "model:" + copy.string(), temperature), plain);
     EXPECT_EQ(text_of(files, "always-reject", temperature), plain);
   }
 }

@@ -631,6 +631,32 @@ TEST(Inspect, DescribesACheckpointAndTheKernels) {
   EXPECT_EQ(said["kernels"][0]["name"], "scalar");
 }
 
+TEST(Inspect, SaysHowAFolderIsQuantizedAndWhatUnpackingCosts) {
+  const auto quantization = [](const char* name) {
+    const Outcome outcome = run_command({"inspect", fixture(std::string("external/") + name), "--json"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out)["quantization"];
+  };
+  EXPECT_EQ(quantization("quantized-folders/gptq-4"), json({{"scheme", "gptq, 4 bits, groups of 32, symmetric"},
+                                                            {"matrices", {{"q4_0", 14}}},
+                                                            {"error_max", 0.0},
+                                                            {"error_rms", 0.0},
+                                                            {"values_compared", 61440}}));
+  const json fp8 = quantization("quantized-folders/fp8-tensor");
+  EXPECT_EQ(fp8["activations"], "not quantized to fp8, as other engines do; the stored scales are ignored");
+  EXPECT_EQ(fp8["ignored_scales"], 14);
+  EXPECT_GT(fp8["error_rms"], 0.001);
+  EXPECT_LT(fp8["error_max"], 0.004);  // half a step of bf16
+  EXPECT_TRUE(quantization("qwen3-tiny-tied").is_null());
+}
+
+TEST(Verify, AQuantizedFolderIsExactWithDraftsOfItself) {
+  const Outcome outcome = run_command({"verify", fixture("external/quantized-folders/awq"), "--draft", "self", "suffix",
+                                       "--effort", "quick", "--prompt-tokens", "1,5,9,2,7"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::HasSubstr("PASS_EXACT"));
+}
+
 TEST(Inspect, CountsTheMtpHeadsThatATargetHas) {
   for (const auto& [path, heads] : {std::pair("external/mtp-qwen3-two", 2),
                                     {"external/mtp-qwen35", 1},
