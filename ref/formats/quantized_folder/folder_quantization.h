@@ -15,8 +15,8 @@ namespace draftproof {
 
 /// What a folder says of its quantization.
 struct FolderQuantization {
-  std::string scheme;       // in words
-  std::string activations;  // what engines do to activations that we do not; empty: nothing
+  std::string scheme;         // in words
+  std::string activations;    // what engines do to activations that we do not; empty: nothing
   std::uint64_t ignored = 0;  // scales of activations and of keys and values
 };
 
