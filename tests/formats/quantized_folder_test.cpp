@@ -417,6 +417,14 @@ TEST(QuantizedFolders, ScalesOfActivationsAndOfTheCacheAreLeftOutAndCounted) {
   EXPECT_EQ(checkpoint.bytes(), 32U * 64 + 4 * sizeof(float));
 }
 
+TEST(QuantizedFolders, AConfigAloneIsRefusedBecauseItsTensorsSayWhatTheyTake) {
+  const TemporaryFolder folder;
+  const auto config = folder.write("config.json", "{\"quantization_config\": " + gptq().block + "}");
+  EXPECT_THAT(error_of([&] { Checkpoint::of_config(config); }), HasSubstr("fetch the folder"));
+  folder.write("config.json", R"({"quantization_config": null})");
+  EXPECT_NO_THROW(Checkpoint::of_config(config));
+}
+
 TEST(QuantizedFolders, EqualMatricesAreTheSameInEveryPart) {
   Parts parts = fp8();
   for (const Tensor& tensor : fp8().tensors) {

@@ -57,6 +57,8 @@ std::optional<NamedScheme> find_scheme(const Json& config) {
 
 }  // namespace
 
+bool says_quantized(const Json& config) { return find_scheme(config).has_value(); }
+
 std::optional<FolderQuantization> read_quantization(const std::filesystem::path& folder, const Json& config,
                                                     std::map<std::string, StoredTensor>& tensors) {
   const auto named = find_scheme(config);
