@@ -242,8 +242,8 @@ Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence,
     const std::uint64_t rest = Residual(p.back(), j.q(i), shares.back(), whole).sum();
     if (rest > 0 && toss(i, 0, rest, Distribution::total * (whole - shares.back()))) accepted = i;
     const std::uint64_t offered = j.q(i).weight(j.draft_token(i));
-    const Wide most = Wide{fault == BlockFault::share_not_cut ? 8 * whole : whole} * offered;
-    const Wide kept = std::min(share * p.back().weight(j.draft_token(i)), most);
+    const Wide max = Wide{fault == BlockFault::share_not_cut ? 8 * whole : whole} * offered;
+    const Wide kept = std::min(share * p.back().weight(j.draft_token(i)), max);
     const auto lost = static_cast<std::uint64_t>(kept % offered);
     share = kept / offered + (fault != BlockFault::rounded_down && !toss(i, 1, offered - lost, lost) ? 1 : 0);
   }

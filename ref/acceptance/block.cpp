@@ -74,7 +74,7 @@ Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int posi
   if (w > 0 && toss(length, 0, w, whole - w)) {
     return {length, draw(rows.row(length), {sequence, position + length, Purpose::target}, random), length - 1};
   }
-  // p_there is known: w fell below the whole at some row with a residual, whose coin had one side.
+  // p_there is known: at the first row with a residual w was the whole, so its coin had one side.
   const Key key = {sequence, position + accepted, Purpose::residual};
   const Token own = draw(Residual(p_there, proposal.drawn_from[accepted], w_there, whole), key, random);
   const int sibling = proposal.child(accepted - 1, own);

@@ -18,8 +18,8 @@ using testing::HasSubstr;
 TEST(ExhaustiveSmallCases, ProductionCodeIsExactInEverySmallCase) {
   const Finding finding = check_exhaustive_small_cases(production());
   EXPECT_EQ(finding.outcome, Outcome::pass) << finding.message;
-  // Three rules; pairs of all distributions with V <= 3, W <= 6 and V = 4, W <= 5, and of 18 adversarial ones; and those
-  // of two and three tokens again, with a sibling of the draft token.
+  // Three rules; pairs of all distributions with V <= 3, W <= 6 and V = 4, W <= 5, and of 18 adversarial ones; and
+  // those of two and three tokens again, with a sibling of the draft token.
   const long pairs = 3 * (6 + 139 + 1595 + 4877 + 18 * 18 + 139 + 1595);
   EXPECT_THAT(finding.message, testing::StartsWith(std::to_string(pairs) + " pairs of p and q over "));
   EXPECT_THAT(finding.message, HasSubstr(" 65280 words"));
