@@ -193,10 +193,6 @@ Checkpoint Checkpoint::of_config(const std::filesystem::path& path) {
   alone.path_ = !folder && path.filename() == "config.json" ? path.parent_path() : path;
   alone.has_weights_ = false;
   alone.config_ = Json::read(folder ? path / "config.json" : path);
-  if (says_quantized(*alone.config_)) {
-    alone.config_->fail(
-        "says that the weights are quantized; what they take is known by the tensors, so fetch the folder");
-  }
   return alone;
 }
 

@@ -137,6 +137,7 @@ LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like) {
 
 WeightLoader::WeightLoader(const Checkpoint& from, const LoadOptions& as, Mode mode)
     : weights(from), options(as), mode_(mode) {
+  if (!from.has_weights()) require_known_weights(from.config());
   tell(0);
 }
 

@@ -417,12 +417,15 @@ TEST(QuantizedFolders, ScalesOfActivationsAndOfTheCacheAreLeftOutAndCounted) {
   EXPECT_EQ(checkpoint.bytes(), 32U * 64 + 4 * sizeof(float));
 }
 
-TEST(QuantizedFolders, AConfigAloneIsRefusedBecauseItsTensorsSayWhatTheyTake) {
-  const TemporaryFolder folder;
-  const auto config = folder.write("config.json", "{\"quantization_config\": " + gptq().block + "}");
-  EXPECT_THAT(error_of([&] { Checkpoint::of_config(config); }), HasSubstr("fetch the folder"));
-  folder.write("config.json", R"({"quantization_config": null})");
-  EXPECT_NO_THROW(Checkpoint::of_config(config));
+TEST(QuantizedFolders, AConfigAloneIsRefusedWhereTensorsSayWhatItsWeightsBecome) {
+  const auto read = [](const std::string& block) {
+    require_known_weights(Json::parse("{\"quantization_config\": " + block + "}", "config.json"));
+  };
+  for (const Parts& parts : {gptq(), awq(), packed(), mlx()}) {
+    EXPECT_THAT(error_of([&] { read(parts.block); }),
+                ::testing::AllOf(HasSubstr("config.json: field quantization_config"), HasSubstr("fetch the folder")));
+  }
+  for (const std::string& block : {std::string("null"), fp8().block, mxfp4().block}) EXPECT_NO_THROW(read(block));
 }
 
 TEST(QuantizedFolders, EqualMatricesAreTheSameInEveryPart) {

@@ -11,11 +11,12 @@ namespace {
 struct QuantizedScheme {
   const char* name;  // the quant_method of a config.json
   FolderQuantization (*read)(const Json& config, FolderTensors& tensors);
+  bool floats = false;  // all matrices become bf16
 };
 
 constexpr QuantizedScheme schemes[] = {
-    {"fp8", read_fp8},
-    {"mxfp4", read_mxfp4},
+    {"fp8", read_fp8, true},
+    {"mxfp4", read_mxfp4, true},
     {"gptq", read_gptq},
     {"awq", read_awq},
     {"compressed-tensors", read_compressed_tensors},
@@ -57,7 +58,12 @@ std::optional<NamedScheme> find_scheme(const Json& config) {
 
 }  // namespace
 
-bool says_quantized(const Json& config) { return find_scheme(config).has_value(); }
+void require_known_weights(const Json& config) {
+  const auto named = find_scheme(config);
+  if (!named || named->scheme.floats) return;
+  named->block.fail(
+      "says that the weights are quantized; what they take is known by their tensors, so fetch the folder");
+}
 
 std::optional<FolderQuantization> read_quantization(const std::filesystem::path& folder, const Json& config,
                                                     std::map<std::string, StoredTensor>& tensors) {

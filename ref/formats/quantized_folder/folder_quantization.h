@@ -20,8 +20,9 @@ struct FolderQuantization {
   std::uint64_t ignored = 0;  // scales of activations and of keys and values
 };
 
-/// Whether this config.json says that the weights are quantized. Throws Error when the scheme is not read.
-bool says_quantized(const Json& config);
+/// Throws Error when this config.json alone does not say what its weights become: their scheme is not read, or it
+/// depends on their tensors. FP8 and MXFP4 always become bf16.
+void require_known_weights(const Json& config);
 
 /// Puts together the matrices of a folder with this config.json; nothing when it is not quantized. Throws Error when
 /// the scheme is not read or the folder contradicts itself.
