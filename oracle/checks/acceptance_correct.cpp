@@ -234,7 +234,7 @@ class RunReplay {
       return p;
     };
     ExpectedPath path;
-    if (run_.variation.rule->judge == block.judge) {
+    if (run_.variation.rule->judge == block.judge && round.proposal.is_chain()) {
       const BlockWalk walk = walk_block({round.proposal, text_, replay_.sequence, row_after, is_free}, random_);
       path = {walk.nodes, static_cast<long>(walk.shares.size()), walk.rejected, walk.next, walk.shares};
       for (const int node : walk.nodes) prefix.push_back(round.proposal.tokens[static_cast<std::size_t>(node)]);

@@ -47,11 +47,11 @@ class Walk {
 
   void take_shares() {
     const Proposal& proposal = round_.proposal;
-    std::vector<int> branch;  // the first one
+    std::vector<int> branch;  // draft tokens so far
     std::vector<int> accepted;
     Residual last;  // after the accepted
     std::uint64_t share = whole;
-    for (int node = 0; node < proposal.size() && proposal.depth(node) == node && share > 0; ++node) {
+    for (int node = 0; node < proposal.size() && share > 0; ++node) {
       const auto place = static_cast<std::size_t>(node);
       walk_.shares.push_back(share);
       const Distribution& p = round_.row(rows_++, text_after(branch));
@@ -76,8 +76,6 @@ class Walk {
     }
     walk_.nodes = accepted;
     take_next(last.tokens, last.weights, Purpose::residual);
-    const int parent = accepted.empty() ? -1 : accepted.back();
-    if (const int sibling = proposal.child(parent, *walk_.next); sibling != Proposal::no_node) follow(sibling);
   }
 
   struct Residual {
@@ -104,18 +102,6 @@ class Walk {
     const std::vector<Token> text = text_after(branch);
     if (!branch.empty() && round_.is_free(text)) return;
     take_from_target(round_.row(rows_++, text));
-  }
-
-  /// Below a sibling of the first branch the target's own draws decide.
-  void follow(int sibling) {
-    for (int node = sibling; node != Proposal::no_node; node = round_.proposal.child(node, *walk_.next)) {
-      walk_.nodes.push_back(node);
-      walk_.rejected = Proposal::no_node;
-      const std::vector<Token> text = text_after(walk_.nodes);
-      walk_.next.reset();
-      if (round_.is_free(text)) return;
-      take_from_target(round_.row(rows_++, text));
-    }
   }
 
   const BlockRound& round_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a round by the rule `block` decides, from its definition: which coins it tosses and which draft tokens it
-// accepts. Shares no code with ref/acceptance/block.cpp.
+// What a round by the rule `block` decides about a chain, from its definition: which coins it tosses and which draft
+// tokens it accepts. Shares no code with ref/acceptance/block.cpp.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ struct BlockWalk {
 };
 
 struct BlockRound {
-  const Proposal& proposal;
-  std::vector<Token> text;  // before the round
+  const Proposal& proposal;  // a chain
+  std::vector<Token> text;   // before the round
   int sequence = 0;
   /// Returns row number `row` of those that the rule reads, the one after this text.
   std::function<const Distribution&(std::size_t row, const std::vector<Token>& text)> row;

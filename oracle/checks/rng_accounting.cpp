@@ -27,7 +27,7 @@ class ExpectedDraws {
     for (const Round& round : run_.trace.rounds) {
       add_draft_tokens(round);
       if (run_.variation.promises_tokens()) add_matching(round);
-      else if (run_.variation.rule->judge == block.judge) add_block(round);
+      else if (run_.variation.rule->judge == block.judge && round.proposal.is_chain()) add_block(round);
       else add_rejection(round);
       text_.insert(text_.end(), round.emitted.begin(), round.emitted.end());
     }

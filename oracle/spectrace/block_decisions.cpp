@@ -10,7 +10,8 @@ namespace {
 
 /// Returns why the round cannot be decided again; empty when it can.
 std::string reason_not_to(const ReplayedRound& r) {
-  if (!r.header.draws_follow_from_seed()) return "its coins follow only from our own generator and seed";
+  if (r.sequence.declared.rule.variant != our_block || !r.header.draws_follow_from_seed())
+    return "its coins follow only from our own generator and seed";
   if (r.round.p_rows.size() <= r.accepted()) return "field p_rows is missing";
   if (r.round.q_rows.size() != r.round.draft_tokens.size()) return "field q_rows is missing";
   const auto drawable = [&](std::size_t j) { return r.round.q_rows[j].weight(r.round.draft_tokens[j]) > 0; };

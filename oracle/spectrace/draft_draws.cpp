@@ -58,8 +58,8 @@ bool drafted_from_integers(const ReplayedRound& r, std::size_t j) {
   // Under another rule a draft token may be drawn with any numbers. One that was not verified decides nothing, and its
   // number may be stated again.
   const bool decides = r.header.draws_follow_from_seed() || round.verifies(j);
-  const bool keyed =
-      r.rule() == AcceptanceRule::rejection || (r.rule() == AcceptanceRule::block && r.header.draws_follow_from_seed());
+  const bool keyed = r.rule() == AcceptanceRule::rejection ||
+                     (r.sequence.declared.rule.variant == our_block && r.header.draws_follow_from_seed());
   if (!draw.u || !keyed || !decides) return true;
   r.coins.expect_coin(r.sequence, r.position_of_draft_token(j), Purpose::draft, draw.bound, *draw.u, r.findings,
                       round.depth(j));

@@ -27,7 +27,7 @@ const char* name_of(NextFrom from) noexcept {
 }
 
 std::string DeclaredRule::name() const {
-  return lossy_name.empty() ? name_of(kind) : std::string(name_of(kind)) + ":" + lossy_name;
+  return variant.empty() ? name_of(kind) : std::string(name_of(kind)) + ":" + variant;
 }
 
 double RealRow::weight(Token token) const {

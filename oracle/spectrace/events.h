@@ -22,6 +22,7 @@ namespace draftproof::spectrace {
 
 inline constexpr const char* schema_name = "spectrace/2";
 inline constexpr const char* our_generator = "philox4x32-10";  // PhiloxSource, by key
+inline constexpr const char* our_block = "integers";           // the rule of ref/acceptance/block.cpp
 
 /// How draft tokens are verified. matching: against the target's own draw. rejection: by rejection sampling. greedy:
 /// against the target's best token. block: by block verification. lossy: by a rule that does not promise the target's
@@ -37,8 +38,8 @@ const char* name_of(NextFrom from) noexcept;
 /// The acceptance rule that a trace declares.
 struct DeclaredRule {
   AcceptanceRule kind = AcceptanceRule::rejection;
-  std::string lossy_name;    // of a lossy rule
-  std::string name() const;  // as the trace states it: "rejection", "lossy:NAME"
+  std::string variant = {};  // the name of a lossy rule; "integers" of `block` as draftproof has it
+  std::string name() const;  // as the trace states it: "rejection", "lossy:NAME", "block:integers"
 };
 
 struct Header {

@@ -34,6 +34,7 @@ DeclaredRule read_rule(const Json& value) {
   const std::string& name = value.string();
   constexpr std::string_view lossy = "lossy:";
   if (name.starts_with(lossy) && name.size() > lossy.size()) return {AcceptanceRule::lossy, name.substr(lossy.size())};
+  if (name == std::string("block:") + our_block) return {AcceptanceRule::block, our_block};
   for (const AcceptanceRule rule :
        {AcceptanceRule::matching, AcceptanceRule::rejection, AcceptanceRule::greedy, AcceptanceRule::block}) {
     if (name == name_of(rule)) return {rule, ""};

@@ -46,7 +46,7 @@ void Replayer::open(const SequenceEvent& declared) {
   OpenSequence& sequence = sequences_.try_emplace(declared.sequence, declared, here()).first->second;
   if (sequence.rule() == AcceptanceRule::lossy) {
     report_.lossy = true;
-    report_.unproved.insert("the rule '" + printable(declared.rule.lossy_name) +
+    report_.unproved.insert("the rule '" + printable(declared.rule.variant) +
                             "' is declared lossy: it does not promise the target's distribution");
   }
   place_ = {place_.line, declared.sequence, 0, static_cast<std::int64_t>(declared.prompt.size())};

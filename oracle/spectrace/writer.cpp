@@ -220,8 +220,9 @@ Writer::Writer(Take take, const std::string& engine, const std::string& weights,
       random_(seed) {
   add_line(
       fmt::format("{{\"type\":\"header\",\"schema\":\"{}\",\"engine\":{},\"weights\":{},\"vocabulary\":{},"
-                  "\"rule\":\"{}\",\"total_weight\":{},\"rng\":{{\"algorithm\":\"{}\",\"seed\":\"{}\"}}{}}}",
-                  schema_name, in_json(engine), in_json(weights), vocabulary, name_of(rule_), Distribution::total,
+                  "\"rule\":\"{}{}\",\"total_weight\":{},\"rng\":{{\"algorithm\":\"{}\",\"seed\":\"{}\"}}{}}}",
+                  schema_name, in_json(engine), in_json(weights), vocabulary, name_of(rule_),
+                  rule_ == AcceptanceRule::block ? std::string(":") + our_block : "", Distribution::total,
                   our_generator, seed, rows == nullptr ? "" : ",\"rows_file\":" + in_json(rows->name())));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Block verification (Sun et al. 2024, arXiv 2403.10444) on integers of 64 bits.
 //
-// Let the draft tokens x_1 ... x_n of the first branch be drawn from q_0 ... q_{n-1}, and p_i be the target's row after
+// Let the draft tokens x_1 ... x_n of a chain be drawn from q_0 ... q_{n-1}, and p_i be the target's row after
 // x_1 ... x_i, all with weights of sum T. The rule keeps one integer w_i of 2048 for every i, the share with which at
 // least i draft tokens shall be accepted: w_0 = 2048, and w_{i+1} = min(2048, w_i p_i(x) / q_i(x)) for x = x_{i+1},
 // rounded up or down by a coin so that it is right on average. It accepts i draft tokens when the coin of i succeeds
@@ -31,22 +31,10 @@ namespace {
 constexpr std::uint64_t whole = 2048;
 static_assert(whole * Distribution::total == std::uint64_t{1} << 63);
 
-/// Accepts draft tokens below `last`, which is a sibling of the first branch: the target draws its own token, and the
-/// child that equals it is accepted. Draft tokens there are not drawn, so this is rejection sampling, too.
-Verdict follow(const Proposal& proposal, TargetRows& rows, int sequence, int position, int accepted, int last,
-               RandomSource& random) {
-  for (;; ++accepted) {
-    const Token own = draw(rows.row(last + 1), {sequence, position + accepted, Purpose::target}, random);
-    const int node = proposal.child(last, own);
-    if (node == Proposal::no_node) return {accepted, own, last};
-    last = node;
-  }
-}
-
 Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int position, RandomSource& random) {
   REQUIRE(proposal.drawn_from.size() == proposal.tokens.size(), "every draft token comes with its distribution");
-  int length = 0;  // of the first branch: the draft tokens 0, 1, ... length - 1
-  while (proposal.first_child(length - 1) != Proposal::no_node) ++length;
+  if (!proposal.is_chain()) return rejection.judge(proposal, rows, sequence, position, random);
+  const int length = proposal.size();
   // Draft tokens behind the accepted ones are drawn again in the next round. The coins of this one name it.
   const auto toss = [&](int i, int which, std::uint64_t first, std::uint64_t second) {
     if (second == 0 || first == 0) return second == 0;
@@ -72,14 +60,11 @@ Verdict judge(const Proposal& proposal, TargetRows& rows, int sequence, int posi
     w = both / q_x + (toss(i, 1, q_x - both % q_x, both % q_x) ? 0 : 1);
   }
   if (w > 0 && toss(length, 0, w, whole - w)) {
-    return {length, draw(rows.row(length), {sequence, position + length, Purpose::target}, random), length - 1};
+    return {length, draw(rows.row(length), {sequence, position + length, Purpose::target}, random)};
   }
   // p_there is known: at the first row with a residual w was the whole, so its coin had one side.
   const Key key = {sequence, position + accepted, Purpose::residual};
-  const Token own = draw(Residual(p_there, proposal.drawn_from[accepted], w_there, whole), key, random);
-  const int sibling = proposal.child(accepted - 1, own);
-  if (sibling == Proposal::no_node) return {accepted, own, accepted - 1};
-  return follow(proposal, rows, sequence, position, accepted + 1, sibling, random);
+  return {accepted, draw(Residual(p_there, proposal.drawn_from[accepted], w_there, whole), key, random)};
 }
 
 }  // namespace

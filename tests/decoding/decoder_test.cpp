@@ -686,7 +686,8 @@ TEST(Decoder, RowsAreVisibleToTheCallbackAndNotKeptAfterwards) {
       Decoder decoder(bench.target(), *draft, *point.rule, random, point.request, point.request, recording);
       std::vector<Fingerprint> seen;
       const auto look = [&](const Round& round) {
-        ASSERT_EQ(round.rows.size(), static_cast<std::size_t>(round.verdict.accepted) + 1);
+        const std::size_t read = static_cast<std::size_t>(round.verdict.accepted) + 1;
+        ASSERT_TRUE(round.rows.size() == read || (*rule == &block && round.rows.size() > read));
         ASSERT_EQ(round.logits.size(), round.rows.size());
         ASSERT_EQ(round.proposal.drawn_from.size(), round.proposal.tokens.size());
         for (std::size_t i = 0; i < round.rows.size(); ++i) {

@@ -517,7 +517,8 @@ TEST_F(GgufCheckpoint, NamesTheKeyThatIsMissingInvalidOrNotImplemented) {
               HasSubstr("'gemma' is not implemented"));
   EXPECT_THAT(refusal(GgufBytes().number("general.architecture", 1), embedding), HasSubstr("must be a string"));
   EXPECT_THAT(refusal(GgufBytes().text("general.architecture", "llama"), embedding), HasSubstr("field llama."));
-  EXPECT_THAT(refusal(keys("llama").number("llama.expert_count", 8), embedding), HasSubstr("field llama.expert_count"));
+  EXPECT_THAT(refusal(keys("llama").number("llama.expert_count", 8), embedding),
+              HasSubstr("field llama.expert_used_count: is missing"));
   EXPECT_THAT(refusal(keys("llama").number("llama.attention.key_length", 0), embedding),
               HasSubstr("field llama.attention.key_length: must be at least 1"));
   EXPECT_THAT(refusal(keys("llama").number("llama.attention.value_length", 5), embedding),
