@@ -62,8 +62,9 @@ extern const Rule rejection;
 
 /// block: block verification, which decides about the draft tokens of a chain together: it may accept two of which one
 /// alone would have been rejected, and accepts at least as many as `rejection` on average. It reads the rows after all
-/// draft tokens that are still possible. The distribution of the output equals that of plain decoding. A tree is
-/// verified as by `rejection`.
+/// draft tokens that are still possible. The distribution of the output equals that of plain decoding. Where a chain
+/// ends changes what is accepted before, so with other stop tokens or strings, which end drafts, the text may be
+/// another one of that distribution. A tree is verified as by `rejection`.
 ///
 /// Example: in every row p is 1/3, 2/3 and q is 2/3, 1/3 for the tokens a, b. Of the draft tokens a, b `rejection`
 /// accepts a with 1/2 and b after it, so both with 1/2. `block` accepts both with 1/2 * 2 = 1. Of b, a both rules

@@ -363,7 +363,8 @@ TEST(Generate, GoesOnWhereADraftHasNoMorePositionsAndSaysSoOnce) {
   const Outcome outcome = run_command(words);
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.out, plain.out);
-  EXPECT_THAT(outcome.err, testing::ContainsRegex("the draft serves 48 positions and the text may have 10[0-9]: behind"));
+  EXPECT_THAT(outcome.err,
+              testing::ContainsRegex("the draft serves 48 positions and the text may have 10[0-9]: behind"));
   EXPECT_THAT(outcome.err, testing::ContainsRegex("[0-9]+ rounds behind the draft's 48 positions"));
 }
 
