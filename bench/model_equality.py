@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How many texts show that an engine serves another model or samples otherwise: our tests beside Model Equality Testing.
 
-    PYTHONPATH=build/python python3 bench/model_equality.py [--trials N] [--texts FOLDER]
+    PYTHONPATH=build/python python3 bench/model_equality.py [--trials N] [--texts FOLDER] [--suspects q8 q4]
 
 The question of Gao, Liang and Guestrin (arXiv 2410.20247): 10 texts of 50 tokens of each prompt, of a reference and of an
 endpoint. Their test: maximum mean discrepancy with the Hamming kernel, its p-value by permutations within prompts, at
@@ -31,7 +31,6 @@ LENGTH = 50
 SAMPLES = 10  # of each prompt, in a part of a trial
 PARTS = 5
 STOPS = [2044, 2046]
-SUSPECTS = ["q8", "q4"]  # what the tokens are bet on with, too, whatever the variant is
 
 # name: (options of Model, options of generate); the first is the reference.
 VARIANTS = {
@@ -128,7 +127,7 @@ def without_model(prompts, first, second):
     return True, sum(map(len, b[:enough]))
 
 
-def with_model(prompts, texts, path):
+def with_model(prompts, texts, path, suspects):
     """Returns after how many tokens an e-value of 20 is reached."""
     with draftproof.TraceWriter(path, vocabulary=2048, rule="rejection") as trace:
         number = 0
@@ -139,7 +138,7 @@ def with_model(prompts, texts, path):
                 trace.round(sequence=number, emitted=text)
                 trace.end("length" if len(text) == LENGTH else "stop", sequence=number)
                 number += 1
-    report = draftproof.check_trace(path, target=MODEL, suspects=SUSPECTS, slack=1e-5, threads=1).json()
+    report = draftproof.check_trace(path, target=MODEL, suspects=suspects, slack=1e-5, threads=1).json()
     return next((n for test in report["token_tests"] for n, e in test["curve"] if float(e) >= 20), math.inf)
 
 
@@ -196,7 +195,7 @@ def divergence(prompts, texts, variant):
 
 
 def measure(job):
-    variant, trials, target_trials, folder = job
+    variant, trials, target_trials, folder, suspects = job
     prompts, model = read_prompts(), load(variant)
     random = np.random.default_rng(1)
     reference, other = (draw(name, trials * PARTS, folder) for name in ("reference", variant))
@@ -214,8 +213,8 @@ def measure(job):
             continue
         with tempfile.TemporaryDirectory() as scratch:
             trace = pathlib.Path(scratch) / "texts.jsonl"
-            few = with_model(prompts, other[parts[0]], trace)
-            figures["target"].append(few if few < math.inf else with_model(prompts, all_second, trace))
+            few = with_model(prompts, other[parts[0]], trace, suspects)
+            figures["target"].append(few if few < math.inf else with_model(prompts, all_second, trace, suspects))
     figures["KL"] = divergence(prompts, other[0], variant)
     return figures
 
@@ -248,6 +247,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=10)
     parser.add_argument("--target-trials", type=int, default=10, help="of these, that are checked against the target")
+    parser.add_argument("--suspects", nargs="*", default=[], help="what tokens are bet on with, too: q8, q4")
     parser.add_argument("--texts", type=pathlib.Path, help="keep the texts in this folder, for the next run")
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS)[1:])
     parser.add_argument("--processes", type=int, default=os.cpu_count())
@@ -259,7 +259,8 @@ def main():
         folder.mkdir(exist_ok=True)
         drawn = ["reference", *options.variants]
         pool.starmap(draw, [(name, options.trials * PARTS, folder) for name in drawn], chunksize=1)
-        jobs = [(name, options.trials, options.target_trials, folder) for name in options.variants]
+        about = options.trials, options.target_trials, folder, options.suspects
+        jobs = [(name, *about) for name in options.variants]
         figures = dict(zip(options.variants, pool.map(measure, jobs, chunksize=1)))
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
