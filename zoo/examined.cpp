@@ -183,7 +183,7 @@ std::vector<ExactCase> exact_cases(const Parts& parts) {
   const Rule& sampling = *rules_of(parts)[1];
   std::vector<Row> rows = {{sampling, plain},     {sampling, cut, "perturbed", Verification::serial},
                            {sampling, penalized}, {sampling, plain, "variable-length"},
-                           {matching, plain},      {matching, penalized},
+                           {matching, plain},     {matching, penalized},
                            {matching, best}};
   if (can_shift(parts)) {
     const ContextShift shift = {.context = 4, .keep = 1, .discard = 2};
