@@ -5,9 +5,9 @@
 #include <span>
 
 #include "oracle/checks/acceptance_statistics.h"
+#include "oracle/spectrace/block_decisions.h"
 #include "oracle/spectrace/draft_draws.h"
 #include "oracle/spectrace/logprobs.h"
-#include "oracle/spectrace/block_decisions.h"
 #include "oracle/spectrace/row_decisions.h"
 #include "ref/formats/printable.h"
 

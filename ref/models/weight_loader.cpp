@@ -6,8 +6,8 @@
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <type_traits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "ref/base/error.h"
