@@ -298,8 +298,8 @@ void expect_right_by_number(DraftShape drafted) {
   }
 }
 
-TEST(SlowExactDistributions, TenThousandGeneratedChainsUnderEachRule) { expect_right_by_number(DraftShape::chains); }
-TEST(SlowExactDistributions, TenThousandGeneratedTreesUnderEachRule) { expect_right_by_number(DraftShape::trees); }
+TEST(SlowExactDistributions, GeneratedChainsUnderEachRule) { expect_right_by_number(DraftShape::chains); }
+TEST(SlowExactDistributions, GeneratedTreesUnderEachRule) { expect_right_by_number(DraftShape::trees); }
 
 }  // namespace
 }  // namespace draftproof::exact_distribution_test
