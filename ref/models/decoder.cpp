@@ -2,17 +2,14 @@
 #include "ref/models/decoder.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
-#include "kernels/math64.h"
 #include "ref/models/causal_transformer.h"
+#include "ref/models/softplus.h"
 
 namespace draftproof {
 namespace {
-
-double softplus(double x) { return std::max(x, 0.0) + log64(1 + exp64(-std::fabs(x))); }
 
 /// The numbers of a layer's xIELU: tensors of a folder; of a GGUF lists in its metadata.
 Xielu load_xielu(const WeightLoader& from, int layer, const std::string& prefix) {

@@ -6,6 +6,7 @@
 
 #include "kernels/math64.h"
 #include "kernels/threads.h"
+#include "ref/models/softplus.h"
 
 namespace draftproof {
 namespace {
@@ -72,8 +73,6 @@ std::vector<double> rates_of(std::span<const float> a_log) {
   for (const float logarithm : a_log) rates.push_back(exp64(logarithm));
   return rates;
 }
-
-double softplus(double x) { return x > 40 ? x : log64(1 + exp64(x)); }
 
 std::size_t GatedDeltaNetScratch::bytes_per_row(const RecurrentShape& shape) noexcept {
   const int projected = shape.channels() + shape.value_floats() + 2 * shape.delta.value_heads;

@@ -35,9 +35,6 @@ struct GatedDeltaNetWeights {
 /// Returns exp(A_log) of each head.
 std::vector<double> rates_of(std::span<const float> a_log);
 
-/// Returns log(1 + exp(x)).
-double softplus(double x);
-
 /// Memory kept from call to call.
 struct GatedDeltaNetScratch {
   std::vector<float> projected, q, attended, gated, mixed;

@@ -3,18 +3,10 @@
 // (short_convolution.h) and of attention with norms of q and k, as layer_types or full_attn_idxs say, each followed by
 // SwiGLU or, from layer num_dense_layers on, experts. The norm of what leaves the layers is called that of the
 // embedding.
-//
-// Routing of a row: p = sigmoid of the router's logits, in double. Chosen are the largest p + bias, of equal ones the
-// smaller id. An expert's weight is its p, where they are normalized divided by the sum of the chosen p by ascending id
-// plus 1e-6, times routed_scaling_factor, rounded to float once.
 // Source: transformers, models/lfm2 and lfm2_moe; llama.cpp's conversion of them.
-#include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <utility>
 #include <variant>
 
-#include "kernels/math64.h"
 #include "ref/models/causal_transformer.h"
 #include "ref/models/experts.h"
 #include "ref/models/models.h"
@@ -25,7 +17,7 @@ namespace {
 
 constexpr Defaults defaults = {.context = 128000, .epsilon = 1e-5, .epsilon_field = "norm_eps"};
 constexpr int taps_max = 64;  // no real convolution comes near it
-constexpr ExpertNames expert_names = {.gate = "w1", .up = "w3", .down = "w2"};
+constexpr ExpertNames expert_names = {.choice_bias = "expert_bias", .gate = "w1", .up = "w3", .down = "w2"};
 constexpr TensorNames tensors = {.norm = "model.embedding_norm.weight"};
 
 AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
@@ -62,53 +54,6 @@ MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, cons
   return weights;
 }
 
-struct Router {
-  std::vector<float> bias;  // [experts]
-  double scale = 1;
-};
-
-/// The `count` experts with the largest scores, of equal ones the smaller id, ascending.
-std::vector<int> best_experts(const std::vector<double>& scores, int count) {
-  std::vector<int> ids(scores.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  // One by one, because NaN has no order that a sort could rely on.
-  for (std::size_t first = 0; first < static_cast<std::size_t>(count); ++first) {
-    std::size_t best = first;
-    for (std::size_t other = first + 1; other < ids.size(); ++other) {
-      const double a = scores[static_cast<std::size_t>(ids[other])];
-      const double b = scores[static_cast<std::size_t>(ids[best])];
-      if (a > b || (a == b && ids[other] < ids[best])) best = other;
-    }
-    std::swap(ids[first], ids[best]);
-  }
-  ids.resize(static_cast<std::size_t>(count));
-  std::ranges::sort(ids);
-  return ids;
-}
-
-Choices choose(const float* logits, int rows, const Experts& layer, const Router& router) {
-  constexpr double never_zero = 1e-6;
-  const auto count = static_cast<std::size_t>(layer.count);
-  Choices choices;
-  std::vector<double> p(count), scores(count);
-  for (int row = 0; row < rows; ++row) {
-    const float* const of = logits + std::ptrdiff_t{row} * layer.count;
-    for (std::size_t e = 0; e < count; ++e) {
-      p[e] = 1 / (1 + exp64(-double{of[e]}));
-      scores[e] = p[e] + router.bias[e];
-    }
-    const std::vector<int> chosen = best_experts(scores, layer.chosen);
-    double sum = 0;
-    for (const int id : chosen) sum += p[static_cast<std::size_t>(id)];
-    for (const int id : chosen) {
-      const double weight = p[static_cast<std::size_t>(id)] / (layer.normalized ? sum + never_zero : 1);
-      choices.experts.push_back(id);
-      choices.weights.push_back(static_cast<float>(weight * router.scale));
-    }
-  }
-  return choices;
-}
-
 class Lfm2 final : public CausalTransformer {
  public:
   Lfm2(const WeightLoader& from, const TransformerConfig& description) : CausalTransformer(from, description, tensors) {
@@ -124,7 +69,7 @@ class Lfm2 final : public CausalTransformer {
       weights.mlp_norm = load_norm(from, config(), prefix(i) + "ffn_norm.weight", hidden());
       const std::string mlp = prefix(i) + "feed_forward.";
       if (layer.experts.count == 0) weights.mlp = load_mlp(from, hidden(), layer.intermediate, mlp);
-      else load_mixture(from, layer.experts, mlp, weights);
+      else weights.experts = load_experts(from, hidden(), layer.experts, mlp, expert_names);
     }
   }
 
@@ -134,16 +79,7 @@ class Lfm2 final : public CausalTransformer {
     std::vector<float> mixer_norm, mlp_norm;  // [hidden]
     MlpWeights mlp;
     ExpertsWeights experts;  // instead of the MLP
-    Router router;
   };
-
-  void load_mixture(const WeightLoader& from, const Experts& experts, const std::string& prefix, Layer& to) const {
-    to.experts = load_experts(from, hidden(), experts, prefix, expert_names);
-    const auto biased = from.weights.config().find("use_expert_bias");
-    if (!biased || biased->boolean()) to.router.bias = from.floats(prefix + "expert_bias", {experts.count});
-    else to.router.bias.resize(static_cast<std::size_t>(experts.count));
-    to.router.scale = read_factor(from.weights.config(), "routed_scaling_factor");
-  }
 
   void layer(const TransformerPass& pass, int i) override {
     const Layer& weights = layers_[static_cast<std::size_t>(i)];
@@ -157,18 +93,8 @@ class Lfm2 final : public CausalTransformer {
     pass.normalize(weights.mlp_norm);
     const Experts& experts = config().layers[static_cast<std::size_t>(i)].experts;
     if (experts.count == 0) pass.mlp(weights.mlp);
-    else mix(pass, experts, weights);
+    else mix_experts(pass, experts, weights.experts, experts_);
     pass.add_projected();
-  }
-
-  /// projected = the experts of normed
-  void mix(const TransformerPass& pass, const Experts& experts, const Layer& weights) {
-    TransformerScratch& s = pass.scratch;
-    reserve_rows(experts_.logits, pass.rows, experts.count);
-    pack_activations(pass.kernels, weights.experts.router, s.normed.data(), hidden(), pass.rows, s.activations);
-    matmul(pass.kernels, weights.experts.router, s.activations, experts_.logits.data(), experts.count);
-    const Choices choices = choose(experts_.logits.data(), pass.rows, experts, weights.router);
-    mix_experts(pass, experts, weights.experts, choices, experts_);
   }
 
   static void attend(const TransformerPass& pass, int i, const AttentionWeights& weights) {
@@ -236,7 +162,12 @@ std::vector<bool> read_kinds(const Json& config, int layers) {
 /// Gives experts to all layers but the first num_dense_layers.
 void put_experts(const Json& json, TransformerConfig& to) {
   Experts experts = read_experts(json, "moe_intermediate_size");
+  const auto biased = json.find("use_expert_bias");
+  experts.scores = RouterScores::sigmoid;
+  experts.choice_bias = !biased || biased->boolean();
   experts.normalized = !json.find("norm_topk_prob") || read_norm_topk_prob(json);
+  experts.sum_added = 1e-6;
+  experts.scale = read_factor(json, "routed_scaling_factor");
   const auto dense = json.find("num_dense_layers");
   for (int i = dense ? static_cast<int>(dense->integer(0, to.depth())) : 2; i < to.depth(); ++i) {
     LayerConfig& layer = to.layers[static_cast<std::size_t>(i)];

@@ -7,6 +7,7 @@
 #include "kernels/math64.h"
 #include "kernels/threads.h"
 #include "ref/models/gated_delta_net.h"
+#include "ref/models/softplus.h"
 
 namespace draftproof {
 namespace {
