@@ -48,9 +48,10 @@ std::vector<Judged> judged_by_depth(Trial& trial, const Run& run) {
   std::vector<Token> text = trial.request.prompt;
   for (const Round& round : run.trace.rounds) {
     const Proposal& proposal = round.proposal;
+    const bool together = run.variation.rule->judge == block.judge && proposal.is_chain();
     const std::vector<int> path = proposal.path_to(std::clamp(round.verdict.last, -1, proposal.size() - 1));
     std::vector<Token> before = text;
-    for (std::size_t i = 0; i <= path.size(); ++i) {
+    for (std::size_t i = 0; i <= path.size() && !together; ++i) {
       // In a tree the first child of a node is the one that is verified with its q.
       const int node = proposal.first_child(i == 0 ? -1 : path[i - 1]);
       if (node == Proposal::no_node || proposal.drawn_from.size() <= static_cast<std::size_t>(node)) break;

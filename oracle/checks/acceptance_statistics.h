@@ -23,7 +23,8 @@ struct Judged {
   double expected = 0;  // to be accepted: a sum of exact probabilities
 };
 
-/// Returns the counts by depth; p from plain decoding, q as recorded. Draft tokens without their q are left out.
+/// Returns the counts by depth; p from plain decoding, q as recorded. Left out are draft tokens without their q, and
+/// chains by `block`, whose draft tokens are not accepted one by one.
 std::vector<Judged> judged_by_depth(Trial& trial, const Run& run);
 
 /// [n]: rounds with draft tokens of which n were accepted.

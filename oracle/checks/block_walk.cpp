@@ -2,6 +2,7 @@
 #include "oracle/checks/block_walk.h"
 
 #include <array>
+#include <numeric>
 
 namespace draftproof {
 namespace {
@@ -11,7 +12,7 @@ using Wide = unsigned __int128;
 
 class Walk {
  public:
-  Walk(const BlockRound& round, RandomSource& random) : round_(round), random_(random) {}
+  Walk(const BlockRound& round, RandomSource& random) : round_(round), random_(random), text_(round.text) {}
 
   BlockWalk result() && {
     take_shares();
@@ -20,12 +21,6 @@ class Walk {
 
  private:
   int position(std::size_t depth) const { return static_cast<int>(round_.text.size() + depth); }
-
-  std::vector<Token> text_after(const std::vector<int>& nodes) const {
-    std::vector<Token> text = round_.text;
-    for (const int node : nodes) text.push_back(round_.proposal.tokens[static_cast<std::size_t>(node)]);
-    return text;
-  }
 
   std::size_t sample(const Key& key, std::span<const std::uint64_t> weights) {
     walk_.draws.push_back(key);
@@ -43,38 +38,36 @@ class Walk {
     const bool certain = purpose == Purpose::target && tokens.size() == 1;
     walk_.next = tokens[certain ? 0 : sample(key, weights)];
   }
-  void take_from_target(const Distribution& p) { take_next(p.tokens(), p.weights(), Purpose::target); }
 
   void take_shares() {
     const Proposal& proposal = round_.proposal;
-    std::vector<int> branch;  // draft tokens so far
-    std::vector<int> accepted;
+    std::size_t accepted = 0;
     Residual last;  // after the accepted
     std::uint64_t share = whole;
-    for (int node = 0; node < proposal.size() && share > 0; ++node) {
-      const auto place = static_cast<std::size_t>(node);
+    std::size_t i = 0;
+    for (; i < proposal.tokens.size() && share > 0; ++i) {
       walk_.shares.push_back(share);
-      const Distribution& p = round_.row(rows_++, text_after(branch));
-      const Distribution& q = proposal.drawn_from[place];
+      const Distribution& p = round_.row(i, text_);
+      const Distribution& q = proposal.drawn_from[i];
       Residual rest = residual(p, q, share);
-      if (rest.sum > 0 && succeeds(place, 0, rest.sum, Distribution::total * (whole - share))) {
-        accepted = branch;
+      if (rest.sum > 0 && succeeds(i, 0, rest.sum, Distribution::total * (whole - share))) {
+        accepted = i;
         last = std::move(rest);
-        walk_.rejected = node;
       }
-      const std::uint64_t offered = q.weight(proposal.tokens[place]);
+      const std::uint64_t offered = q.weight(proposal.tokens[i]);
       if (offered == 0) return;
-      const Wide wanted = Wide{share} * p.weight(proposal.tokens[place]);
+      const Wide wanted = Wide{share} * p.weight(proposal.tokens[i]);
       const Wide kept = wanted < Wide{whole} * offered ? wanted : Wide{whole} * offered;
       const auto left = static_cast<std::uint64_t>(kept % offered);
-      share = static_cast<std::uint64_t>(kept / offered) + (succeeds(place, 1, offered - left, left) ? 0 : 1);
-      branch.push_back(node);
+      share = static_cast<std::uint64_t>(kept / offered) + (succeeds(i, 1, offered - left, left) ? 0 : 1);
+      text_.push_back(proposal.tokens[i]);
     }
     if (share > 0) {
       walk_.shares.push_back(share);
-      if (succeeds(branch.size(), 0, share, whole - share)) return accept_all(branch);
+      if (succeeds(i, 0, share, whole - share)) return accept_all();
     }
-    walk_.nodes = accepted;
+    accept(accepted);
+    walk_.rejected = static_cast<int>(accepted);
     take_next(last.tokens, last.weights, Purpose::residual);
   }
 
@@ -96,18 +89,21 @@ class Walk {
     return rest;
   }
 
-  void accept_all(const std::vector<int>& branch) {
-    walk_.nodes = branch;
-    walk_.rejected = Proposal::no_node;
-    const std::vector<Token> text = text_after(branch);
-    if (!branch.empty() && round_.is_free(text)) return;
-    take_from_target(round_.row(rows_++, text));
+  void accept(std::size_t count) {
+    walk_.nodes.resize(count);
+    std::iota(walk_.nodes.begin(), walk_.nodes.end(), 0);
+  }
+  void accept_all() {
+    accept(round_.proposal.tokens.size());
+    if (!walk_.nodes.empty() && round_.is_free(text_)) return;
+    const Distribution& p = round_.row(walk_.nodes.size(), text_);
+    take_next(p.tokens(), p.weights(), Purpose::target);
   }
 
   const BlockRound& round_;
   RandomSource& random_;
+  std::vector<Token> text_;  // and the draft tokens so far
   BlockWalk walk_;
-  std::size_t rows_ = 0;
 };
 
 }  // namespace

@@ -67,22 +67,19 @@ PairedTexts::TextCells PairedTexts::cells_of(std::int64_t request, std::span<con
                                              const SampledText& text, std::size_t from) const {
   TextCells cells;
   constexpr Token none = -1;
-  const auto back = [&](std::size_t i, std::size_t ago) {  // the unit so long before place i, or none
-    if (ago <= i) return text.units[i - ago];
-    return ago - i <= prompt.size() ? prompt[prompt.size() - (ago - i)] : none;
-  };
+  std::map<Token, std::size_t> places;  // where each unit stands last, the prompt's first at 1
+  for (std::size_t i = 0; i < prompt.size(); ++i) places[prompt[i]] = i + 1;
+  Token last = prompt.empty() ? none : prompt.back();
   std::uint64_t before = mixed(1, static_cast<std::uint64_t>(request));
   for (std::size_t i = 0; i < text.units.size(); ++i) {
     const Token unit = text.units[i];
-    const Token last = back(i, 1);
     const std::uint64_t whole = mixed(before, number(unit));
     if (i >= from) {
       cells[by_unit].push_back(number(unit));
       cells[by_two_units].push_back(mixed(number(last) + 1, number(unit)));
       cells[by_whole_text].push_back(whole);
-      std::size_t ago = 1;
-      while (ago <= i + prompt.size() && back(i, ago) != unit) ++ago;
-      if (ago > i + prompt.size()) ago = 0;
+      const std::size_t place = places[unit];  // 0: not yet
+      const std::size_t ago = place == 0 ? 0 : prompt.size() + i + 1 - place;
       cells[by_repetition].push_back(ago > 0 ? 1 : 0);
       cells[by_recurrence].push_back(doubling(ago));
       if (i < text.logprobs.size()) {
@@ -98,6 +95,8 @@ PairedTexts::TextCells PairedTexts::cells_of(std::int64_t request, std::span<con
       }
     }
     before = whole;
+    last = unit;
+    places[unit] = prompt.size() + i + 1;
   }
   cells[by_length].push_back(doubling(text.units.size()) * 64 + text.units.size() % 64);
   return cells;

@@ -30,6 +30,10 @@ void check_block(const ReplayedRound& r) {
         why);
     return;
   }
+  if (r.round.p_rows.size() > r.accepted() + 1) {
+    r.report.missing.insert(
+        "by the rule block rows behind the accepted draft tokens decide, too: they are taken as the trace states them");
+  }
   const Proposal proposal{.tokens = r.round.draft_tokens, .drawn_from = r.round.q_rows};
   bool missing = false;
   const auto row = [&](std::size_t index, const std::vector<Token>&) -> const Distribution& {

@@ -91,8 +91,7 @@ void Evidence::bet_on_token(OpenSequence& sequence, const RoundEvent& round, std
     const bool with_q = rule != AcceptanceRule::matching && sequence.declared.max_draft_tokens != 0;
     const bool drafted = !round.has_draft_tokens || round.verifies(row);
     games_of(rule).token(*distribution.p, distribution.slack, with_q ? q.p : nullptr, with_q && drafted, outcome,
-                         sequence.text, sequence.rejected, sequence.rejected_unknown,
-                         rule == AcceptanceRule::lossy ? std::span<const std::optional<Distribution>>() : suspected);
+                         sequence.text, sequence.rejected, sequence.rejected_unknown, suspected);
   }
 }
 

@@ -93,8 +93,10 @@ void expect_shape(const ReplayedRound& r) {
   }
   if (const auto& verification = r.sequence.declared.verification; verification && r.round.width) {
     const bool batched = *verification != Verification::serial;
-    r.findings.expect_equal("width", "rows of the verification pass are",
-                            batched ? drafted + 1 : accepted + std::int64_t{1}, std::int64_t{*r.round.width});
+    const bool together = r.rule() == AcceptanceRule::block && !r.round.p_rows.empty();  // it reads on
+    const auto read = together ? static_cast<std::int64_t>(r.round.p_rows.size()) : accepted + std::int64_t{1};
+    r.findings.expect_equal("width", "rows of the verification pass are", batched ? drafted + 1 : read,
+                            std::int64_t{*r.round.width});
   }
   if (const auto& max = r.sequence.declared.max_draft_tokens) {
     r.findings.expect(
@@ -189,7 +191,10 @@ void replay_row(const ReplayedRound& r, std::size_t row) {
   }
   // Which draft token of a tree is verified under matching follows from the target's draw, which decides about it.
   const bool by_draw = r.rule() == AcceptanceRule::matching && !round.depths.empty();
-  if (const Distribution* const p = known.distribution(); p && q.p && !by_draw) count_depth(r, row, *p, *q.p);
+  const bool one_by_one = r.rule() != AcceptanceRule::block;
+  if (const Distribution* const p = known.distribution(); p && q.p && !by_draw && one_by_one) {
+    count_depth(r, row, *p, *q.p);
+  }
 }
 
 /// Counts a round with draft tokens.

@@ -102,6 +102,7 @@ void RowSource::hold_to_target(const OpenSequence& sequence, TargetRows& rows) {
   rows.reader = std::make_unique<PlainReader>(*rows.target, sampling, std::move(constraint), from,
                                               declared.stop_tokens.value_or(std::vector<Token>()),
                                               rows.foreign && target_.exact ? target_.twin() : nullptr);
+  if (sequence.greedy() || sequence.rule() == AcceptanceRule::lossy) return;  // such tokens are not bet on
   for (const Suspect& suspect : target_.suspects) {
     rows.suspects.push_back(std::make_unique<PlainReader>(*suspect.model, sampling));
   }
@@ -142,10 +143,12 @@ void RowSource::shift(const ShiftEvent& shift) {
     return from.shift(static_cast<int>(shift.tokens_read), static_cast<int>(shift.keep),
                       static_cast<int>(shift.discard));
   };
-  std::string why = drop(*reader);
-  for (const auto& suspect : rows_.at(shift.sequence).suspects) {
-    if (why.empty()) why = drop(*suspect);
+  for (auto& suspect : rows_.at(shift.sequence).suspects) {
+    if (suspect == nullptr || drop(*suspect).empty()) continue;
+    std::erase(readers_, suspect.get());
+    suspect.reset();  // it cannot follow; the target can without it
   }
+  const std::string why = drop(*reader);
   if (why.empty()) return;
   report_.unproved.insert("rows after a context shift are not held to the target, whose cache cannot be shifted so: " +
                           why);
@@ -171,10 +174,11 @@ const PlainRow& RowSource::read(const OpenSequence& sequence, PlainReader& reade
   const PlainRow& row = reader.after(sequence.text, stated);
   std::erase(readers_, &reader);
   readers_.push_back(&reader);
-  const auto context = static_cast<std::size_t>(rows_.at(sequence.declared.sequence).target->context());
+  auto positions_max = static_cast<std::size_t>(rows_.at(sequence.declared.sequence).target->context());
+  for (const Suspect& suspect : target_.suspects) positions_max += static_cast<std::size_t>(suspect.model->context());
   std::size_t positions = 0;
   for (const PlainReader* const each : readers_) positions += each->capacity();
-  while (readers_.size() > 1 && positions > context * (1 + target_.suspects.size())) {
+  while (readers_.size() > 1 && positions > positions_max) {
     positions -= readers_.front()->capacity();
     readers_.front()->release();
     readers_.erase(readers_.begin());
@@ -188,7 +192,7 @@ std::vector<std::optional<Distribution>> RowSource::suspected(const OpenSequence
   std::vector<std::optional<Distribution>> list;
   for (std::size_t s = 0; s < rows.suspects.size(); ++s) {
     std::optional<Distribution>& given = list.emplace_back();
-    if (positions(sequence, rows) > target_.suspects[s].model->context()) continue;
+    if (rows.suspects[s] == nullptr || positions(sequence, rows) > target_.suspects[s].model->context()) continue;
     const PlainRow& row = read(sequence, *rows.suspects[s], rows.reader->allowed());
     if (!rows.foreign) given = row.distribution;
     else if (auto near = nearby_distribution(rows.suspects[s]->logits(), declared.sampling, order_of(declared),
@@ -228,7 +232,7 @@ KnownRow RowSource::after(const OpenSequence& sequence, const RoundEvent& round,
     if (rows.foreign) exact_.sample(sequence, rows.reader->logits());
     if (rows.foreign) expect_near(sequence, row, *rows.reader, known, findings);
     else expect_own(round, row, plain, known, findings);
-    if (!sequence.greedy() && row < round.emitted.size()) known.suspected = suspected(sequence, rows);
+    if (row < round.emitted.size()) known.suspected = suspected(sequence, rows);
   }
   expect_allowed(round, row, behind_end ? nullptr : rows.reader.get(), findings);
   if (known.p && row < round.p_digests.size()) {

@@ -71,7 +71,7 @@ class RowSource {
   struct TargetRows {  // of one sequence
     std::shared_ptr<Model> target;
     std::unique_ptr<PlainReader> reader;                 // null: p is taken as the trace states it
-    std::vector<std::unique_ptr<PlainReader>> suspects;  // empty where there is no reader
+    std::vector<std::unique_ptr<PlainReader>> suspects;  // empty where nothing is bet on; null: cannot follow
     bool foreign = false;
   };
   const std::vector<std::string>& order_of(const SequenceEvent& declared) const;

@@ -295,7 +295,7 @@ void Writer::add_round(const Trace& trace) {
   add_line(
       fmt::format("{{\"type\":\"round\",\"sequence\":{},\"round\":{},\"position\":{},\"width\":{},\"accepted\":{},"
                   "\"next_from\":\"{}\"{}{}{}{}{}{}{}{}{}{}}}",
-                  sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : accepted + 1, accepted,
+                  sequence_, rounds_++, round.position, batched ? draft_tokens.size() + 1 : round.rows.size(), accepted,
                   name_of(next_from), list("draft_tokens", draft_tokens), list("emitted", round.emitted),
                   held_text(trace, round), asked_text(round), drafts, decided, list("logits_digests", logits),
                   list("p_digests", round.targets), list("q_digests", q_digests), rows_text(round)));

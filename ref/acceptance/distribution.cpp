@@ -179,8 +179,8 @@ Residual::Residual(const Distribution& p, const Distribution& q, std::uint64_t o
   for (std::size_t place = 0; place < p.blocks().size(); ++place) {
     const std::uint32_t block = p.blocks()[place];
     const WeightBlock of_q_here = block_or_none(q, block);
-    const std::uint64_t sum = of_p == 1 && of_q == 1 ? sum_of_difference(p.block(place).data(), of_q_here.data())
-                                                     : sum_of_weights(difference(p.block(place), of_q_here));
+    const std::uint64_t sum = of_p == of_q ? of_p * sum_of_difference(p.block(place).data(), of_q_here.data())
+                                           : sum_of_weights(difference(p.block(place), of_q_here));
     if (sum == 0) continue;
     blocks_.push_back(block);
     sums_.push_back(sum);

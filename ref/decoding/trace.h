@@ -87,7 +87,7 @@ struct Trace {
   std::string kernels;  // kernel table and number of threads; empty and 0 for models without kernels (hash models)
   int threads = 0;
   DraftCosts costs;  // that a tuner expected when it began to choose lengths of proposals; empty without one
-  int draft_reach = std::numeric_limits<int>::max();  // Draft::reach
+  int draft_reach = std::numeric_limits<int>::max();  // as far as the draft serves the text
   int reused = 0;                                     // positions of the text that came from a prefix cache
   std::vector<Token> output;
   Finish finish = Finish::unfinished;

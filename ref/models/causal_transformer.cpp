@@ -64,12 +64,11 @@ bool CausalTransformer::unembed(const float* rows, int count, PackedActivations&
     const std::size_t all = static_cast<std::size_t>(count) * static_cast<std::size_t>(config_.vocabulary);
     leave_out_tokens(head_tokens_, config_.vocabulary, {logits, all});
   }
-  bool numbers = matmul_of_numbers(kernels_, head_matrix(), scratch, logits, config_.vocabulary);
+  const bool numbers = matmul_of_numbers(kernels_, head_matrix(), scratch, logits, config_.vocabulary);
   if (!head_bias_.empty()) {
     for (std::ptrdiff_t row = 0; row < count; ++row) {
       kernels_.add(head_bias_.data(), head_bias_.size(), logits + row * config_.vocabulary);
     }
-    numbers = numbers && std::ranges::none_of(head_bias_, [](float bias) { return std::isnan(bias); });
   }
   if (config_.logit_scale != 1) {
     const std::size_t all = static_cast<std::size_t>(count) * static_cast<std::size_t>(config_.vocabulary);

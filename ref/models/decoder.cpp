@@ -20,9 +20,10 @@ Xielu load_xielu(const WeightLoader& from, int layer, const std::string& prefix)
     const std::vector<float> stored = from.floats(prefix + name, shape);
     return stored.empty() ? 0 : stored[0];  // empty where it is only counted
   };
+  const double beta = number("beta", {});
   return {.positive = softplus(number("alpha_p", {1})),
-          .negative = number("beta", {}) + softplus(number("alpha_n", {1})),
-          .beta = number("beta", {}),
+          .negative = beta + softplus(number("alpha_n", {1})),
+          .beta = beta,
           .epsilon = number("eps", {})};
 }
 

@@ -25,9 +25,7 @@ TransformerConfig describe_model(const Json& json) {
   const auto min = json.find("moe_norm_min");
   experts.sum_min = min ? min->number() : 1e-12;
   if (!(experts.sum_min >= 0)) min->fail("must be at least 0");
-  const auto shared = json.find("moe_num_shared_experts");
-  experts.shared = (shared ? static_cast<int>(shared->integer(0, experts.count)) : 2) * experts.intermediate;
-  experts.shared_gate = false;
+  put_shared_expert(json, "moe_num_shared_experts", 2, experts);
   const int last = config.depth() - 1;
   const auto layer_of = [&](const char* field, int default_value) {
     const auto stated = json.find(field);

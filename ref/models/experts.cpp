@@ -201,8 +201,14 @@ void read_grouped_router(const Json& config, Experts& to) {
       config.find("topk_group").value_or(config).fail("must be at most n_group and leave num_experts_per_tok experts");
     }
   }
-  const auto shared = config.find("n_shared_experts");
-  to.shared = (shared ? static_cast<int>(shared->integer(0, to.count)) : 1) * to.intermediate;
+  put_shared_expert(config, "n_shared_experts", 1, to);
+}
+
+void put_shared_expert(const Json& config, const char* field, int count, Experts& to) {
+  const auto stated = config.find(field);
+  const std::int64_t size = (stated ? stated->integer(0, to.count) : count) * std::int64_t{to.intermediate};
+  if (size > 1 << 24) stated.value_or(config).fail("makes a shared expert larger than any real model's");
+  to.shared = static_cast<int>(size);
   to.shared_gate = false;
 }
 

@@ -290,7 +290,7 @@ TransformerConfig describe_model(const Json& whole) {
   TransformerConfig config = read_gemma_config(json, defaults, default_cap);
   config.unused = {"vision_tower.",       "audio_tower.",       "embed_vision.",       "embed_audio.",
                    "model.vision_tower.", "model.audio_tower.", "model.embed_vision.", "model.embed_audio."};
-  config.layer_embedding = positive(json, "hidden_size_per_layer_input");
+  config.layer_embedding = static_cast<int>(json.at("hidden_size_per_layer_input").integer(1, 1 << 16));
   config.streams = static_cast<int>(json.at("altup_num_inputs").integer(1, streams_max));
   config.laurel_rank = positive(json, "laurel_rank");
   const auto active = json.find("altup_active_idx");

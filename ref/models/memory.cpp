@@ -126,7 +126,7 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
   }
   need.scratch += largest + size(prefill_chunk) * experts;
   need.add_row_floats(size(config.layer_embedding) * config.layers.size());
-  if (config.streams > 1) {  // now and as they were predicted
+  if (config.laurel_rank > 0) {  // of streams, now and as they were predicted
     need.add_row_floats(size(2 * config.streams + 1) * size(config.hidden) + size(config.laurel_rank + config.streams));
   }
 }

@@ -100,13 +100,24 @@ const Architecture& architecture_of(const Json& config) { return *find_architect
 
 std::string architecture_name(const Json& config) { return find_architecture(config).name; }
 
-TransformerConfig describe(const Json& config) { return checkpoint_kind(config).describe(config); }
+TransformerConfig describe(const Json& config) {
+  TransformerConfig result = checkpoint_kind(config).describe(config);
+  int end = 0;
+  for (const Rope& rope : result.ropes) end = std::max(end, rope.context);
+  if (end > 0) {
+    result.long_context = result.context;
+    result.context = std::min(result.context, end);
+  }
+  return result;
+}
 
 TransformerConfig describe(const Checkpoint& files, const LoadOptions& options) {
   TransformerConfig config = describe(files.config());
   if (options.long_context && config.long_context > 0) {
     config.context = config.long_context;
-    for (Rope& rope : config.ropes) rope.frequencies = rope.long_frequencies;
+    for (Rope& rope : config.ropes) {
+      if (rope.context > 0) rope.frequencies = rope.long_frequencies;
+    }
   }
   if (options.layers == 0) return config;
   if (options.layers > config.depth() || config.layer_embedding > 0) {

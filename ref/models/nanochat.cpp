@@ -22,6 +22,9 @@ TransformerConfig describe_model(const Json& json) {
   config.logit_cap = read_cap(json, "final_logit_softcapping", default_cap);
   set_qk_norm(QkNorm::heads, config);
   set_window(json, AttentionCache::everything, config);
+  // A factor would enter scores once they are normalized, and transformers' norms, behind RoPE, take it away again.
+  if (config.ropes[0].factor != 1)
+    json.fail("has RoPE of kind '" + config.ropes[0].kind + "', which is not implemented");
   for (float& frequency : config.ropes[0].frequencies) frequency = -frequency;
   for (LayerConfig& layer : config.layers) layer.gated = false;
   return config;

@@ -252,10 +252,6 @@ TransformerConfig read_uniform_layers(const Json& config, const Defaults& defaul
 TransformerConfig read_transformer_config(const Json& config, const Defaults& defaults, const Features& features) {
   TransformerConfig result = read_uniform_layers(config, defaults, features);
   result.ropes = {read_rope(config, read_rotary_width(config, result.attention(0).shape.head_dim))};
-  if (const int end = result.ropes[0].context; end > 0) {
-    result.long_context = result.context;
-    result.context = std::min(result.context, end);
-  }
   const std::vector<int> windows = read_windows(config, result.depth());
   for (std::size_t i = 0; i < windows.size(); ++i) {
     std::get<AttentionLayer>(result.layers[i].mixer).window = windows[i];

@@ -15,16 +15,24 @@ using testing::Not;
 
 TEST(BlockTraces, PassAndEveryRoundIsDecidedAgain) {
   Recorded recorded;
+  int exact = 0;
+  int stated = 0;
   for (const char* draft : {"perturbed", "always-reject", "perfect", "scripted:+~-/~~"}) {
     for (const float temperature : {0.0F, 1.0F}) {
       for (const Verification verification : {Verification::batched, Verification::serial}) {
         const File file(recorded.text({"", &block, {.temperature = temperature}, draft, verification, {0}, 40}));
         const TraceReport report = replay(file.path(), recorded.target());
-        EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << draft;
+        EXPECT_TRUE(report.findings.empty()) << draft;
         EXPECT_THAT(report.missing, Not(Contains(HasSubstr("is not replayed"))));
+        const bool behind = !report.missing.empty();  // some round read rows behind its accepted draft tokens
+        EXPECT_EQ(report.verdict() == ReportVerdict::pass_exact, !behind) << draft;
+        exact += !behind;
+        stated += behind;
       }
     }
   }
+  EXPECT_GT(exact, 0);
+  EXPECT_GT(stated, 0);
 }
 
 TEST(BlockTraces, OfWrongRulesAreFoundByWhatTheyAccept) {
