@@ -2,6 +2,7 @@
 #include "ref/models/short_convolution.h"
 
 #include "kernels/threads.h"
+#include "ref/models/causal_convolution.h"
 
 namespace draftproof {
 namespace {
@@ -25,14 +26,7 @@ struct Convolution {
     const std::ptrdiff_t channels = shape.channels;
     const float* const c = projected(at) + channels;
     float* const mixed = scratch.mixed.data() + at * channels;
-    std::fill_n(mixed, channels, 0.0F);
-    for (int j = 0; j < shape.width; ++j) {
-      const int from = row - (shape.width - 1) + j;
-      const float* const inputs =
-          from < 0 ? pending.tail + (shape.width - 1 + from) * channels : pending.inputs + from * pending.stride;
-      const float* const taps = weights.taps.data() + j * channels;
-      for (std::ptrdiff_t i = 0; i < channels; ++i) mixed[i] += taps[i] * inputs[i];
-    }
+    convolve_row(weights.taps.data(), shape.width, channels, pending, row, mixed);
     for (std::ptrdiff_t i = 0; i < channels; ++i) mixed[i] *= c[i];
   }
 };

@@ -6,6 +6,7 @@
 
 #include "kernels/math64.h"
 #include "kernels/threads.h"
+#include "ref/models/causal_convolution.h"
 #include "ref/models/gated_delta_net.h"
 #include "ref/models/softplus.h"
 
@@ -72,14 +73,7 @@ struct Scan {
   void convolve(const StateSpaceCache::Rows& pending, int row, int at) const {
     const std::ptrdiff_t channels = shape.channels();
     float* const sums = row_of(scratch.convolved, at, shape.channels());
-    std::fill_n(sums, channels, 0.0F);
-    for (int j = 0; j < shape.conv_width; ++j) {
-      const int from = row - (shape.conv_width - 1) + j;
-      const float* const inputs =
-          from < 0 ? pending.tail + (shape.conv_width - 1 + from) * channels : pending.inputs + from * pending.stride;
-      const float* const taps = weights.convolution.data() + j * channels;
-      for (std::ptrdiff_t i = 0; i < channels; ++i) sums[i] += taps[i] * inputs[i];
-    }
+    convolve_row(weights.convolution.data(), shape.conv_width, channels, pending, row, sums);
     for (std::ptrdiff_t i = 0; i < channels; ++i) sums[i] += weights.conv_bias[static_cast<std::size_t>(i)];
     float* const powers = row_of(scratch.exponentials, at, shape.channels());
     pass.kernels.exponentials(sums, 0, -1, static_cast<std::size_t>(channels), powers);
