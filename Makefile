@@ -3,7 +3,7 @@
 BUILD ?= build
 JOBS ?= $(shell nproc)
 
-.PHONY: demo serve-demo test test-one format test-slow bench package setup configure clean
+.PHONY: demo serve-demo test test-one format test-slow test-real bench package setup configure clean
 
 demo: configure
 	@echo "== building draftproof"
@@ -41,6 +41,12 @@ test-slow: configure
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "== running the exhaustive tests"
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error --parallel $(JOBS) -L slow
+
+# Two real checkpoints beside llama.cpp and transformers, with what pip can get; prints figures.
+test-real: configure
+	@tools/install_packages.sh python3-venv
+	@cmake --build $(BUILD) --parallel $(JOBS) --target draftproof
+	@ctest --test-dir $(BUILD) --verbose --no-tests=error -L real
 
 bench: configure
 	@cmake --build $(BUILD) --parallel $(JOBS) --target draftproof

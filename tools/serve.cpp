@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <csignal>
 #include <cstdio>
@@ -199,9 +198,6 @@ serve::ServedModel served_model_of(const ServeOptions& options, const std::strin
 
 Exit serve_model(const ServeOptions& options) {
   const EndSignals signals;
-  // glibc raises this limit when a large block is freed. Then KV caches would lie among small blocks, which keep their
-  // memory from going back to the system.
-  mallopt(M_MMAP_THRESHOLD, 128 << 10);
   const std::vector<std::string> keys = read_api_keys(options.api_key_file);
   OpenedModel opened({options.target, options.layout, options.threads});
   opened.tokenizer();  // refuses one that cannot be built before the target is loaded

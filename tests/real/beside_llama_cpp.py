@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""The two checkpoints beside llama.cpp, from the same files."""
+
+import pathlib
+import unittest
+
+import xllamacpp
+from real import MODELS, TEXTS, TOKENS, Server, first_difference, generate, post, summary, together, tokens_of
+
+# In logits, at the first token that differs, what rounding may decide: both round activations to 8 bits, in blocks of
+# different sizes, and caches, to bf16 and to f16.
+GAP = 0.5
+LONG = 8000
+PAGES = "".join(page.read_text(encoding="utf-8") for page in sorted(pathlib.Path(__file__).parents[2].glob("docs/*.md")))
+
+
+class LlamaServer:
+    """llama-server inside this process."""
+
+    def __init__(self, model, context):
+        params = xllamacpp.CommonParams()
+        params.model.path, params.port, params.verbosity = str(model), 0, -1
+        params.n_ctx, params.n_parallel = context, 1
+        # Its threads wait by turning in circles: on a busy machine two of them are slower than one.
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+        self.server = xllamacpp.Server(params)
+        self.url = self.server.listening_address
+
+    def complete(self, tokens, count):
+        body = {"prompt": tokens, "n_predict": count, "temperature": 0, "return_tokens": True, "cache_prompt": False}
+        return post(self.url + "/completion", body)["tokens"]
+
+
+class BesideLlamaCpp(unittest.TestCase):
+    def gap(self, model, prompt, ours, theirs):
+        """None where the texts are equal; else by how many logits ours prefers its own token where they part."""
+        place = first_difference(ours, theirs)
+        if place is None:
+            return None
+        near = generate(model, prompt + ours[:place], 1, "--logprobs", "--top-logprobs", 20)["top_logprobs"][0]
+        logprob = {entry["token"]: entry["logprob"] for entry in near}
+        self.assertIn(theirs[place], logprob, f"{model.name}, token {place} of {prompt}")
+        return logprob[ours[place]] - logprob[theirs[place]]
+
+    def compare(self, model, prompts, context, count):
+        theirs = LlamaServer(model, context)
+        expected = [theirs.complete(prompt, count) for prompt in prompts]
+        del theirs
+        with Server(model) as server:
+            answers = together(lambda prompt: server.complete(prompt, count), prompts)
+        pairs = zip(prompts, answers, expected, strict=True)
+        gaps = [gap for each in pairs if (gap := self.gap(model, *each)) is not None]
+        print(f"\n  {model.name}: {summary(gaps, len(prompts))}")
+        self.assertLessEqual(max(gaps, default=0), GAP)
+
+    def test_tokens_are_the_same(self):
+        texts = [*TEXTS, "na\u00efve \u4f60\u597d \U0001f600\n\n\tx  y", " 12345 6.7e-8", "<|im_end|><eos>", PAGES]
+        for model in MODELS:
+            theirs = LlamaServer(model, 512)
+            with Server(model) as server:
+                for text in texts:
+                    for more in ({}, {"parse_special": True}):
+                        expected = tokens_of(theirs.url, text, **more)
+                        self.assertEqual(server.tokenize(text, **more), expected, (model.name, more, text[:80]))
+            del theirs
+
+    def test_texts(self):
+        for model in MODELS:
+            with Server(model) as server:
+                prompts = [server.tokenize(text) for text in TEXTS]
+            self.compare(model, prompts, 512, TOKENS)
+
+    def test_texts_behind_8000_tokens(self):
+        for model in MODELS:
+            with Server(model) as server:
+                tokens = server.tokenize(PAGES)
+            prompts = [tokens[begin : begin + LONG] for begin in (0, LONG)]
+            self.compare(model, prompts, 8192, 64)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""The two checkpoints beside transformers, which unpacks their weights and computes in float32."""
+
+import json
+import pathlib
+import tempfile
+import unittest
+
+import torch
+import transformers
+from real import FOLDER, MODELS, SMOL, TEXTS, TOKENS, Server, first_difference, said, summary, together
+from safetensors.torch import save_file
+
+# In logits, at the first token that differs, what rounding may decide: of the same floats; and of weights as stored,
+# where activations are rounded to 8 bits and the cache to bf16.
+GAP_OF_FLOATS = 1e-3
+GAP_AS_STORED = 0.5
+
+CHATS = [
+    [{"role": "user", "content": "What is salt?"}],
+    [{"role": "system", "content": "Answer in one word."}, {"role": "user", "content": "What is salt?"},
+     {"role": "assistant", "content": "A mineral."}, {"role": "user", "content": "And sugar?"}],
+    [{"role": "user", "content": "  Zucker \u2013 \u7cd6 \U0001f36c?\n\n"}],
+    [{"role": "user", "content": "One"}, {"role": "assistant", "content": ""}, {"role": "user", "content": "Two"}],
+]
+
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+
+
+class BesideTransformers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tokenizer = {m: transformers.AutoTokenizer.from_pretrained(FOLDER, gguf_file=m.name) for m in MODELS}
+        cls.reference = {m: transformers.AutoModelForCausalLM.from_pretrained(FOLDER, gguf_file=m.name,
+                                                                              dtype=torch.float32) for m in MODELS}
+
+    def compare(self, model, folder, bound, *options):
+        with Server(model) as server:
+            prompts = [server.tokenize(text) for text in TEXTS]
+        with Server(folder, *options) as server:
+            answers = together(lambda prompt: server.complete(prompt, TOKENS), prompts)
+        gaps = []
+        for text, prompt, answer in zip(TEXTS, prompts, answers, strict=True):
+            with torch.no_grad():
+                rows = self.reference[model](torch.tensor([prompt + answer])).logits[0, len(prompt) - 1 : -1]
+            place = first_difference(answer, rows.argmax(1).tolist())
+            if place is not None:
+                gaps.append(float(rows[place].max() - rows[place][answer[place]]))
+                self.assertLessEqual(gaps[-1], bound, f"{text!r}: token {place}, {answer[place]}")
+        print(f"\n  {pathlib.Path(folder).name} {' '.join(options)}: {summary(gaps, len(TEXTS))}")
+
+    def test_texts_as_stored(self):
+        for model in MODELS:
+            self.compare(model, model, GAP_AS_STORED)
+
+    def test_texts_of_the_unpacked_weights(self):
+        for model in MODELS:
+            with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+                weights = {name: value for name, value in self.reference[model].state_dict().items()
+                           if name != "lm_head.weight"}  # the embedding once more
+                save_file(weights, f"{folder}/model.safetensors")
+                config = self.reference[model].config.to_dict()
+                config.pop("quantization_config", None)
+                pathlib.Path(folder, "config.json").write_text(json.dumps(config), encoding="utf-8")
+                self.tokenizer[model].save_pretrained(folder)  # which a server needs
+                self.compare(model, folder, GAP_OF_FLOATS, "--kv", "f32")
+
+    def test_chats_are_laid_out_as_the_template_says(self):
+        with Server(SMOL) as server:
+            for messages in CHATS:
+                laid_out = self.tokenizer[SMOL].apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+                prompt = server.tokenize(laid_out, parse_special=True)
+                answer = server.chat(messages)
+                self.assertEqual(answer["usage"]["prompt_tokens"], len(prompt), messages)
+                expected = server.complete(prompt, 48)
+                self.assertEqual(said(answer), self.tokenizer[SMOL].decode(expected, skip_special_tokens=True))
+
+
+if __name__ == "__main__":
+    unittest.main()
