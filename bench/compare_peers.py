@@ -30,6 +30,9 @@ Programs take turns, in an order that turns as well, for several rounds; a ratio
 Weights lie in memory of the process, not in a mapped file. ik_llama.cpp repacks its weights at the start (-rtr), its
 fast path.
 
+--xllamacpp PYTHON takes llama.cpp as pip installs it (bench/xllamacpp_steps.py), with --sequences: nothing to build, but
+its wheels know AVX2 at most, so --kernels avx2 compares the same instructions.
+
 Building the peers is yours to do, Release and for this machine, as they recommend:
 
     cmake -S llama.cpp -B llama-build -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON
@@ -119,6 +122,7 @@ def list_of(values: list[int]) -> str:
 @dataclass(frozen=True)
 class Ours:
     program: Path
+    kernels: str = ""  # the best when left out
     name: str = "draftproof"
 
     def measure(self, model: Path, question: Question) -> Times:
@@ -147,7 +151,7 @@ class Ours:
             answer = Path(scratch) / "times.json"
             run([
                 str(self.program), "bench", flags[0], str(model), *flags[1:], "--threads", str(question.threads),
-                "--json", str(answer), "--quiet",
+                "--json", str(answer), "--quiet", *(["--kernels", self.kernels] if self.kernels else []),
             ])
             return json.loads(answer.read_text(encoding="utf-8"))
 
@@ -227,11 +231,27 @@ class VerifyCost:
         return {rows_name(line["rows"]): line["median_ms"] for line in lines}
 
 
-Program = Ours | StockPeer | VerifyCost
+@dataclass(frozen=True)
+class ModulePeer:
+    """llama.cpp as pip installs it, in a Python: only sequences that are decoded together."""
+
+    python: Path
+    name: str = "llama.cpp (xllamacpp)"
+
+    def measure(self, model: Path, question: Question) -> Times:
+        text = run([
+            str(self.python), str(absolute(Path(__file__).parent / "xllamacpp_steps.py")), str(model), "--sequences",
+            list_of(question.sequences), "--context", str(question.context), "--steps", str(question.steps),
+            "--threads", str(question.threads),
+        ])
+        return {sequences_name(int(count)): milliseconds for count, milliseconds in json.loads(text).items()}
+
+
+Program = Ours | StockPeer | VerifyCost | ModulePeer
 
 
 def programs(arguments: argparse.Namespace) -> list[Program]:
-    found: list[Program] = [Ours(arguments.ours)]
+    found: list[Program] = [Ours(arguments.ours, arguments.kernels)]
     if arguments.llama_bin:
         found.append(StockPeer("llama.cpp", arguments.llama_bin, ("-lm", "none"), ("-lm", "none")))
     if arguments.ik_bin:
@@ -240,8 +260,10 @@ def programs(arguments: argparse.Namespace) -> list[Program]:
         found.append(VerifyCost("llama.cpp, one sequence", arguments.verify_cost_llama, ()))
     if arguments.verify_cost_ik:
         found.append(VerifyCost("ik_llama.cpp, one sequence", arguments.verify_cost_ik, ("--repack",)))
+    if arguments.xllamacpp:
+        found.append(ModulePeer(arguments.xllamacpp))
     if len(found) == 1:
-        raise Problem("no peer is named; give --llama-bin, --ik-bin, --verify-cost-llama or --verify-cost-ik")
+        raise Problem("no peer is named; give --llama-bin, --ik-bin, --verify-cost-..., or --xllamacpp")
     return found
 
 
@@ -254,7 +276,7 @@ def programs_needed(arguments: argparse.Namespace) -> list[str]:
 
 def require_there(arguments: argparse.Namespace) -> None:
     """Before the first minute of measuring, not after it."""
-    wanted = [arguments.ours, arguments.verify_cost_llama, arguments.verify_cost_ik]
+    wanted = [arguments.ours, arguments.verify_cost_llama, arguments.verify_cost_ik, arguments.xllamacpp]
     for folder in (arguments.llama_bin, arguments.ik_bin):
         if folder:
             wanted += [folder / program for program in programs_needed(arguments)]
@@ -443,6 +465,8 @@ def main() -> int:
     parser.add_argument("--ik-bin", type=absolute, metavar="DIR", help="ik_llama.cpp's programs")
     parser.add_argument("--verify-cost-llama", type=absolute, metavar="PROGRAM")
     parser.add_argument("--verify-cost-ik", type=absolute, metavar="PROGRAM")
+    parser.add_argument("--xllamacpp", type=absolute, metavar="PYTHON", help="a Python with this package; with --sequences")
+    parser.add_argument("--kernels", default="", help="our kernel table, the best when left out")
     parser.add_argument("--rows", type=row_counts, default=row_counts("1,2,4,8,12,16,32"), help="like 1,4,16")
     parser.add_argument("--context", type=numbers, default=[DEFAULT_CONTEXT], help="before the rows, like 64,2000")
     parser.add_argument("--prompt", type=numbers, default=[], metavar="LENGTHS", help="also read prompts, like 128,512")
@@ -461,6 +485,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if min(arguments.rounds, arguments.steps, arguments.tokens) < 1:
         parser.error("--rounds, --steps and --tokens are at least 1")
+    if arguments.xllamacpp and not arguments.sequences:
+        parser.error("--xllamacpp measures --sequences only")
     alone = [bool(arguments.sequences), bool(arguments.prompts)]
     if any(alone) and (all(alone) or arguments.prompt or arguments.verify_cost_llama or arguments.verify_cost_ik):
         parser.error("--sequences and --prompts are measured alone: without each other, --prompt and --verify-cost-...")
