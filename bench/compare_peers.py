@@ -30,8 +30,8 @@ Programs take turns, in an order that turns as well, for several rounds; a ratio
 Weights lie in memory of the process, not in a mapped file. ik_llama.cpp repacks its weights at the start (-rtr), its
 fast path.
 
---xllamacpp PYTHON takes llama.cpp as pip installs it (bench/xllamacpp_steps.py), with --sequences: nothing to build, but
-its wheels know AVX2 at most, so --kernels avx2 compares the same instructions.
+--xllamacpp PYTHON takes llama.cpp as pip installs it (bench/xllamacpp_steps.py), with --sequences: nothing to build,
+but its wheels know AVX2 at most, so --kernels avx2 compares the same instructions.
 
 Building the peers is yours to do, Release and for this machine, as they recommend:
 

@@ -28,7 +28,8 @@ def measured(*words) -> tuple[int, float]:
 
 class Speculation(unittest.TestCase):
     def verify(self, model, prompt, *words):
-        report = json.loads(run("verify", model, "--effort", "quick", "--quiet", "--json", "-", "--prompt", prompt, *words))
+        report = json.loads(run("verify", model, "--effort", "quick", "--quiet", "--json", "-", "--prompt", prompt,
+                                *words))
         self.assertEqual(report["verdict"], "PASS_EXACT", json.dumps(report["checks"]))
         for draft in report["drafts"]:
             print(f"\n  {model.name}, {draft['name']}: {draft['tokens_per_round']:.2f} tokens per round", end="")
@@ -91,12 +92,14 @@ class Sizes(unittest.TestCase):
                 peak, _ = measured("generate", model, "--prompt-tokens", tokens, "-n", "8", "-t", "1", "--quiet")
                 counted = json.loads(run("inspect", model, "--json", "--context", positions))["memory_bytes"]
                 need = counted["total"] + counted["process"]
-                print(f"\n  {model.name}, {positions} positions: {need / 1e6:.1f} MB counted, {peak / 1e6:.1f} MB at the peak")
+                print(f"\n  {model.name}, {positions} positions: {need / 1e6:.1f} MB counted, "
+                      f"{peak / 1e6:.1f} MB at the peak")
                 self.assertLess(abs(peak - need), 0.03 * need)
 
     def test_loading_takes_seconds(self):
         for model in MODELS:
-            seconds = min(measured("generate", model, "--prompt-tokens", "1,2,3", "-n", "1", "--quiet")[1] for _ in range(3))
+            brief = ("generate", model, "--prompt-tokens", "1,2,3", "-n", "1", "--quiet")
+            seconds = min(measured(*brief)[1] for _ in range(3))
             print(f"\n  {model.name}: {seconds:.2f} s to load and to write a token")
             self.assertLess(seconds, 10)
 

@@ -4,31 +4,13 @@
 import pathlib
 import unittest
 
-import xllamacpp
-from real import MODELS, TEXTS, TOKENS, Server, first_difference, generate, post, summary, together, tokens_of
+from llama_server import LlamaServer
+from real import MODELS, ROUNDING, TEXTS, TOKENS, Server, first_difference, generate, summary, together, tokens_of
 
-# In logits, at the first token that differs, what rounding may decide: both round activations to 8 bits, in blocks of
-# different sizes, and caches, to bf16 and to f16.
-GAP = 0.5
+CONTEXT = 512
 LONG = 8000
-PAGES = "".join(page.read_text(encoding="utf-8") for page in sorted(pathlib.Path(__file__).parents[2].glob("docs/*.md")))
-
-
-class LlamaServer:
-    """llama-server inside this process."""
-
-    def __init__(self, model, context):
-        params = xllamacpp.CommonParams()
-        params.model.path, params.port, params.verbosity = str(model), 0, -1
-        params.n_ctx, params.n_parallel = context, 1
-        # Its threads wait by turning in circles: on a busy machine two of them are slower than one.
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-        self.server = xllamacpp.Server(params)
-        self.url = self.server.listening_address
-
-    def complete(self, tokens, count):
-        body = {"prompt": tokens, "n_predict": count, "temperature": 0, "return_tokens": True, "cache_prompt": False}
-        return post(self.url + "/completion", body)["tokens"]
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+PAGES = "".join(page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md")))
 
 
 class BesideLlamaCpp(unittest.TestCase):
@@ -43,32 +25,29 @@ class BesideLlamaCpp(unittest.TestCase):
         return logprob[ours[place]] - logprob[theirs[place]]
 
     def compare(self, model, prompts, context, count):
-        theirs = LlamaServer(model, context)
-        expected = [theirs.complete(prompt, count) for prompt in prompts]
-        del theirs
+        expected = LlamaServer(model, context).texts(prompts, count)
         with Server(model) as server:
             answers = together(lambda prompt: server.complete(prompt, count), prompts)
         pairs = zip(prompts, answers, expected, strict=True)
         gaps = [gap for each in pairs if (gap := self.gap(model, *each)) is not None]
         print(f"\n  {model.name}: {summary(gaps, len(prompts))}")
-        self.assertLessEqual(max(gaps, default=0), GAP)
+        self.assertLessEqual(max(gaps, default=0), 2 * ROUNDING)  # both round
 
     def test_tokens_are_the_same(self):
         texts = [*TEXTS, "na\u00efve \u4f60\u597d \U0001f600\n\n\tx  y", " 12345 6.7e-8", "<|im_end|><eos>", PAGES]
         for model in MODELS:
-            theirs = LlamaServer(model, 512)
+            theirs = LlamaServer(model, CONTEXT)
             with Server(model) as server:
                 for text in texts:
                     for more in ({}, {"parse_special": True}):
                         expected = tokens_of(theirs.url, text, **more)
                         self.assertEqual(server.tokenize(text, **more), expected, (model.name, more, text[:80]))
-            del theirs
 
     def test_texts(self):
         for model in MODELS:
             with Server(model) as server:
                 prompts = [server.tokenize(text) for text in TEXTS]
-            self.compare(model, prompts, 512, TOKENS)
+            self.compare(model, prompts, CONTEXT, TOKENS)
 
     def test_texts_behind_8000_tokens(self):
         for model in MODELS:

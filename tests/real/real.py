@@ -23,6 +23,9 @@ SUBJECTS = ["the steam engine", "bread", "Paris", "rain", "chess", "a violin", "
 TEXTS = [opening.replace("{}", subject) for subject in SUBJECTS for opening in OPENINGS]
 TOGETHER = 8
 TOKENS = 24  # of each answer
+# What rounding may decide where weights are multiplied as they are stored, in logits: activations have 8 bits then, and
+# the cache 16.
+ROUNDING = 0.5
 
 
 def run(*words) -> str:
@@ -78,7 +81,8 @@ class Server:
         return [token["id"] for each in rounds for token in each["tokens"]]
 
     def chat(self, messages: list[dict], **more) -> dict:
-        return post(self.url + "/v1/chat/completions", {"messages": messages, "temperature": 0, "max_tokens": 48, **more})
+        body = {"messages": messages, "temperature": 0, "max_tokens": 48, **more}
+        return post(self.url + "/v1/chat/completions", body)
 
 
 def said(answer: dict) -> str:
@@ -93,4 +97,5 @@ def first_difference(some: Sequence[int], others: Sequence[int]) -> int | None:
 def summary(gaps: Sequence[float], texts: int) -> str:
     """Of texts that part at gaps of so many logits."""
     shown = ", ".join(f"{gap:.2g}" for gap in sorted(gaps, reverse=True)[:5])
-    return f"{texts - len(gaps)} of {texts} texts are equal" + (f"; the largest gaps where others part: {shown}" if gaps else "")
+    others = f"; the largest gaps where others part: {shown}" if gaps else ""
+    return f"{texts - len(gaps)} of {texts} texts are equal{others}"
