@@ -122,6 +122,7 @@ std::uint64_t resident_bytes() {
 /// What the layers of a checkpoint keep of a text.
 struct Layers {
   AttentionShape attention = {};  // of the first layer that has any
+  int full = 0;                   // that keep everything
   int sliding = 0;
   int recurrent = 0;
   int convolving = 0;   // whose state is a few inputs of a convolution
@@ -134,28 +135,28 @@ struct Layers {
   Layers(const TransformerConfig& config, KvFormat kv) {
     for (const LayerConfig& layer : config.layers) {
       experts = std::max(experts, layer.experts.count);
-      const auto* const found = std::get_if<AttentionLayer>(&layer.mixer);
-      if (found == nullptr) {
+      if (const auto sizes = recurrent_sizes(layer)) {
         ++(std::holds_alternative<ConvolutionShape>(layer.mixer) ? convolving : recurrent);
-        state_bytes += recurrent_sizes(layer)->fixed_bytes();
-        continue;
+        state_bytes += sizes->fixed_bytes();
       }
+      const auto* const found = std::get_if<AttentionLayer>(&layer.mixer);
+      if (found == nullptr) continue;
       const AttentionShape& shape = found->shape;
       if (attention.heads == 0) attention = shape;
-      const bool full = found->window == AttentionCache::everything;
-      if (!full) ++sliding;
+      const bool everything = found->window == AttentionCache::everything;
+      if (!everything) ++sliding;
       if (found->donor != AttentionLayer::own) {
-        ++(full ? shared_full : shared_sliding);
-      } else if (full) {
+        ++(everything ? shared_full : shared_sliding);
+      } else if (everything) {
+        ++full;
         bytes_per_position += AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, kv);
       }
     }
   }
 
   /// The kinds of caches and the number of layers with each. `lent`: what layers without one read.
-  ordered_json kinds(int depth, const char* lent) const {
+  ordered_json kinds(const char* lent) const {
     ordered_json kinds = ordered_json::object();
-    const int full = depth - sliding - recurrent - convolving - shared_full;
     if (full > 0) kinds["keys and values"] = full;
     if (sliding > shared_sliding) kinds["keys and values of a window"] = sliding - shared_sliding;
     if (recurrent > 0) kinds["recurrent state"] = recurrent;
@@ -183,13 +184,13 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (layer.experts.choice_bias) features.insert("experts chosen by a bias");
     if (layer.experts.groups > 1) features.insert("groups of experts");
     if (layer.experts.scale != 1) features.insert("scaled experts");
+    if (std::holds_alternative<ConvolutionShape>(layer.mixer)) features.insert("short convolutions");
+    if (std::holds_alternative<RecurrentShape>(layer.mixer)) features.insert("gated delta net");
+    if (std::holds_alternative<NoMixer>(layer.mixer)) features.insert("layers of an MLP or experts alone");
+    if (find_state_space(layer) != nullptr) features.insert("state space");
+    if (layer.beside) features.insert("attention and state space side by side");
     const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
-    if (attention == nullptr) {
-      features.insert(std::holds_alternative<ConvolutionShape>(layer.mixer)  ? "short convolutions"
-                      : std::holds_alternative<StateSpaceShape>(layer.mixer) ? "state space"
-                                                                             : "gated delta net");
-      continue;
-    }
+    if (attention == nullptr) continue;
     if (attention->window != AttentionCache::everything) features.insert("sliding windows");
     if (attention->qkv_bias) features.insert("biases of q, k, v");
     if (attention->output_bias) features.insert("bias of o");
@@ -324,7 +325,7 @@ ordered_json checkpoint_json(const Checkpoint& files, KvFormat kv, const std::st
       {"layers", t.depth()},
       {"sliding_layers", layers.sliding},
       {"recurrent_layers", layers.recurrent + layers.convolving},
-      {"caches", layers.kinds(t.depth(), kind.lender)},
+      {"caches", layers.kinds(kind.lender)},
       {"features", features_of(t)},
       {"mtp_heads", mtp_heads_of(files, t)},
       {"hidden", t.hidden},

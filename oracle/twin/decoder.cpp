@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The forward pass of all decoders but Gemma: layers of attention, of a gated delta net, of a short convolution or of
-// Mamba-2, each followed by an MLP, a mixture of experts, both, or nothing. Which of these a layer has, and where its
-// norms are, follows from its tensors.
+// Mamba-2, or of both of the first and the last, each followed by an MLP, a mixture of experts, both, or nothing. Which
+// of these a layer has, and where its norms are, follows from its tensors.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -40,12 +40,14 @@ class DecoderFamily final : public TwinFamily {
       LayerPast& kept = past.layers[static_cast<std::size_t>(i)];
       const LayerNorms norms = layer_norms(prefix, [&](const std::string& name) { return w_.has(name + ".weight"); });
       const Matrix first = norm_if(norms.attention, x);
-      x += norm_if(norms.attended, mixer(i, prefix, first, kept, past.positions)) * facts_.residual_scale;
+      if (const Matrix mixed = mixer(i, prefix, first, kept, past.positions); mixed.size() > 0) {
+        x += norm_if(norms.attended, mixed) * facts_.residual_scale;
+      }
       if (!w_.has(prefix + "mlp.down_proj.weight") && !w_.has(prefix + "mlp.gate.weight")) continue;
       const Matrix second = norms.parallel ? first : norm_if(norms.mlp, x);
       const bool mixture = w_.has(prefix + "mlp.gate.weight");
       x += norm_if(norms.mlp_out, mixture ? experts(prefix + "mlp.", second) : gated_mlp(w_, prefix + "mlp.", second)) *
-           facts_.residual_scale;
+           (facts_.residual_scale * facts_.mlp_share);
     }
     past.positions += static_cast<int>(tokens.size());
     Row logits = biased(w_, "lm_head.bias", times(norm_if("norm", x.bottomRows(1)), w_.head())) * facts_.logit_scale;
@@ -63,11 +65,18 @@ class DecoderFamily final : public TwinFamily {
     return biased(w_, name + ".bias", normed(centered, w_.norm(name), epsilon_));
   }
 
+  /// Empty where a layer has none.
   Matrix mixer(int layer, const std::string& prefix, const Matrix& x, LayerPast& kept, int first) const {
+    const bool attends = w_.has(prefix + "self_attn.q_proj.weight");
     if (w_.has(prefix + "linear_attn.in_proj_qkv.weight")) return delta_net(w_, prefix + "linear_attn.", x, kept);
-    if (w_.has(prefix + "mamba.A_log")) return state_space(w_, facts_, prefix + "mamba.", x, kept);
+    if (w_.has(prefix + "mamba.A_log")) {
+      const Matrix recurred = state_space(w_, facts_, prefix + "mamba.", x, kept);
+      if (!attends) return recurred;
+      return recurred * facts_.state_share +
+             attention(layer, prefix + "self_attn.", x, kept, first) * facts_.attention_share;
+    }
     if (w_.has(prefix + "conv.conv.weight")) return short_convolution(w_, prefix + "conv.", x, kept);
-    return attention(layer, prefix + "self_attn.", x, kept, first);
+    return attends ? attention(layer, prefix + "self_attn.", x, kept, first) : Matrix();
   }
 
   Matrix attention(int layer, const std::string& prefix, const Matrix& x, LayerPast& kept, int first) const {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <string_view>
 #include <utility>
 
 namespace draftproof::twin {
@@ -61,7 +63,44 @@ bool slides(const Json& config, const std::string& family, int layer) {
   return is(family, {"mistral", "mixtral", "phi3", "starcoder2"}) && config.find("sliding_window");
 }
 
+/// Whether layers of Nemotron-H are mixtures of experts.
+bool has_experts(const Json& config) {
+  const auto pattern = config.find("hybrid_override_pattern");
+  if (pattern) return pattern->string().find('E') != std::string::npos;
+  const Json types = config.at("layers_block_type");
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i].string() == "moe") return true;
+  }
+  return false;
+}
+
+int depth(const Json& config, const std::string& family) {
+  if (family != "nemotron_h") return integer(config, "num_hidden_layers");
+  const auto pattern = config.find("hybrid_override_pattern");
+  return static_cast<int>(pattern ? pattern->string().size() : config.at("layers_block_type").size());
+}
+
+void add_falcon_factors(const Json& config, DecoderFacts& facts) {
+  const double read = number(config, "attention_in_multiplier", 1);
+  facts.attention_scale =
+      read * read * number(config, "key_multiplier", 1) / std::sqrt(static_cast<double>(facts.head_dim));
+  facts.attention_share = read * number(config, "attention_out_multiplier", 1);
+  facts.state_share = number(config, "ssm_out_multiplier", 1);
+  facts.embedding_scale = number(config, "embedding_multiplier", 1);
+  facts.logit_scale = number(config, "lm_head_multiplier", 1);
+  facts.norm_before_gate = says(config, "mamba_norm_before_gate", true);
+  const auto parts = config.find("ssm_multipliers");
+  for (std::size_t i = 0; i < facts.state_factors.size(); ++i) {
+    facts.state_factors[i] = number(config, "ssm_in_multiplier", 1) * (parts ? (*parts)[i].number() : 1);
+  }
+  if (const auto of_mlp = config.find("mlp_multipliers")) {
+    facts.gate_factor = (*of_mlp)[0].number();
+    facts.mlp_share = (*of_mlp)[1].number();
+  }
+}
+
 bool turns(const Json& config, const std::string& family, int layer) {
+  if (family == "nemotron_h") return false;
   const bool windows = config.find("sliding_window").has_value();
   if (family == "cohere2" || (family == "exaone4" && windows)) return slides(config, family, layer);
   if (family == "granitemoehybrid") {
@@ -82,16 +121,18 @@ DecoderFacts decoder_facts(const Json& config) {
   DecoderFacts facts;
   if (family != "mamba2") facts.heads = integer(config, "num_attention_heads");
   facts.kv_heads = static_cast<int>(number(config, "num_key_value_heads", family == "smollm3" ? 4 : facts.heads));
-  facts.head_dim = config.find("head_dim") ? integer(config, "head_dim") : integer(config, "hidden_size") / facts.heads;
-  facts.epsilon =
-      number(config,
-             is(family, {"lfm2", "lfm2_moe"}) ? "norm_eps"
-             : family == "mamba2"             ? "layer_norm_epsilon"
-                                              : "rms_norm_eps",
-             is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee", "lfm2",
-                         "lfm2_moe", "mamba2", "apertus", "bitnet", "gpt_oss", "glm4_moe", "ernie4_5_moe"})
-                 ? 1e-5
-                 : 1e-6);
+  facts.head_dim = config.find("head_dim")             ? integer(config, "head_dim")
+                   : config.find("attention_head_dim") ? integer(config, "attention_head_dim")
+                                                       : integer(config, "hidden_size") / facts.heads;
+  facts.epsilon = number(
+      config,
+      is(family, {"lfm2", "lfm2_moe"})       ? "norm_eps"
+      : is(family, {"mamba2", "nemotron_h"}) ? "layer_norm_epsilon"
+                                             : "rms_norm_eps",
+      is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee", "lfm2", "lfm2_moe",
+                  "mamba2", "apertus", "bitnet", "gpt_oss", "glm4_moe", "ernie4_5_moe", "falcon_h1", "nemotron_h"})
+          ? 1e-5
+          : 1e-6);
   const auto block = config.find("rope_parameters");
   const auto part = block ? block->find("partial_rotary_factor") : std::nullopt;
   const double share = part ? part->number() : number(config, "partial_rotary_factor", 1);
@@ -114,25 +155,29 @@ DecoderFacts decoder_facts(const Json& config) {
     facts.logit_scale = 1 / number(config, "logits_scaling", 1);
   }
   facts.chosen = static_cast<int>(number(config, family == "ernie4_5_moe" ? "moe_k" : "num_experts_per_tok", 0));
-  facts.sigmoid_scores = is(family, {"glm4_moe", "minimax_m2", "lfm2_moe"});
+  if (family == "nemotron_h" && !has_experts(config)) facts.chosen = 0;
+  facts.sigmoid_scores = is(family, {"glm4_moe", "minimax_m2", "lfm2_moe", "nemotron_h"});
   if (family == "lfm2_moe") facts.sum_added = 1e-6;
   if (family == "ernie4_5_moe") facts.sum_min = number(config, "moe_norm_min", 1e-12);
-  if (family == "glm4_moe") {
+  if (family == "falcon_h1") add_falcon_factors(config, facts);
+  if (is(family, {"glm4_moe", "nemotron_h"})) {
     facts.sum_added = 1e-20;
     facts.groups = static_cast<int>(number(config, "n_group", 1));
     facts.groups_chosen = static_cast<int>(number(config, "topk_group", 1));
   }
-  facts.normalized = says(config, "norm_topk_prob",
-                          is(family, {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoe", "granitemoehybrid",
-                                      "mixtral", "lfm2_moe", "gpt_oss", "glm4_moe", "minimax_m2", "ernie4_5_moe"}));
-  facts.state_groups = static_cast<int>(number(config, family == "mamba2" ? "n_groups" : "mamba_n_groups", 1));
+  facts.normalized =
+      says(config, "norm_topk_prob",
+           is(family, {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoe", "granitemoehybrid", "mixtral",
+                       "lfm2_moe", "gpt_oss", "glm4_moe", "minimax_m2", "ernie4_5_moe", "nemotron_h"}));
+  const char* const groups = is(family, {"mamba2", "nemotron_h"}) ? "n_groups" : "mamba_n_groups";
+  facts.state_groups = static_cast<int>(number(config, groups, 1));
   facts.routed_scale = number(config, "routed_scaling_factor", 1);
   if (family == "gpt_oss") {
     facts.swiglu_alpha = number(config, "swiglu_alpha", 1.702);
     facts.swiglu_limit = number(config, "swiglu_limit", 7);
   }
   facts.ropes = ropes_of(config, family);
-  for (int i = 0; i < integer(config, "num_hidden_layers"); ++i) {
+  for (int i = 0; i < depth(config, family); ++i) {
     const bool short_sighted = slides(config, family, i);
     facts.layers.push_back({.window = short_sighted ? integer(config, "sliding_window") : unlimited,
                             .rope = !turns(config, family, i)            ? -1
@@ -145,7 +190,7 @@ DecoderFacts decoder_facts(const Json& config) {
 namespace {
 
 /// Parts of names, from one checkpoint or another to those of Llama.
-constexpr std::array<std::pair<const char*, const char*>, 29> renamed = {
+constexpr std::array<std::pair<const char*, const char*>, 30> renamed = {
     {{"block_sparse_moe.router.layer.", "mlp.gate."},
      {"mlp.router.", "mlp.gate."},
      {"self_attn.sinks", "self_attn.attention_sink_bias"},
@@ -157,6 +202,7 @@ constexpr std::array<std::pair<const char*, const char*>, 29> renamed = {
      {"mlp.c_proj.", "mlp.down_proj."},
      {".operator_norm.", ".input_layernorm."},
      {".ffn_norm.", ".post_attention_layernorm."},
+     {".pre_ff_layernorm.", ".post_attention_layernorm."},
      {".feed_forward.", ".mlp."},
      {".q_layernorm.", ".q_norm."},
      {".k_layernorm.", ".k_norm."},
@@ -198,6 +244,21 @@ std::string with_layer_norm(const std::string& name) {
   const std::size_t at = name.find(".norm.");
   const bool of_layer = name.starts_with("layers.") && at != std::string::npos && name.find(".mamba.") > at;
   return of_layer ? name.substr(0, at) + ".input_layernorm." + name.substr(at + std::string(".norm.").size()) : name;
+}
+
+/// A name of Nemotron-H, which calls attention, MLPs and experts the mixer of their layer.
+std::string without_mixer(std::string name) {
+  constexpr std::string_view before = ".mixer.";
+  const std::size_t at = name.find(before);
+  if (at == std::string::npos) return name;
+  const std::string part = name.substr(at + before.size());
+  const auto begins = [&](const char* with) { return part.starts_with(with); };
+  if (begins("q_proj") || begins("k_proj") || begins("v_proj") || begins("o_proj")) {
+    return name.replace(at, before.size(), ".self_attn.");
+  }
+  const bool mlp =
+      begins("up_proj") || begins("down_proj") || begins("gate.") || begins("experts.") || begins("shared_experts.");
+  return mlp ? name.replace(at, before.size(), ".mlp.") : name;
 }
 
 /// A name of Granite 4: its MLP is the only one of a layer, or is beside experts.
@@ -370,12 +431,13 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
     const NamedTensor values = {checkpoint.floats(stored, tensor.shape),
                                 tensor.shape.empty() ? 1 : static_cast<int>(tensor.shape.back()), *tensor.format};
     std::string name = stored.starts_with("model.") ? stored.substr(6) : stored;
+    if (family == "nemotron_h") name = without_mixer(name);
     for (const auto& [from, to] : renamed) {
       if (const std::size_t at = name.find(from); at != std::string::npos)
         name.replace(at, std::string(from).size(), to);
     }
     if (family == "glm4") name = sandwiched(name);
-    if (family == "mamba2") name = with_layer_norm(name);
+    if (is(family, {"mamba2", "nemotron_h"})) name = with_layer_norm(name);
     if (family == "granitemoehybrid") name = with_shared_mlp(name, facts.chosen > 0);
     const std::size_t rows = values.width == 0 ? 0 : values.values.size() / static_cast<std::size_t>(values.width);
     const auto ends = [&](const std::string& end) { return name.ends_with(end); };

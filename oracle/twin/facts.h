@@ -3,6 +3,7 @@
 // that follows from tensors (biases, norms, experts) a twin sees there.
 #pragma once
 
+#include <array>
 #include <limits>
 #include <map>
 #include <optional>
@@ -42,9 +43,13 @@ struct DecoderFacts {
   bool embedding_norm = false;  // the final norm is also that of the embedding
   double residual_scale = 1;
   double logit_scale = 1;
-  double logit_cap = 0;  // 0: none
-  int chosen = 0;        // of experts
-  int state_groups = 0;  // of heads of a state space layer
+  double logit_cap = 0;                                   // 0: none
+  int chosen = 0;                                         // of experts
+  int state_groups = 0;                                   // of heads of a state space layer
+  std::array<double, 5> state_factors = {1, 1, 1, 1, 1};  // of what such a layer projects: z, x, B, C, steps
+  bool norm_before_gate = false;                          // in such a layer
+  double state_share = 1, attention_share = 1;            // what mixers side by side give is multiplied with
+  double mlp_share = 1, gate_factor = 1;                  // the same of the MLP; of its gates
   bool normalized = false;
   double routed_scale = 1;                    // of the weights of experts
   bool sigmoid_scores = false;                // of a router; else it has a softmax

@@ -99,7 +99,7 @@ Matrix gated_mlp(const TwinWeights& weights, const std::string& prefix, const Ma
     const auto share = [&](double gate) { return gate * sigmoid(facts.swiglu_alpha * gate); };
     return project("down", gates.unaryExpr(share).cwiseProduct(ups + Matrix::Ones(ups.rows(), ups.cols())));
   }
-  const Matrix gate = project("gate", x);
+  const Matrix gate = project("gate", x) * facts.gate_factor;
   Matrix inner = facts.relu2 ? Matrix(gate.unaryExpr(squared)) : Matrix(gate.unaryExpr(&silu));
   inner = inner.cwiseProduct(project("up", x));
   const std::string sub_norm = prefix + "ffn_sub_norm";

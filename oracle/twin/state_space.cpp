@@ -13,10 +13,18 @@ Matrix state_space(const TwinWeights& weights, const DecoderFacts& facts, const 
   const Row a_log = weights.vector(prefix + "A_log");
   const Row dt_bias = weights.vector(prefix + "dt_bias");
   const Row skip = weights.vector(prefix + "D");
-  const Row norm = weights.vector(prefix + "norm");
-  const Eigen::Index heads = a_log.size(), inner = norm.size(), channels = taps.rows(), dim = inner / heads;
+  const bool norms = weights.has(prefix + "norm.weight");
+  const Row norm = norms ? weights.vector(prefix + "norm") : Row();
+  const Eigen::Index heads = a_log.size(), inner = weights[prefix + "out_proj"].cols(), channels = taps.rows(),
+                     dim = inner / heads;
   const Eigen::Index groups = facts.state_groups, keys = (channels - inner) / 2, states = keys / groups;
-  const Matrix projected = times(x, weights[prefix + "in_proj"]);  // z, then x, B, C, then the steps
+  Matrix projected = times(x, weights[prefix + "in_proj"]);  // z, then x, B, C, then the steps
+  Eigen::Index next = 0;
+  for (std::size_t part = 0; part < facts.state_factors.size(); ++part) {
+    const Eigen::Index widths[] = {inner, inner, keys, keys, heads};
+    projected.middleCols(next, widths[part]) *= facts.state_factors[part];
+    next += widths[part];
+  }
   if (kept.states.empty()) {
     kept.inputs = Matrix::Zero(taps.cols() - 1, channels);
     kept.states.assign(static_cast<std::size_t>(heads), Matrix::Zero(states, dim));
@@ -42,11 +50,13 @@ Matrix state_space(const TwinWeights& weights, const DecoderFacts& facts, const 
       const Row o = c.segment(inner + keys + group, states) * state + skip[h] * of_head;
       mixed.row(r).segment(h * dim, dim) = o;
     }
-    const Row gated = mixed.row(r).cwiseProduct(projected.row(r).leftCols(inner).unaryExpr(&silu));
-    for (Eigen::Index at = 0; at < inner; at += inner / groups) {
-      mixed.row(r).segment(at, inner / groups) =
-          normed(gated.segment(at, inner / groups), norm.segment(at, inner / groups), facts.epsilon);
+    const Row gates = projected.row(r).leftCols(inner).unaryExpr(&silu);
+    if (!facts.norm_before_gate || !norms) mixed.row(r) = mixed.row(r).cwiseProduct(gates);
+    for (Eigen::Index at = 0; at < inner && norms; at += inner / groups) {
+      const Row part = mixed.row(r).segment(at, inner / groups);
+      mixed.row(r).segment(at, inner / groups) = normed(part, norm.segment(at, inner / groups), facts.epsilon);
     }
+    if (facts.norm_before_gate && norms) mixed.row(r) = mixed.row(r).cwiseProduct(gates);
   }
   return times(mixed, weights[prefix + "out_proj"]);
 }

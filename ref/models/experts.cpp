@@ -69,7 +69,10 @@ MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& laye
   const std::string own = prefix + std::to_string(id) + ".";
   MlpWeights weights;
   const std::string gate = own + names.gate + ".weight";
-  if (from.weights.has(gate)) {
+  if (!layer.gated && from.weights.has(own + names.up + ".weight")) {
+    return load_plain_mlp(from, hidden, inner, false, own + names.up, own + names.down);
+  }
+  if (layer.gated && from.weights.has(gate)) {
     weights.gate_up = load_matrix(from, {{gate, inner}, {own + names.up + ".weight", inner}}, hidden);
     weights.down = load_matrix(from, {{own + names.down + ".weight", hidden}}, inner);
     return weights;
@@ -96,7 +99,10 @@ MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& laye
   } else {
     const std::string gates = std::string(names.gate) + ".weight";
     const std::string ups = std::string(names.up) + ".weight";
-    weights.gate_up = load_matrix(from, {part(gates, inner, hidden), part(ups, inner, hidden)}, hidden);
+    std::vector<NamedMatrix> parts;
+    if (layer.gated) parts.push_back(part(gates, inner, hidden));
+    parts.push_back(part(ups, inner, hidden));
+    weights.gate_up = load_matrix(from, parts, hidden);
   }
   const std::string bare = names.down;
   const std::string down = from.weights.has(prefix + bare) ? bare : bare + ".weight";
@@ -260,7 +266,10 @@ ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts&
     expert.down_bias = part_of(biases.down, id, hidden);
   }
   if (layer.shared > 0) {
-    weights.shared = load_mlp(from, hidden, layer.shared, false, prefix + names.shared);
+    const std::string shared = prefix + names.shared;
+    weights.shared = layer.gated
+                         ? load_mlp(from, hidden, layer.shared, false, shared)
+                         : load_plain_mlp(from, hidden, layer.shared, false, shared + "up_proj", shared + "down_proj");
     if (layer.shared_gate) {
       weights.shared_gate = load_matrix(from, {{prefix + "shared_expert_gate.weight", 1}}, hidden);
     }

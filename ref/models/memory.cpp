@@ -86,45 +86,44 @@ void add_caches(const TransformerConfig& config, KvFormat kv, MemoryNeed& need) 
   for (const LayerConfig& layer : config.layers) {
     if (const auto sizes = recurrent_sizes(layer)) {
       need.cache_fixed += sizes->fixed_bytes() + sizes->bytes_per_pending_row() * size(prefill_chunk);
-      continue;
     }
-    const auto& attention = std::get<AttentionLayer>(layer.mixer);
-    if (attention.donor != AttentionLayer::own) continue;
-    const std::uint64_t position = position_bytes(attention.shape, kv);
-    if (attention.window == AttentionCache::everything) {
+    const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
+    if (attention == nullptr || attention->donor != AttentionLayer::own) continue;
+    const std::uint64_t position = position_bytes(attention->shape, kv);
+    if (attention->window == AttentionCache::everything) {
       need.cache_per_position += position;
     } else {
-      need.cache_fixed += position * std::min(size(attention.window) + size(prefill_chunk), size(config.context));
+      need.cache_fixed += position * std::min(size(attention->window) + size(prefill_chunk), size(config.context));
     }
   }
 }
 
-/// Adds the scratch of the mixers and experts of a config: one serves all layers, so it is that of the largest.
+/// Adds the scratch of the mixers and experts of a config: one of each kind serves all layers, so it is that of the
+/// largest.
 void add_layers(const TransformerConfig& config, MemoryNeed& need) {
-  std::uint64_t largest = 0;
-  std::uint64_t experts = 0;
+  std::uint64_t attending = 0;
+  std::size_t recurring = 0;  // of a row
+  std::size_t experts = 0;
   for (const LayerConfig& layer : config.layers) {
     if (layer.experts.count > 0) {
-      experts = std::max<std::uint64_t>(experts, ExpertsScratch::bytes_per_row(layer.experts, config.hidden));
+      experts = std::max(experts, ExpertsScratch::bytes_per_row(layer.experts, config.hidden));
     }
     if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
-      largest = std::max<std::uint64_t>(largest, size(prefill_chunk) * GatedDeltaNetScratch::bytes_per_row(*shape));
-      continue;
+      recurring = std::max(recurring, GatedDeltaNetScratch::bytes_per_row(*shape));
     }
     if (const auto* const shape = std::get_if<ConvolutionShape>(&layer.mixer)) {
-      largest = std::max<std::uint64_t>(largest, size(prefill_chunk) * ShortConvolutionScratch::bytes_per_row(*shape));
-      continue;
+      recurring = std::max(recurring, ShortConvolutionScratch::bytes_per_row(*shape));
     }
-    if (const auto* const shape = std::get_if<StateSpaceShape>(&layer.mixer)) {
-      largest = std::max<std::uint64_t>(largest, size(prefill_chunk) * StateSpaceScratch::bytes_per_row(*shape));
-      continue;
+    if (const StateSpaceShape* const shape = find_state_space(layer)) {
+      recurring = std::max(recurring, StateSpaceScratch::bytes_per_row(*shape));
     }
-    const AttentionShape& shape = std::get<AttentionLayer>(layer.mixer).shape;
-    largest = std::max<std::uint64_t>(largest, AttentionScratch::bytes(shape, prefill_chunk));
-    need.scratch_per_position =
-        std::max<std::uint64_t>(need.scratch_per_position, AttentionScratch::bytes_per_position(shape, prefill_chunk));
+    const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
+    if (attention == nullptr) continue;
+    attending = std::max<std::uint64_t>(attending, AttentionScratch::bytes(attention->shape, prefill_chunk));
+    need.scratch_per_position = std::max<std::uint64_t>(
+        need.scratch_per_position, AttentionScratch::bytes_per_position(attention->shape, prefill_chunk));
   }
-  need.scratch += largest + size(prefill_chunk) * experts;
+  need.scratch += attending + size(prefill_chunk) * (recurring + experts);
   need.add_row_floats(size(config.layer_embedding) * config.layers.size());
   if (config.laurel_rank > 0) {  // of streams, now and as they were predicted
     need.add_row_floats(size(2 * config.streams + 1) * size(config.hidden) + size(config.laurel_rank + config.streams));

@@ -47,6 +47,8 @@ std::span<const Architecture* const> all_architectures() noexcept {
       &lfm2_architecture,
       &mamba2_architecture,
       &granite_hybrid_architecture,
+      &falcon_h1_architecture,
+      &nemotron_h_architecture,
       &phi_architecture,
       &apertus_architecture,
       &nanochat_architecture,

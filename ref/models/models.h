@@ -44,6 +44,8 @@ extern const Architecture ernie45_moe_architecture;
 extern const Architecture lfm2_architecture;
 extern const Architecture mamba2_architecture;
 extern const Architecture granite_hybrid_architecture;
+extern const Architecture falcon_h1_architecture;
+extern const Architecture nemotron_h_architecture;
 extern const Architecture phi_architecture;
 extern const Architecture apertus_architecture;
 extern const Architecture nanochat_architecture;

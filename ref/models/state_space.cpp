@@ -126,16 +126,35 @@ struct Scan {
          row_of(scratch.scanned, range.row, shape.inner()));
   }
 
-  /// mixed = the norm of SiLU(z) * (scanned + D * x)
+  /// Normalizes each group's part of x, whose rows are `stride` apart.
+  void normalize(float* x, int stride, int rows) const {
+    const int part = shape.inner() / shape.groups;
+    for (int first = 0; first < shape.inner(); first += part) {
+      pass.kernels.rms_norm(x + first, stride, rows, 1, part, weights.norm.data() + first, pass.config.epsilon,
+                            x + first, stride);
+    }
+  }
+
+  /// mixed = the norm of SiLU(z) * (scanned + D * x), or as the weights say
   void finish(int begin, int end) const {
     const int inner = shape.inner();
     for (int row = begin; row < end; ++row) skip_and_gate(row);
+    float* const gated = row_of(scratch.gated, begin, 2 * inner);
     float* const mixed = row_of(scratch.mixed, begin, inner);
-    pass.kernels.silu_multiply(row_of(scratch.gated, begin, 2 * inner), end - begin, inner, 0, inner, mixed);
-    const int part = inner / shape.groups;
-    for (int first = 0; first < inner; first += part) {
-      pass.kernels.rms_norm(mixed + first, inner, end - begin, 1, part, weights.norm.data() + first,
-                            pass.config.epsilon, mixed + first, inner);
+    const bool normed = !weights.norm.empty();
+    if (normed && weights.norm_first) normalize(gated + inner, 2 * inner, end - begin);
+    pass.kernels.silu_multiply(gated, end - begin, inner, 0, inner, mixed);
+    if (normed && !weights.norm_first) normalize(mixed, inner, end - begin);
+  }
+
+  /// Multiplies each part of what was projected by its factor.
+  void scale(int begin, int end) const {
+    const int sizes[] = {shape.inner(), shape.inner(), shape.key_floats(), shape.key_floats(), shape.heads};
+    for (int row = begin; row < end; ++row) {
+      float* next = row_of(scratch.projected, row, width());
+      for (std::size_t part = 0; part < weights.factors.size(); ++part) {
+        for (int i = 0; i < sizes[part]; ++i) *next++ *= weights.factors[part];
+      }
     }
   }
 };
@@ -156,10 +175,13 @@ StateSpaceShape read_state_space(const Json& config, int hidden, const StateSpac
   if (inner > width_max || std::int64_t{shape.groups} * shape.state_size > width_max) {
     config.at(fields.heads).fail("makes all heads together larger than any real model's");
   }
-  const std::int64_t expanded = config.at(fields.expand).integer(1, 1 << 10) * hidden;
-  if (expanded != inner) {
-    config.at(fields.expand)
-        .fail("makes a width of " + std::to_string(expanded) + ", but that of the heads is " + std::to_string(inner));
+  const auto stated = fields.inner == nullptr ? std::nullopt : config.find(fields.inner);
+  if (stated || fields.expand != nullptr) {
+    const Json field = stated ? *stated : config.at(fields.expand);
+    const std::int64_t width = stated ? stated->integer(1, width_max) : field.integer(1, 1 << 10) * hidden;
+    if (width != inner) {
+      field.fail("makes a width of " + std::to_string(width) + ", but that of the heads is " + std::to_string(inner));
+    }
   }
   refuse_if_set(config, fields.proj_bias, "biased projections are not implemented");
   const auto bias = config.find(fields.conv_bias);
@@ -173,7 +195,7 @@ StateSpaceShape read_state_space(const Json& config, int hidden, const StateSpac
 }
 
 StateSpaceWeights load_state_space(const WeightLoader& from, int hidden, const StateSpaceShape& shape,
-                                   const std::string& prefix) {
+                                   const std::string& prefix, bool normed) {
   const int inner = shape.inner();
   const int channels = shape.channels();
   const bool gguf = from.weights.metadata() != nullptr;  // -exp(A_log), a matrix of one column, and the norm by groups
@@ -195,6 +217,7 @@ StateSpaceWeights load_state_space(const WeightLoader& from, int hidden, const S
     for (const float rate : a_log) weights.rates.push_back(-double{rate});
   weights.dt_bias = from.floats(prefix + "dt_bias", {shape.heads});
   weights.skip = of_heads("D");
+  if (!normed) return weights;
   const bool parts = gguf && shape.groups > 1;
   weights.norm =
       from.floats(prefix + "norm.weight", parts ? std::vector<std::int64_t>{shape.groups, inner / shape.groups}
@@ -211,12 +234,14 @@ std::unique_ptr<StateSpaceCache> new_state_space_cache(const StateSpaceShape& sh
 }
 
 void state_space(const TransformerPass& pass, int layer, const StateSpaceWeights& weights, StateSpaceScratch& scratch) {
-  const auto& shape = std::get<StateSpaceShape>(pass.config.layers[static_cast<std::size_t>(layer)].mixer);
+  const LayerConfig& of = pass.config.layers[static_cast<std::size_t>(layer)];
+  const StateSpaceShape& shape = *find_state_space(of);
+  const int place = pass.config.cache_of(layer) + (of.beside ? 1 : 0);
   const Scan scan = {pass, shape, weights, scratch};
   const int rows = pass.rows;
   const int inner = shape.inner();
   scratch.caches.clear();
-  for (Cache* const cache : pass.scratch.caches) scratch.caches.push_back(&cache->layer<StateSpaceCache>(layer));
+  for (Cache* const cache : pass.scratch.caches) scratch.caches.push_back(&cache->layer<StateSpaceCache>(place));
   reserve_rows(scratch.projected, rows, scan.width());
   reserve_rows(scratch.convolved, rows, shape.channels());
   reserve_rows(scratch.exponentials, rows, shape.channels());
@@ -227,6 +252,9 @@ void state_space(const TransformerPass& pass, int layer, const StateSpaceWeights
   pack_activations(pass.kernels, weights.in, pass.scratch.normed.data(), weights.in.inputs(), rows,
                    scratch.activations);
   matmul(pass.kernels, weights.in, scratch.activations, scratch.projected.data(), scan.width());
+  if (weights.factors != StateSpaceWeights().factors) {
+    for_rows(rows, 1.0 * rows * scan.width(), [&](int begin, int end) { scan.scale(begin, end); });
+  }
   for (const RowRange& range : pass.scratch.ranges) scan.run(range);
   for_rows(rows, 30.0 * rows * inner, [&](int begin, int end) { scan.finish(begin, end); });
   pack_activations(pass.kernels, weights.out, scratch.mixed.data(), inner, rows, scratch.activations);

@@ -264,7 +264,9 @@ std::vector<std::unique_ptr<LayerCache>> new_layer_caches(const TransformerConfi
                                                           KvFormat kv, int capacity, int max_pending_rows) {
   std::vector<std::unique_ptr<LayerCache>> layers;
   for (const LayerConfig& layer : std::span(config.layers).first(static_cast<std::size_t>(config.cached_layers()))) {
+    if (std::holds_alternative<NoMixer>(layer.mixer)) continue;
     layers.push_back(new_layer_cache(config, layer, kernels, kv, capacity, max_pending_rows));
+    if (layer.beside) layers.push_back(new_state_space_cache(*layer.beside, max_pending_rows));
   }
   return layers;
 }
@@ -425,9 +427,10 @@ void TransformerPass::project(const AttentionLayer& layer, const AttentionWeight
 
 void TransformerPass::see(int layer) const {
   const int donor = config.attention(layer).donor;
+  const int place = config.cache_of(donor == AttentionLayer::own ? layer : donor);
   std::size_t row = 0;
   for (std::size_t i = 0; i < scratch.caches.size(); ++i) {
-    scratch.kv[i] = &scratch.caches[i]->layer<AttentionCache>(donor == AttentionLayer::own ? layer : donor);
+    scratch.kv[i] = &scratch.caches[i]->layer<AttentionCache>(place);
     const bool last = i + 1 == scratch.caches.size();
     const int end = last ? scratch.rows() : scratch.first_rows[i + 1];
     for (; row < static_cast<std::size_t>(end); ++row) {
@@ -536,6 +539,15 @@ void cut_gates(double deviations, int rows, int width, float* gate_up) {
   });
 }
 
+/// gates [rows][width] *= scale
+void scale_gates(float scale, int rows, int width, float* gate_up) {
+  for_rows(rows, 1.0 * rows * width, [=](int begin, int end) {
+    for (std::ptrdiff_t row = begin; row < end; ++row) {
+      for (float& gate : std::span(gate_up + row * 2 * width, static_cast<std::size_t>(width))) gate *= scale;
+    }
+  });
+}
+
 /// Adds the biases to gates, and makes all ups 1: what an MLP without a gate has in their place.
 void complete_gates(const Kernels& kernels, const std::vector<float>& bias, int rows, int width, float* gate_up) {
   for_rows(rows, 2.0 * rows * width, [&](int begin, int end) {
@@ -572,6 +584,7 @@ void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, 
   const bool gated = weights.gate_up.outputs() != intermediate;
   if (gated) add_bias(kernels, weights.gate_up_bias, count, s.gate_up.data());
   else complete_gates(kernels, weights.gate_up_bias, count, intermediate, s.gate_up.data());
+  if (weights.gate_scale != 1) scale_gates(weights.gate_scale, count, intermediate, s.gate_up.data());
   if (weights.gate_cutoff) cut_gates(*weights.gate_cutoff, count, intermediate, s.gate_up.data());
   s.activations.reserve(kernels, weights.down, count);
   if (config.activation == Activation::clamped_swiglu) {
@@ -596,14 +609,16 @@ void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, 
   add_bias(kernels, weights.down_bias, count, y);
 }
 
-void TransformerPass::add_projected() const {
+void TransformerPass::add_projected() const { add_projected(config.residual_scale); }
+
+void TransformerPass::add_projected(float scale) const {
   const int hidden = config.hidden;
   for_rows(rows, 2.0 * rows * hidden, [&](int begin, int end) {
     const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(begin) * hidden;
     const std::size_t count = static_cast<std::size_t>(end - begin) * static_cast<std::size_t>(hidden);
-    if (config.residual_scale != 1) {
+    if (scale != 1) {
       for (float& value : std::span(scratch.projected).subspan(static_cast<std::size_t>(first), count)) {
-        value *= config.residual_scale;
+        value *= scale;
       }
     }
     kernels.add(scratch.projected.data() + first, count, scratch.hidden_states.data() + first);

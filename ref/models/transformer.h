@@ -54,6 +54,7 @@ struct MlpWeights {
   std::vector<float> down_bias;     // [hidden]
   std::vector<float> sub_norm;      // [intermediate], of what `down` multiplies
   Xielu xielu;                      // where it is the activation
+  float gate_scale = 1;             // of what the activation reads
   /// Gates of a row lose its mean and so many standard deviations, and what is then below 0 becomes 0.
   std::optional<double> gate_cutoff = {};
 
@@ -209,8 +210,9 @@ struct TransformerPass {
   /// projected = norm(projected)
   void normalize_projected(const std::vector<float>& weight) const;
 
-  /// hidden_states += config.residual_scale * projected
+  /// hidden_states += scale * projected; by default that of the config
   void add_projected() const;
+  void add_projected(float scale) const;
 
   /// hidden_states += attention(norm(hidden_states)). kv and visible are set.
   void pre_norm_attention(const AttentionLayer& layer, const PreNormLayer& weights) const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 
 #include "ref/base/require.h"
@@ -27,8 +28,12 @@ const AttentionLayer& TransformerConfig::attention(int layer) const {
 std::optional<ConvolvedSizes> recurrent_sizes(const LayerConfig& layer) noexcept {
   if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) return sizes_of(*shape);
   if (const auto* const shape = std::get_if<ConvolutionShape>(&layer.mixer)) return sizes_of(*shape);
-  if (const auto* const shape = std::get_if<StateSpaceShape>(&layer.mixer)) return sizes_of(*shape);
+  if (const auto* const shape = find_state_space(layer)) return sizes_of(*shape);
   return std::nullopt;
+}
+
+const StateSpaceShape* find_state_space(const LayerConfig& layer) noexcept {
+  return layer.beside ? &*layer.beside : std::get_if<StateSpaceShape>(&layer.mixer);
 }
 
 Json text_config(const Json& config) { return config.find("text_config").value_or(config); }
@@ -39,6 +44,15 @@ int TransformerConfig::cached_layers() const noexcept {
     return attention != nullptr && attention->donor != AttentionLayer::own;
   });
   return static_cast<int>(first - layers.begin());
+}
+
+int TransformerConfig::cache_of(int layer) const noexcept {
+  int place = 0;
+  for (const LayerConfig& before : std::span(layers).first(static_cast<std::size_t>(layer))) {
+    if (!std::holds_alternative<NoMixer>(before.mixer)) ++place;
+    if (before.beside) ++place;
+  }
+  return place;
 }
 
 int positive(const Json& config, std::string_view field, std::optional<int> default_value) {
@@ -104,7 +118,8 @@ TransformerConfig read_sizes(const Json& config, const Defaults& defaults, const
   TransformerConfig result;
   result.vocabulary = positive(config, "vocab_size", defaults.vocabulary);
   result.hidden = positive(config, "hidden_size");
-  result.layers.resize(static_cast<std::size_t>(config.at("num_hidden_layers").integer(1, layers_max)));
+  const auto layers = defaults.layers ? config.find("num_hidden_layers") : config.at("num_hidden_layers");
+  result.layers.resize(static_cast<std::size_t>(layers ? layers->integer(1, layers_max) : *defaults.layers));
   result.context = positive(config, "max_position_embeddings", defaults.context);
   const char* const name = defaults.epsilon_field;
   const auto epsilon = config.find(name);

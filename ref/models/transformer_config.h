@@ -71,6 +71,7 @@ struct Experts {
   bool shared_gate = true;   // what that one adds is weighed by a gate
   bool router_bias = false;  // added to the logits
   bool bias = false;         // of the MLPs
+  bool gated = true;         // as LayerConfig::gated
   RouterScores scores = RouterScores::softmax;
   bool choice_bias = false;  // added to the scores that experts are chosen by, not to their weights
   int groups = 1;            // of neighbors
@@ -81,17 +82,23 @@ struct Experts {
   float scale = 1;           // of the weights
 };
 
+/// Of a layer that is an MLP, or experts, alone: it needs no cache.
+struct NoMixer {};
+
 struct LayerConfig {
-  std::variant<AttentionLayer, RecurrentShape, ConvolutionShape, StateSpaceShape> mixer;
-  int intermediate = 0;  // of the MLP
+  std::variant<AttentionLayer, RecurrentShape, ConvolutionShape, StateSpaceShape, NoMixer> mixer;
+  std::optional<StateSpaceShape> beside = {};  // reads what attention reads, and has a cache behind that of attention
+  int intermediate = 0;                        // of the MLP
   bool mlp_bias = false;
   double sparsity = 0;  // the share of gates that becomes 0, were they normally distributed
   bool gated = true;    // the MLP is down(activation(gate x) * up x), else down(activation(up x))
   Experts experts = {};
 };
 
-/// The sizes of the cache of a layer that recurs; nothing for one that has attention.
+/// The sizes of the cache of a layer that recurs, alone or beside attention; nothing for another one.
 std::optional<ConvolvedSizes> recurrent_sizes(const LayerConfig& layer) noexcept;
+/// The Mamba-2 of a layer, alone or beside attention; nullptr when it has none.
+const StateSpaceShape* find_state_space(const LayerConfig& layer) noexcept;
 
 struct TransformerConfig {
   int vocabulary = 0;
@@ -124,10 +131,13 @@ struct TransformerConfig {
   const AttentionLayer& attention(int layer) const;  // aborts when the layer has none
   /// The number of layers with a cache of their own. Those whose keys and values others have are the last layers.
   int cached_layers() const noexcept;
+  /// The place of a layer's first cache among those of all layers.
+  int cache_of(int layer) const noexcept;
 };
 
 /// What fields mean that a config of some class leaves out; without a value they are required.
 struct Defaults {
+  std::optional<int> layers = {};
   std::optional<int> vocabulary = {};
   std::optional<int> context = {};
   std::optional<int> heads = {};

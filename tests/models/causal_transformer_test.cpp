@@ -120,6 +120,8 @@ bool has_stretched_layers(const TwinCheckpoint& twin) {
 bool possible(Mistake mistake, const TwinCheckpoint& twin) {
   const std::string last = "layers." + std::to_string(twin.layers - 1) + ".";
   const bool has_router = twin.has("layers.0.router.proj.weight");
+  const bool has_gates =
+      has_router || twin.has(last + "mlp.gate_proj.weight") || twin.has(last + "mlp.experts.0.gate_proj.weight");
   const auto shared = twin.config().find("num_kv_shared_layers");
   const int shared_layers = shared ? static_cast<int>(shared->number()) : 0;
   bool attends = twin.gemma != 0;
@@ -184,8 +186,7 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::scale_of_heads: return twin.gemma != 0 || twin.facts.attention_scale != 0;
     case Mistake::no_post_norms: return twin.has("layers.0.post_feedforward_layernorm.weight");
     case Mistake::exact_gelu: return twin.gemma != 0 || twin.facts.gelu;
-    case Mistake::swapped_gate_and_up:
-      return twin.has(last + "mlp.gate_proj.weight") || twin.has(last + "mlp.gate.weight") || has_router;
+    case Mistake::swapped_gate_and_up: return has_gates;
     case Mistake::no_head_bias: return twin.has("lm_head.bias");
     case Mistake::no_embedding_norm: return twin.facts.embedding_norm;
     case Mistake::turned_forwards: return twin.backwards;
@@ -195,8 +196,8 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::no_relu:
       if (twin.facts.relu2) return true;
       if (twin.has("layers.0.mlp.act_fn.alpha_p")) return false;
-      return twin.has(last + "mlp.up_proj.weight") && !twin.has(last + "mlp.gate_proj.weight") && !twin.facts.gelu &&
-             twin.facts.chosen == 0 && twin.gemma == 0;
+      return (twin.has(last + "mlp.up_proj.weight") || twin.has(last + "mlp.experts.0.up_proj.weight")) && !has_gates &&
+             !twin.facts.gelu && twin.gemma == 0;
     case Mistake::no_cap:
       return twin.facts.logit_cap != 0 || twin.gemma == 2 ||
              (twin.gemma != 0 && twin.config().find("final_logit_softcapping"));
@@ -234,12 +235,15 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::whole_heads_turned: return twin.turned != twin.head_dim && stretching(twin) != "longrope";
     case Mistake::frequencies_of_heads: return twin.turned != twin.head_dim;
     case Mistake::reversed_taps: return twin.has("layers.1.conv.conv.weight") || twin.has("layers.0.mamba.A_log");
+    case Mistake::norm_before_gate: return twin.has("layers.0.mamba.norm.weight");
     case Mistake::no_skip:
-    case Mistake::norm_before_gate:
     case Mistake::no_conv_bias:
     case Mistake::exchanged_keys:
     case Mistake::no_step_bias: return twin.has("layers.0.mamba.A_log");
-    case Mistake::whole_norm:
+    case Mistake::whole_norm: return twin.has("layers.0.mamba.norm.weight") && twin.facts.state_groups > 1;
+    case Mistake::no_state_factors: return twin.facts.state_factors[0] != 1;
+    case Mistake::no_shares: return twin.facts.state_share != 1;
+    case Mistake::no_gate_factor: return twin.facts.gate_factor != 1;
     case Mistake::groups_dealt_out: return twin.has("layers.0.mamba.A_log") && twin.facts.state_groups > 1;
     case Mistake::no_expert_bias:
     case Mistake::bias_in_weights: return twin.has(last + "mlp.gate.e_score_correction_bias");
@@ -362,7 +366,10 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
                                 Mistake::rounded_ramp,
                                 Mistake::other_scores,
                                 Mistake::no_groups,
-                                Mistake::best_of_groups}) {
+                                Mistake::best_of_groups,
+                                Mistake::no_state_factors,
+                                Mistake::no_shares,
+                                Mistake::no_gate_factor}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = text_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());

@@ -38,7 +38,9 @@ inline const std::string tiny_hybrid_targets[] = {"qwen35-tiny-nested", "qwen35-
 /// The other ones with recurrent layers (recurrent_tiny.py).
 inline const std::string tiny_recurrent_targets[] = {"lfm2-tiny",           "lfm2-moe-tiny",
                                                      "qwen3-next-tiny",     "mamba2-tiny",
-                                                     "granite-hybrid-tiny", "granite-hybrid-tiny-experts"};
+                                                     "granite-hybrid-tiny", "granite-hybrid-tiny-experts",
+                                                     "falcon-h1-tiny",      "falcon-h1-tiny-normed",
+                                                     "nemotron-h-tiny",     "nemotron-h-tiny-experts"};
 inline const std::string tiny_gemma_targets[] = {"gemma2-tiny",        "gemma3-tiny",        "gemma3-tiny-nested",
                                                  "gemma4-tiny",        "gemma4-tiny-shared", "gemma4-tiny-donors",
                                                  "gemma4-tiny-experts"};

@@ -239,7 +239,10 @@ enum class Mistake {
   rounded_ramp,  // of yarn, to whole pairs
   other_scores,  // of a router: sigmoids for a softmax, and the reverse
   no_groups,
-  best_of_groups,  // groups chosen by their best expert
+  best_of_groups,    // groups chosen by their best expert
+  no_state_factors,  // of what a state space layer projects
+  no_shares,         // of what mixers side by side and the MLP give
+  no_gate_factor,
 };
 
 /// A Hugging Face folder or a GGUF file; names without "model.".
@@ -655,6 +658,7 @@ inline Rows gated_mlp(const TwinCheckpoint& checkpoint, const std::string& prefi
   }
   Rows gate = project("gate", rounded);
   Rows up = project("up", rounded);
+  if (mistake != Mistake::no_gate_factor) scale(gate, checkpoint.facts.gate_factor, round);
   if (mistake == Mistake::swapped_gate_and_up) std::swap(gate, up);
   if (mistake == Mistake::pairs_taken_for_halves) take_for_halves(gate, up);
   if (checkpoint.facts.swiglu_limit != 0) {
@@ -908,14 +912,24 @@ inline Rows state_space_of(const TwinCheckpoint& checkpoint, const std::string& 
     return checkpoint.whole_name(prefix + name).at;
   };
   const int heads = static_cast<int>(vector("A_log").size());
-  const int inner = static_cast<int>(vector("norm.weight").size());
+  const int inner = checkpoint[prefix + "out_proj"].width;
+  const bool norms = checkpoint.has(prefix + "norm.weight");
   const int channels = taps.rows();
   const int groups = checkpoint.facts.state_groups;
   const int dim = inner / heads;
   const int keys = (channels - inner) / 2;
   const int states = keys / groups;
   const auto silu = [&](double x) { return round(x / round(1 + round.by(std::exp(-x), 2))); };
-  const Rows projected = times(n, checkpoint[prefix + "in_proj"], round);
+  Rows projected = times(n, checkpoint[prefix + "in_proj"], round);
+  for (int r = 0; r < n.rows() && mistake != Mistake::no_state_factors; ++r) {
+    double* next = projected.row(r);
+    std::size_t part = 0;
+    for (const int width : {inner, inner, keys, keys, heads}) {
+      const double factor = checkpoint.facts.state_factors[part++];
+      for (int i = 0; i < width && factor != 1; ++i) next[i] = round(next[i] * round(factor));
+      next += width;
+    }
+  }
   std::vector<double> state(static_cast<std::size_t>(inner) * states);
   Rows mixed(n.rows(), inner);
   for (int r = 0; r < n.rows(); ++r) {
@@ -954,12 +968,13 @@ inline Rows state_space_of(const TwinCheckpoint& checkpoint, const std::string& 
         o[h * dim + p] = mistake == Mistake::no_skip ? sum : round(sum + round(vector("D")[h] * x));
       }
     }
-    const bool late = mistake == Mistake::norm_before_gate;
+    const bool late = norms && checkpoint.facts.norm_before_gate != (mistake == Mistake::norm_before_gate);
     if (!late) {
       for (int i = 0; i < inner; ++i) o[i] = round(silu(z[i]) * o[i]);
     }
     const int part = mistake == Mistake::whole_norm ? inner : inner / groups;
-    for (int first = 0; first < inner; first += part) {
+    for (int i = 0; i < inner && !norms; ++i) mixed.row(r)[i] = o[i];
+    for (int first = 0; first < inner && norms; first += part) {
       double squares = 0;
       for (int i = first; i < first + part; ++i) squares = round(squares + o[i] * o[i]);
       const double factor = round(1 / round(std::sqrt(round(round(squares / part) + checkpoint.epsilon))));
@@ -1135,6 +1150,10 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, const std::string& p
   }
   if (mistake == Mistake::no_post_norms) norms.attended = norms.mlp_out = "";
   const double share = mistake == Mistake::no_residual_scale ? 1 : checkpoint.facts.residual_scale;
+  const auto shared_out = [&](Rows branch, double factor) {
+    if (mistake != Mistake::no_shares) scale(branch, factor, round);
+    return branch;
+  };
   const auto added = [&](const std::string& norm, Rows branch) {
     branch = normed_by(checkpoint, norm, std::move(branch), round, mistake);
     scale(branch, share, round);
@@ -1144,10 +1163,16 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, const std::string& p
   if (checkpoint.has(prefix + "linear_attn.in_proj_qkv.weight")) {
     x = added(norms.attended, delta_net_of(delta_layer(checkpoint, prefix + "linear_attn."), first, round));
   } else if (checkpoint.has(prefix + "mamba.A_log")) {
-    x = added(norms.attended, state_space_of(checkpoint, prefix + "mamba.", first, round, mistake));
+    Rows mixed = state_space_of(checkpoint, prefix + "mamba.", first, round, mistake);
+    if (checkpoint.has(prefix + "self_attn.q_proj.weight")) {
+      Rows attended = attention_of(checkpoint, prefix, first, Rows(), angles, sees, round, mistake);
+      mixed = sum_of(shared_out(std::move(mixed), checkpoint.facts.state_share),
+                     shared_out(std::move(attended), checkpoint.facts.attention_share), round);
+    }
+    x = added(norms.attended, std::move(mixed));
   } else if (checkpoint.has(prefix + "conv.conv.weight")) {
     x = added(norms.attended, short_convolution_of(checkpoint, prefix + "conv.", first, round, mistake));
-  } else {
+  } else if (checkpoint.has(prefix + "self_attn.q_proj.weight")) {
     const bool too = mistake == Mistake::context_input_norm && context.rows() > 0;
     const Rows seen = too ? normed_by(checkpoint, norms.attention, context, round) : context;
     x = added(norms.attended, attention_of(checkpoint, prefix, first, seen, angles, sees, round, mistake));
@@ -1155,8 +1180,9 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, const std::string& p
   if (!checkpoint.has(prefix + "mlp.down_proj.weight") && !checkpoint.has(prefix + "mlp.gate.weight")) return x;
   const Rows second = norms.parallel ? first : normed_by(checkpoint, norms.mlp, x, round, mistake);
   const bool experts = checkpoint.has(prefix + "mlp.gate.weight");
-  return added(norms.mlp_out, experts ? mixed_experts(checkpoint, prefix + "mlp.", second, round, mistake)
-                                      : gated_mlp(checkpoint, prefix + "mlp.", second, round, mistake));
+  Rows out = experts ? mixed_experts(checkpoint, prefix + "mlp.", second, round, mistake)
+                     : gated_mlp(checkpoint, prefix + "mlp.", second, round, mistake);
+  return added(norms.mlp_out, shared_out(std::move(out), checkpoint.facts.mlp_share));
 }
 
 inline Rows decoder_layer(const TwinCheckpoint& checkpoint, int layer, Rows x, const Rows& context,

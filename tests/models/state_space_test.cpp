@@ -50,6 +50,50 @@ const Fields granite = {
     {"mamba_expand", "2"},
 };
 
+const Fields falcon = {
+    {"architectures", R"(["FalconH1ForCausalLM"])"},
+    {"model_type", R"("falcon_h1")"},
+    {"vocab_size", "10"},
+    {"hidden_size", "8"},
+    {"num_hidden_layers", "2"},
+    {"num_attention_heads", "2"},
+    {"max_position_embeddings", "64"},
+    {"intermediate_size", "6"},
+    {"rope_theta", "1e4"},
+    {"attention_in_multiplier", "2"},
+    {"key_multiplier", "0.5"},
+    {"embedding_multiplier", "3"},
+    {"lm_head_multiplier", "0.25"},
+    {"mamba_n_heads", "4"},
+    {"mamba_d_head", "5"},
+    {"mamba_d_ssm", "20"},
+    {"mamba_n_groups", "1"},
+    {"mamba_d_state", "5"},
+    {"mamba_d_conv", "4"},
+    {"mamba_expand", "2"},
+};
+const Fields nemotron = {
+    {"architectures", R"(["NemotronHForCausalLM"])"},
+    {"model_type", R"("nemotron_h")"},
+    {"vocab_size", "10"},
+    {"hidden_size", "8"},
+    {"hybrid_override_pattern", R"("M-*E")"},
+    {"num_attention_heads", "2"},
+    {"head_dim", "6"},
+    {"max_position_embeddings", "64"},
+    {"intermediate_size", "6"},
+    {"mamba_num_heads", "4"},
+    {"mamba_head_dim", "5"},
+    {"n_groups", "1"},
+    {"ssm_state_size", "5"},
+    {"conv_kernel", "4"},
+    {"expand", "2"},
+    {"n_routed_experts", "4"},
+    {"num_experts_per_tok", "2"},
+    {"moe_intermediate_size", "7"},
+    {"moe_shared_expert_intermediate_size", "9"},
+};
+
 /// The fields with others; empty: without that field.
 TransformerConfig described(Fields fields, const Fields& others = {}) {
   for (const auto& [name, value] : others) {
@@ -85,6 +129,33 @@ TEST(GraniteHybrid, LayersRecurOrAttendWithoutRope) {
   EXPECT_EQ(described(granite, experts).layers[1].experts.intermediate, 6);
 }
 
+TEST(FalconH1, EveryLayerAttendsAndRecurs) {
+  const TransformerConfig config = described(falcon);
+  EXPECT_EQ(config.layers[1].beside->inner(), 20);
+  EXPECT_EQ(config.attention(1).shape.scale, 0.5F * 4 * 0.5F) << "of heads, what keys and queries read, keys";
+  EXPECT_EQ(config.embedding_scale, 3);
+  EXPECT_EQ(config.logit_scale, 0.25F);
+  EXPECT_EQ(config.cache_of(1), 2);
+  EXPECT_EQ(described(falcon, {{"mamba_d_ssm", ""}, {"mamba_d_head", "4"}}).layers[0].beside->inner(), 16);
+}
+
+TEST(NemotronH, ALayerIsOfOneKind) {
+  const Fields listed = {{"hybrid_override_pattern", ""},
+                         {"layers_block_type", R"(["mamba", "mlp", "full_attention", "moe"])"}};
+  for (const Fields& spelling : {Fields(), listed}) {
+    const TransformerConfig config = described(nemotron, spelling);
+    EXPECT_EQ(std::get<StateSpaceShape>(config.layers[0].mixer).inner(), 20);
+    EXPECT_EQ(config.layers[1].intermediate, 6);
+    EXPECT_EQ(config.attention(2).rope, AttentionLayer::no_rope);
+    EXPECT_EQ(config.attention(2).shape.head_dim, 6);
+    EXPECT_EQ(config.layers[3].experts.shared, 9);
+    EXPECT_FALSE(config.layers[3].experts.gated);
+    EXPECT_EQ(config.cache_of(2), 1) << "an MLP has no cache";
+  }
+  const Fields older = {{"head_dim", ""}, {"attention_head_dim", "4"}};
+  EXPECT_EQ(described(nemotron, older).attention(2).shape.head_dim, 4);
+}
+
 TEST(StateSpace, EveryBadFieldIsRefusedByName) {
   struct Bad {
     const Fields& fields;
@@ -112,6 +183,23 @@ TEST(StateSpace, EveryBadFieldIsRefusedByName) {
             "field position_embedding_type: must be 'rope' or 'nope'"},
            {granite, "shared_intermediate_size", "", "shared_intermediate_size is missing"},
            {granite, "residual_multiplier", "-1", "field residual_multiplier: must be a positive float"},
+           {falcon, "mamba_d_ssm", "21", "field mamba_d_ssm: makes a width of 21, but that of the heads is 20"},
+           {falcon, "mamba_d_ssm", "", "field mamba_expand: makes a width of 16, but that of the heads is 20"},
+           {falcon, "ssm_multipliers", "[1, 2]", "field ssm_multipliers: must list 5 factors"},
+           {falcon, "ssm_multipliers", "[1, 2, 0, 1, 1]", "field ssm_multipliers[2]: must be a positive float"},
+           {falcon, "mlp_multipliers", "3", "field mlp_multipliers: must list 2 factors"},
+           {falcon, "key_multiplier", "1e60", "field key_multiplier: must be a positive float"},
+           {falcon, "projectors_bias", "true", "field projectors_bias: biased projections are not implemented"},
+           {falcon, "mamba_rms_norm", "1", "field mamba_rms_norm"},
+           {nemotron, "hybrid_override_pattern", R"("M-*X")", "layer type 'X' is not part of this architecture"},
+           {nemotron, "hybrid_override_pattern", R"("")",
+            "field hybrid_override_pattern: must name between 1 and 1024"},
+           {nemotron, "hybrid_override_pattern", "", "layers_block_type is missing"},
+           {nemotron, "num_hidden_layers", "5", "field hybrid_override_pattern: must name one type for each of the 5"},
+           {nemotron, "mlp_hidden_act", R"("silu")", "field mlp_hidden_act: activation 'silu' is not implemented"},
+           {nemotron, "moe_latent_size", "4", "field moe_latent_size: experts of another width"},
+           {nemotron, "sliding_window", "4", "field sliding_window: a window is not implemented"},
+           {nemotron, "n_routed_experts", "0", "field n_routed_experts"},
        }) {
     try {
       described(bad.fields, {{bad.field, bad.value}});
@@ -128,6 +216,19 @@ TEST(StateSpace, MemoryCountsTheStatesOfATextOnce) {
   const ConvolvedSizes sizes = *recurrent_sizes(describe(files.config()).layers[0]);
   EXPECT_EQ(need.cache_fixed, 3 * (sizes.fixed_bytes() + prefill_chunk * sizes.bytes_per_pending_row()));
   EXPECT_EQ(need.cache_per_position, 0U);
+}
+
+TEST(StateSpace, MemoryCountsTheCachesOfMixersSideBySideAndOfLayersThatHaveNone) {
+  const Checkpoint falcon_files(external_dir / "falcon-h1-tiny");
+  const Checkpoint nemotron_files(external_dir / "nemotron-h-tiny");
+  for (const auto& [files, states, attended] : {std::tuple(&falcon_files, 2U, 2U), {&nemotron_files, 2U, 1U}}) {
+    const MemoryNeed need = model_need(*files, in_floats(best_kernels()));
+    const TransformerConfig config = describe(files->config());
+    const ConvolvedSizes sizes = *recurrent_sizes(config.layers[0]);
+    EXPECT_EQ(need.cache_fixed, states * (sizes.fixed_bytes() + prefill_chunk * sizes.bytes_per_pending_row()));
+    const int dim = config.attention(config.depth() / 2).shape.head_dim;
+    EXPECT_EQ(need.cache_per_position, attended * AttentionCache::bytes_per_position(2, dim, KvFormat::f32));
+  }
 }
 
 TEST(StateSpace, ATensorThatIsMissingIsNamedAsInTheFile) {

@@ -71,7 +71,7 @@ GgufModel as_gguf(const Json& json, const TransformerConfig& config) {
       model.recurrence = GgufModel::Recurrence{shape->conv_width, delta.key_dim, delta.key_heads, delta.value_heads,
                                                shape->value_floats()};
     }
-    if (const auto* const shape = std::get_if<StateSpaceShape>(&layer.mixer)) {
+    if (const StateSpaceShape* const shape = find_state_space(layer)) {
       model.recurrence =
           GgufModel::Recurrence{shape->conv_width, shape->state_size, shape->groups, shape->heads, shape->inner()};
     }
@@ -142,7 +142,7 @@ const GgufFamily& gguf_family_for(const Json& config, GgufReader reader) {
   if (kind == dflash_checkpoint) return reader == GgufReader::ik_llama_cpp ? gguf_ik_dflash : gguf_dflash;
   if (kind == eagle3_checkpoint) return gguf_eagle3;
   const Json type = config.at("model_type");
-  const GgufFamily* const family = find_gguf_family(type.string());
+  const GgufFamily* const family = find_gguf_family(config);
   if (family == nullptr) type.fail("a GGUF of " + in_quotes(type.string()) + " cannot be written yet");
   return *family;
 }

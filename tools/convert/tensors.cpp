@@ -210,7 +210,7 @@ class Tensors {
     const bool kernel = name.ends_with("_conv.base_kernel");
     const bool small = shape.size() == 1 || convolution || kernel || gguf.find("ffn_gate_inp") != std::string::npos;
     const int matrices = shape.size() == 3 && !convolution ? static_cast<int>(shape[0]) : 1;
-    FloatRows rows = stored(row, name);
+    FloatRows rows = with_factors(row, stored(row, name));
     put(gguf, small ? Format::f32 : format_of(rows.inputs, is_table(name)), std::move(rows), matrices, name);
   }
 
@@ -219,7 +219,19 @@ class Tensors {
     result_.push_back({gguf, written_as(format, std::move(rows), where), matrices});
   }
 
+  FloatRows with_factors(const GgufName& row, FloatRows rows) const {
+    if (family_.factor == nullptr) return rows;
+    auto read = [factor = family_.factor, config = from_.config(), name = row.hugging_face, all = std::move(rows.read),
+                 width = rows.inputs](int r, float* to) {
+      all(r, to);
+      const auto by = static_cast<float>(factor(config, name, r));
+      for (int i = 0; i < width; ++i) to[i] *= by;
+    };
+    return {rows.outputs, rows.inputs, std::move(read)};
+  }
+
   bool is_tied_head(const std::string& name) const {
+    if (family_.factor != nullptr) return false;  // both may have factors of their own
     return name == "lm_head.weight" &&
            (from_.same(name, "model.embed_tokens.weight") || from_.same(name, "model.embeddings.weight"));
   }
@@ -249,7 +261,7 @@ class Tensors {
       return family_.deals_heads ? stored_recurrent(*recurrent, name, std::move(rows))
                                  : with_rates(name, std::move(rows));
     }
-    const auto* const space = layer_ == nullptr ? nullptr : std::get_if<StateSpaceShape>(&layer_->mixer);
+    const StateSpaceShape* const space = layer_ == nullptr ? nullptr : find_state_space(*layer_);
     const bool of_space = name.find(".mixer.") != std::string::npos || name.find(".mamba.") != std::string::npos;
     if (space != nullptr && of_space) return stored_state_space(*space, name, std::move(rows));
     return name.ends_with("norm.weight") ? with_norm_offset(std::move(rows)) : rows;

@@ -45,6 +45,9 @@ std::span<const GgufFamily* const> all_gguf_families() noexcept {
       &gguf_lfm2_moe,
       &gguf_mamba2,
       &gguf_granite_hybrid,
+      &gguf_falcon_h1,
+      &gguf_nemotron_h,
+      &gguf_nemotron_h_moe,
       &gguf_phi2,
       &gguf_apertus,
       &gguf_bitnet,
@@ -68,9 +71,11 @@ const GgufFamily& gguf_family_of(const Gguf& file) {
   file.fail(key, in_quotes(*name) + " is not implemented; implemented are " + known);
 }
 
-const GgufFamily* find_gguf_family(std::string_view model_type) noexcept {
+const GgufFamily* find_gguf_family(const Json& config) {
+  const std::string& type = config.at("model_type").string();
   for (const GgufFamily* const family : all_gguf_families()) {
-    if (std::ranges::find(family->model_types, model_type) != family->model_types.end()) return family;
+    const bool of_type = std::ranges::find(family->model_types, type) != family->model_types.end();
+    if (of_type && (family->takes == nullptr || family->takes(config))) return family;
   }
   return nullptr;
 }

@@ -25,6 +25,10 @@ struct GgufFamily {
   /// Adds the keys. Throws Error, naming the field of the config, for what files of this family cannot say.
   void (*write)(const GgufModel& model, GgufKeyWriter& keys);
   bool deals_heads = false;  // value head h of a gated delta net belongs to key head h % key_heads
+  /// What files have a row of a tensor, named as in the table, multiplied with.
+  double (*factor)(const Json& config, std::string_view name, std::int64_t row) = nullptr;
+  /// Which of the configs of these types it is for; absent: all.
+  bool (*takes)(const Json& config) = nullptr;
 };
 
 extern const GgufFamily gguf_qwen3;
@@ -62,6 +66,9 @@ extern const GgufFamily gguf_lfm2;
 extern const GgufFamily gguf_lfm2_moe;
 extern const GgufFamily gguf_mamba2;
 extern const GgufFamily gguf_granite_hybrid;
+extern const GgufFamily gguf_falcon_h1;
+extern const GgufFamily gguf_nemotron_h;
+extern const GgufFamily gguf_nemotron_h_moe;
 extern const GgufFamily gguf_phi2;
 extern const GgufFamily gguf_apertus;
 extern const GgufFamily gguf_bitnet;
@@ -75,7 +82,7 @@ std::span<const GgufFamily* const> all_gguf_families() noexcept;
 /// Returns the family of the file. Throws Error when the file names none, or one that is not implemented.
 const GgufFamily& gguf_family_of(const Gguf& file);
 
-/// Returns the family that models of this type are written as; nullptr when there is none.
-const GgufFamily* find_gguf_family(std::string_view model_type) noexcept;
+/// Returns the family that models of this config are written as; nullptr when there is none.
+const GgufFamily* find_gguf_family(const Json& config);
 
 }  // namespace draftproof

@@ -1,38 +1,33 @@
 // SPDX-License-Identifier: MIT
 // Families with Mamba-2 layers: Mamba-2 itself, and Granite 4, whose other layers have attention.
+#include "ref/formats/gguf/state_space.h"
+
 #include <nlohmann/json.hpp>
 
 #include "ref/formats/gguf/stop_tokens.h"
 #include "ref/formats/gguf/transformer.h"
 
 namespace draftproof {
-namespace {
 
 using nlohmann::ordered_json;
 
-/// The fields of a config that name the sizes of its layers.
-struct Fields {
-  const char* heads;
-  const char* head_dim;
-  const char* groups;
-  const char* state_size;
-  const char* conv_width;
-  const char* expand;
-};
-
-void put_state_space(const GgufKeys& keys, const Fields& fields, ordered_json& config) {
+void put_state_space(const GgufKeys& keys, const GgufStateSpaceFields& fields, ordered_json& config) {
   const std::int64_t heads = keys.size("ssm.time_step_rank");
   const std::int64_t inner = keys.size("ssm.inner_size");
   const std::int64_t hidden = keys.size("embedding_length");
   if (inner % heads != 0) keys.fail("ssm.inner_size", "must be a multiple of ssm.time_step_rank");
-  if (inner % hidden != 0) keys.fail("ssm.inner_size", "must be a multiple of embedding_length");
   config[fields.heads] = heads;
   config[fields.head_dim] = inner / heads;
   config[fields.groups] = keys.size("ssm.group_count");
   config[fields.state_size] = keys.size("ssm.state_size");
   config[fields.conv_width] = keys.size("ssm.conv_kernel");
+  if (fields.inner != nullptr) config[fields.inner] = inner;
+  if (fields.expand == nullptr) return;
+  if (inner % hidden != 0) keys.fail("ssm.inner_size", "must be a multiple of embedding_length");
   config[fields.expand] = inner / hidden;
 }
+
+namespace {
 
 // Mamba-2.
 
@@ -48,12 +43,12 @@ constexpr GgufName mamba2_layer[] = {{"attn_norm", "norm"},
                                      {"ssm_out", "mixer.out_proj"}};
 constexpr GgufNames mamba2_names = {.whole = mamba2_whole, .layer = mamba2_layer};
 
-constexpr Fields mamba2_sizes = {.heads = "num_heads",
-                                 .head_dim = "head_dim",
-                                 .groups = "n_groups",
-                                 .state_size = "state_size",
-                                 .conv_width = "conv_kernel",
-                                 .expand = "expand"};
+constexpr GgufStateSpaceFields mamba2_sizes = {.heads = "num_heads",
+                                               .head_dim = "head_dim",
+                                               .groups = "n_groups",
+                                               .state_size = "state_size",
+                                               .conv_width = "conv_kernel",
+                                               .expand = "expand"};
 constexpr std::string_view mamba2_keys[] = {
     "block_count",         "context_length",       "embedding_length",
     "feed_forward_length", "attention.head_count", "attention.layer_norm_rms_epsilon",
@@ -133,12 +128,12 @@ constexpr GgufNames granite_names = {
     .pairs_rows = true,
     .fused = {.gate_up = "block_sparse_moe.input_linear", .down = "block_sparse_moe.output_linear"}};
 
-constexpr Fields granite_sizes = {.heads = "mamba_n_heads",
-                                  .head_dim = "mamba_d_head",
-                                  .groups = "mamba_n_groups",
-                                  .state_size = "mamba_d_state",
-                                  .conv_width = "mamba_d_conv",
-                                  .expand = "mamba_expand"};
+constexpr GgufStateSpaceFields granite_sizes = {.heads = "mamba_n_heads",
+                                                .head_dim = "mamba_d_head",
+                                                .groups = "mamba_n_groups",
+                                                .state_size = "mamba_d_state",
+                                                .conv_width = "mamba_d_conv",
+                                                .expand = "mamba_expand"};
 constexpr std::string_view hybrid_keys[] = {
     "attention.scale", "embedding_scale", "residual_scale",  "logit_scale",        "expert_shared_feed_forward_length",
     "ssm.conv_kernel", "ssm.state_size",  "ssm.group_count", "ssm.time_step_rank", "ssm.inner_size"};

@@ -121,7 +121,7 @@ ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const ch
   const auto kv_heads = [&]() -> std::int64_t {
     const char* const key = "attention.head_count_kv";
     if (layers == GgufLayers::uneven) return keys.layer_sizes(key)[0];
-    if (layers == GgufLayers::some_attend) return std::ranges::max(keys.attention_sizes(key));
+    if (layers >= GgufLayers::some_attend) return std::ranges::max(keys.attention_sizes(key));
     return keys.find_layer_size(key).value_or(heads);
   };
 
@@ -147,8 +147,10 @@ ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const ch
   } else {
     config["rms_norm_eps"] = keys.number("attention.layer_norm_rms_epsilon");
   }
-  if (layers == GgufLayers::uneven) config["intermediate_size"] = keys.layer_sizes("feed_forward_length")[0];
-  else if (const auto inner = keys.find_layer_size("feed_forward_length")) config["intermediate_size"] = *inner;
+  const char* const mlp = "feed_forward_length";
+  if (layers == GgufLayers::uneven) config["intermediate_size"] = keys.layer_sizes(mlp)[0];
+  else if (layers == GgufLayers::parts) config["intermediate_size"] = std::ranges::max(keys.attention_sizes(mlp));
+  else if (const auto inner = keys.find_layer_size(mlp)) config["intermediate_size"] = *inner;
   if (ordered_json scaling = rope_scaling(keys); !scaling.is_null()) config["rope_scaling"] = std::move(scaling);
   if (vocabulary || has_embedding) config["vocab_size"] = vocabulary ? *vocabulary : embedding->second.shape[0];
   if (const auto turned = keys.find_size("rope.dimension_count"); turned && *turned != head_dim) {
@@ -268,11 +270,22 @@ void write_rope(const Json& config, const GgufModel::Rope& rope, bool rounds_ram
   }
 }
 
-void write_attention(const GgufModel::Attention& layer, const GgufModel::Rope& rope, GgufKeyWriter& keys) {
+void write_attention(const GgufModel::Attention& layer, GgufKeyWriter& keys) {
   keys.size("attention.head_count", layer.heads);
   keys.size("attention.key_length", layer.head_dim);
   keys.size("attention.value_length", layer.head_dim);
-  keys.size("rope.dimension_count", rope.turned);
+}
+
+/// Whatever layers are, its number of KV heads, and the widths of MLPs, in place of one for all.
+void write_parts(const GgufModel& model, GgufLayers layers, GgufKeyWriter& keys) {
+  std::vector<std::int32_t> kv_heads;
+  std::vector<std::int32_t> widths;
+  for (const GgufModel::Layer& layer : model.layers) {
+    kv_heads.push_back(layer.attention ? layer.attention->kv_heads : 0);
+    widths.push_back(layer.experts.count > 0 ? layer.experts.intermediate : layer.intermediate);
+  }
+  keys.integers("attention.head_count_kv", kv_heads);
+  if (layers == GgufLayers::parts) keys.integers("feed_forward_length", widths);
 }
 
 }  // namespace
@@ -294,23 +307,20 @@ void write_transformer(const GgufModel& model, GgufKeyWriter& keys, GgufLayers l
   keys.number(std::string("attention.") + norm, model.epsilon);
   for (const GgufModel::Layer& layer : model.layers) {
     if (!layer.attention) continue;
-    write_attention(*layer.attention, model.ropes[0], keys);
-    if (layers != GgufLayers::some_attend) keys.size("attention.head_count_kv", layer.attention->kv_heads);
+    write_attention(*layer.attention, keys);
+    if (!model.ropes.empty()) keys.size("rope.dimension_count", model.ropes[0].turned);
+    if (layers < GgufLayers::some_attend) keys.size("attention.head_count_kv", layer.attention->kv_heads);
     break;
   }
-  if (layers == GgufLayers::some_attend) {
-    std::vector<std::int32_t> kv_heads;
-    for (const GgufModel::Layer& layer : model.layers) {
-      kv_heads.push_back(layer.attention ? layer.attention->kv_heads : 0);
-    }
-    keys.integers("attention.head_count_kv", kv_heads);
-  }
+  if (layers >= GgufLayers::some_attend) write_parts(model, layers, keys);
   const GgufModel::Layer& first = model.layers[0];
   const auto intermediate = model.config.find("intermediate_size");
-  if (first.intermediate > 0) keys.size("feed_forward_length", first.intermediate);
-  else if (intermediate) keys.size("feed_forward_length", intermediate->integer(1, 1 << 24));
+  const std::int64_t width = first.intermediate > 0 ? first.intermediate
+                             : intermediate         ? intermediate->integer(1, 1 << 24)
+                                                    : 0;
+  if (layers != GgufLayers::parts && width > 0) keys.size("feed_forward_length", width);
   if (first.experts.count > 0) write_experts(first.experts, keys);
-  write_rope(model.config, model.ropes[0], rounds_ramp, keys);
+  if (!model.ropes.empty()) write_rope(model.config, model.ropes[0], rounds_ramp, keys);
 }
 
 void write_plain_transformer(const GgufModel& model, GgufKeyWriter& keys) {
