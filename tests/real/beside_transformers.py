@@ -42,7 +42,7 @@ class BesideTransformers(unittest.TestCase):
             return together(lambda prompt: server.complete(prompt, TOKENS), prompts)
 
     def compare(self, model, whose, prompts, answers, bound):
-        """A text parts from transformers' where its row prefers another token: by so many logits."""
+        """How many are transformers' texts. Others part where its row prefers another token: by so many logits."""
         gaps = []
         for prompt, answer in zip(prompts, answers, strict=True):
             with torch.no_grad():
@@ -52,12 +52,17 @@ class BesideTransformers(unittest.TestCase):
                 gaps.append(float(rows[place].max() - rows[place][answer[place]]))
         print(f"\n  {model.name}, {whose}: {summary(gaps, len(prompts))}")
         self.assertLessEqual(max(gaps, default=0), bound)
+        return len(prompts) - len(gaps)
 
     def test_texts_as_stored(self):
         for model in MODELS:
             prompts = self.prompts(model)
-            self.compare(model, "ours", prompts, self.texts(model, prompts), ROUNDING)
-            self.compare(model, "llama.cpp's", prompts, LlamaServer(model, 512).texts(prompts, TOKENS), ROUNDING)
+            ours = self.compare(model, "ours", prompts, self.texts(model, prompts), ROUNDING)
+            answers = LlamaServer(model, 512).texts(prompts, TOKENS)
+            theirs = self.compare(model, "llama.cpp's", prompts, answers, ROUNDING)
+            # We round no more than llama.cpp: within three standard deviations of the difference of two such counts.
+            share = (ours + theirs) / (2 * len(prompts))
+            self.assertGreaterEqual(ours, theirs - 3 * (2 * len(prompts) * share * (1 - share)) ** 0.5)
 
     def test_texts_of_the_unpacked_weights(self):
         for model in MODELS:

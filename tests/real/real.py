@@ -23,9 +23,9 @@ SUBJECTS = ["the steam engine", "bread", "Paris", "rain", "chess", "a violin", "
 TEXTS = [opening.replace("{}", subject) for subject in SUBJECTS for opening in OPENINGS]
 TOGETHER = 8
 TOKENS = 24  # of each answer
-# What rounding may decide where weights are multiplied as they are stored, in logits: activations have 8 bits then, and
-# the cache 16.
-ROUNDING = 0.5
+# What rounding may decide where weights are multiplied as they are stored, in logits of two tokens: activations have 8
+# bits then, and the cache 16.
+ROUNDING = 1.0
 
 
 def run(*words) -> str:
