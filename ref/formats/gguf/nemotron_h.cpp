@@ -52,10 +52,24 @@ constexpr GgufField fields[] = {{"layer_norm_epsilon", "attention.layer_norm_rms
                                 {"n_routed_experts", "expert_count"},
                                 {"moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"},
                                 {"routed_scaling_factor", "expert_weights_scale"}};
-constexpr std::string_view moe_keys[] = {
-    "ssm.conv_kernel",     "ssm.state_size",     "ssm.group_count",      "ssm.time_step_rank",
-    "ssm.inner_size",      "expert_group_count", "expert_shared_count",  "expert_feed_forward_length",
-    "expert_weights_norm", "expert_gating_func", "expert_weights_scale", "expert_shared_feed_forward_length"};
+/// llama.cpp wants both epsilons, and reads one.
+constexpr std::string_view own_keys[] = {
+    "attention.layer_norm_epsilon", "ssm.conv_kernel", "ssm.state_size", "ssm.group_count",
+    "ssm.time_step_rank",           "ssm.inner_size"};
+constexpr std::string_view moe_keys[] = {"attention.layer_norm_epsilon",
+                                         "ssm.conv_kernel",
+                                         "ssm.state_size",
+                                         "ssm.group_count",
+                                         "ssm.time_step_rank",
+                                         "ssm.inner_size",
+                                         "expert_group_count",
+                                         "expert_group_used_count",
+                                         "expert_shared_count",
+                                         "expert_weights_norm",
+                                         "expert_weights_scale",
+                                         "expert_gating_func",
+                                         "expert_feed_forward_length",
+                                         "expert_shared_feed_forward_length"};
 constexpr std::int64_t sigmoid = 2;  // of expert_gating_func
 
 /// `mlp`: what layers with a width are.
@@ -70,7 +84,7 @@ void put_layers(const GgufKeys& keys, const char* mlp, ordered_json& config) {
                                           : widths[i] > 0 ? mlp
                                                           : "linear_attention");
   }
-  config["layer_norm_epsilon"] = config["rms_norm_eps"];
+  config["layer_norm_epsilon"] = keys.number("attention.layer_norm_rms_epsilon");
   config["mlp_hidden_act"] = "relu2";
   put_state_space(keys, sizes, config);
 }
@@ -99,8 +113,7 @@ void put_moe(const GgufKeys& keys, ordered_json& config) {
 }
 
 Json read(const Gguf& file) {
-  return read_gguf_target(file,
-                          {"nemotron_h", "NemotronHForCausalLM", recurrence_keys, fields, put, GgufLayers::parts});
+  return read_gguf_target(file, {"nemotron_h", "NemotronHForCausalLM", own_keys, fields, put, GgufLayers::parts});
 }
 
 Json read_moe(const Gguf& file) {
@@ -115,6 +128,7 @@ void write(const GgufModel& model, GgufKeyWriter& keys) {
     model.config.fail("needs layers of all three kinds in a GGUF of " + keys.architecture());
   }
   write_transformer(model, keys, GgufLayers::parts);
+  keys.number("attention.layer_norm_epsilon", model.epsilon);
   keys.truth("rope.scaling.finetuned", false);
   write_recurrence(model, keys);
 }
