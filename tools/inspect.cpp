@@ -186,6 +186,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (layer.experts.scale != 1) features.insert("scaled experts");
     if (std::holds_alternative<ConvolutionShape>(layer.mixer)) features.insert("short convolutions");
     if (std::holds_alternative<RecurrentShape>(layer.mixer)) features.insert("gated delta net");
+    if (std::holds_alternative<SelectiveScanShape>(layer.mixer)) features.insert("selective scan");
     if (std::holds_alternative<NoMixer>(layer.mixer)) features.insert("layers of an MLP or experts alone");
     if (find_state_space(layer) != nullptr) features.insert("state space");
     if (layer.beside) features.insert("attention and state space side by side");

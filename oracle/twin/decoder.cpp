@@ -69,6 +69,7 @@ class DecoderFamily final : public TwinFamily {
   Matrix mixer(int layer, const std::string& prefix, const Matrix& x, LayerPast& kept, int first) const {
     const bool attends = w_.has(prefix + "self_attn.q_proj.weight");
     if (w_.has(prefix + "linear_attn.in_proj_qkv.weight")) return delta_net(w_, prefix + "linear_attn.", x, kept);
+    if (w_.has(prefix + "mamba.x_proj.weight")) return selective_scan(w_, facts_, prefix + "mamba.", x, kept);
     if (w_.has(prefix + "mamba.A_log")) {
       const Matrix recurred = state_space(w_, facts_, prefix + "mamba.", x, kept);
       if (!attends) return recurred;

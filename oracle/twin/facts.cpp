@@ -100,7 +100,7 @@ void add_falcon_factors(const Json& config, DecoderFacts& facts) {
 }
 
 bool turns(const Json& config, const std::string& family, int layer) {
-  if (family == "nemotron_h") return false;
+  if (is(family, {"nemotron_h", "jamba"})) return false;
   const bool windows = config.find("sliding_window").has_value();
   if (family == "cohere2" || (family == "exaone4" && windows)) return slides(config, family, layer);
   if (family == "granitemoehybrid") {
@@ -190,8 +190,9 @@ DecoderFacts decoder_facts(const Json& config) {
 namespace {
 
 /// Parts of names, from one checkpoint or another to those of Llama.
-constexpr std::array<std::pair<const char*, const char*>, 30> renamed = {
+constexpr std::array<std::pair<const char*, const char*>, 31> renamed = {
     {{"block_sparse_moe.router.layer.", "mlp.gate."},
+     {"feed_forward.router.", "mlp.gate."},
      {"mlp.router.", "mlp.gate."},
      {"self_attn.sinks", "self_attn.attention_sink_bias"},
      {"block_sparse_moe.", "mlp."},

@@ -61,4 +61,47 @@ Matrix state_space(const TwinWeights& weights, const DecoderFacts& facts, const 
   return times(mixed, weights[prefix + "out_proj"]);
 }
 
+Matrix selective_scan(const TwinWeights& weights, const DecoderFacts& facts, const std::string& prefix, const Matrix& x,
+                      LayerPast& kept) {
+  const Matrix taps = weights[prefix + "conv1d"].cast<double>();  // [channels][taps], the newest row last
+  const Matrix a_log = weights[prefix + "A_log"].cast<double>();  // [channels][states]
+  const Row bias = weights.vector(prefix + "conv1d.bias");
+  const Row step_bias = weights.vector(prefix + "dt_proj.bias");
+  const Row skip = weights.vector(prefix + "D");
+  const Eigen::Index channels = taps.rows(), states = a_log.cols();
+  const Matrix projected = times(x, weights[prefix + "in_proj"]);
+  if (kept.states.empty()) {
+    kept.inputs = Matrix::Zero(taps.cols() - 1, channels);
+    kept.states.assign(1, Matrix::Zero(channels, states));
+  }
+  Matrix inputs = kept.inputs;
+  append(inputs, projected.leftCols(channels));
+  kept.inputs = inputs.bottomRows(taps.cols() - 1);
+  Matrix& state = kept.states[0];
+
+  Matrix mixed(x.rows(), channels);
+  for (Eigen::Index r = 0; r < x.rows(); ++r) {
+    Row c = bias;
+    for (Eigen::Index tap = 0; tap < taps.cols(); ++tap) {
+      c += inputs.row(r + tap).cwiseProduct(taps.col(tap).transpose());
+    }
+    c = c.unaryExpr(&silu);
+    const Matrix selected = times(c, weights[prefix + "x_proj"]);
+    const Eigen::Index rank = selected.cols() - 2 * states;
+    const auto part = [&](const char* norm, Eigen::Index first, Eigen::Index width) {
+      return normed(selected.middleCols(first, width), weights.vector(prefix + norm), facts.epsilon);
+    };
+    const Row key = part("b_layernorm", rank, states);
+    const Row query = part("c_layernorm", rank + states, states);
+    Row steps = times(part("dt_layernorm", 0, rank), weights[prefix + "dt_proj"]);
+    steps = (steps + step_bias).unaryExpr(&softplus);
+    for (Eigen::Index i = 0; i < channels; ++i) {
+      const auto decay = [&](double logarithm) { return exp64(-exp64(logarithm) * steps[i]); };
+      state.row(i) = state.row(i).cwiseProduct(a_log.row(i).unaryExpr(decay)) + key * (steps[i] * c[i]);
+      mixed(r, i) = (query.dot(state.row(i)) + skip[i] * c[i]) * silu(projected(r, channels + i));
+    }
+  }
+  return times(mixed, weights[prefix + "out_proj"]);
+}
+
 }  // namespace draftproof::twin

@@ -13,4 +13,8 @@ namespace draftproof::twin {
 Matrix state_space(const TwinWeights& weights, const DecoderFacts& facts, const std::string& prefix, const Matrix& x,
                    LayerPast& kept);
 
+/// Appends rows to a text of Mamba-1 with the norms of Jamba, and returns what it gives for them.
+Matrix selective_scan(const TwinWeights& weights, const DecoderFacts& facts, const std::string& prefix, const Matrix& x,
+                      LayerPast& kept);
+
 }  // namespace draftproof::twin

@@ -20,7 +20,8 @@ constexpr std::array decoders = std::to_array<std::string_view>(
      "granite",    "granitemoe", "mixtral",          "qwen2_moe",  "olmoe",        "glm4",        "cohere2",
      "exaone4",    "seed_oss",   "ernie4_5",         "stablelm",   "arcee",        "starcoder2",  "lfm2",
      "qwen3_next", "mamba2",     "granitemoehybrid", "lfm2_moe",   "phi",          "apertus",     "nanochat",
-     "bitnet",     "gpt_oss",    "glm4_moe",         "minimax_m2", "ernie4_5_moe", "falcon_h1",   "nemotron_h"});
+     "bitnet",     "gpt_oss",    "glm4_moe",         "minimax_m2", "ernie4_5_moe", "falcon_h1",   "nemotron_h",
+     "jamba"});
 constexpr std::array<std::string_view, 6> gemmas = {"gemma2",      "gemma3", "gemma3_text",
                                                     "gemma4_text", "gemma4", "gemma4_unified_text"};
 

@@ -20,6 +20,7 @@
 #include "ref/models/gemma4_assistant.h"
 #include "ref/models/model.h"
 #include "ref/models/models.h"
+#include "ref/models/selective_scan.h"
 #include "ref/models/short_convolution.h"
 #include "ref/models/state_space.h"
 #include "ref/models/transformer.h"
@@ -113,6 +114,9 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
     }
     if (const auto* const shape = std::get_if<ConvolutionShape>(&layer.mixer)) {
       recurring = std::max(recurring, ShortConvolutionScratch::bytes_per_row(*shape));
+    }
+    if (const auto* const shape = std::get_if<SelectiveScanShape>(&layer.mixer)) {
+      recurring = std::max(recurring, SelectiveScanScratch::bytes_per_row(*shape));
     }
     if (const StateSpaceShape* const shape = find_state_space(layer)) {
       recurring = std::max(recurring, StateSpaceScratch::bytes_per_row(*shape));

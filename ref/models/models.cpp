@@ -49,6 +49,7 @@ std::span<const Architecture* const> all_architectures() noexcept {
       &granite_hybrid_architecture,
       &falcon_h1_architecture,
       &nemotron_h_architecture,
+      &jamba_architecture,
       &phi_architecture,
       &apertus_architecture,
       &nanochat_architecture,

@@ -46,6 +46,7 @@ extern const Architecture mamba2_architecture;
 extern const Architecture granite_hybrid_architecture;
 extern const Architecture falcon_h1_architecture;
 extern const Architecture nemotron_h_architecture;
+extern const Architecture jamba_architecture;
 extern const Architecture phi_architecture;
 extern const Architecture apertus_architecture;
 extern const Architecture nanochat_architecture;

@@ -12,6 +12,7 @@
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/models/gated_delta_net.h"
+#include "ref/models/selective_scan.h"
 #include "ref/models/state_space.h"
 
 namespace draftproof {
@@ -71,6 +72,9 @@ std::unique_ptr<LayerCache> new_layer_cache(const TransformerConfig& config, con
   }
   if (const auto* const shape = std::get_if<ConvolutionShape>(&layer.mixer)) {
     return std::make_unique<ConvolutionCache>(*shape, max_pending_rows);
+  }
+  if (const auto* const shape = std::get_if<SelectiveScanShape>(&layer.mixer)) {
+    return new_selective_scan_cache(kernels, *shape, max_pending_rows);
   }
   if (const auto* const shape = std::get_if<StateSpaceShape>(&layer.mixer)) {
     return new_state_space_cache(*shape, max_pending_rows);

@@ -28,6 +28,7 @@ const AttentionLayer& TransformerConfig::attention(int layer) const {
 std::optional<ConvolvedSizes> recurrent_sizes(const LayerConfig& layer) noexcept {
   if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) return sizes_of(*shape);
   if (const auto* const shape = std::get_if<ConvolutionShape>(&layer.mixer)) return sizes_of(*shape);
+  if (const auto* const shape = std::get_if<SelectiveScanShape>(&layer.mixer)) return sizes_of(*shape);
   if (const auto* const shape = find_state_space(layer)) return sizes_of(*shape);
   return std::nullopt;
 }

@@ -14,6 +14,7 @@
 #include "ref/caches/attention_cache.h"
 #include "ref/caches/convolution_cache.h"
 #include "ref/caches/recurrent_cache.h"
+#include "ref/caches/selective_scan_cache.h"
 #include "ref/caches/state_space_cache.h"
 #include "ref/formats/json.h"
 #include "ref/models/rope.h"
@@ -86,7 +87,7 @@ struct Experts {
 struct NoMixer {};
 
 struct LayerConfig {
-  std::variant<AttentionLayer, RecurrentShape, ConvolutionShape, StateSpaceShape, NoMixer> mixer;
+  std::variant<AttentionLayer, RecurrentShape, ConvolutionShape, StateSpaceShape, SelectiveScanShape, NoMixer> mixer;
   std::optional<StateSpaceShape> beside = {};  // reads what attention reads, and has a cache behind that of attention
   int intermediate = 0;                        // of the MLP
   bool mlp_bias = false;

@@ -242,6 +242,7 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::no_step_bias: return twin.has("layers.0.mamba.A_log");
     case Mistake::whole_norm: return twin.has("layers.0.mamba.norm.weight") && twin.facts.state_groups > 1;
     case Mistake::no_state_factors: return twin.facts.state_factors[0] != 1;
+    case Mistake::no_selection_norms: return twin.has("layers.0.mamba.x_proj.weight");
     case Mistake::no_shares: return twin.facts.state_share != 1;
     case Mistake::no_gate_factor: return twin.facts.gate_factor != 1;
     case Mistake::groups_dealt_out: return twin.has("layers.0.mamba.A_log") && twin.facts.state_groups > 1;
@@ -369,7 +370,8 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
                                 Mistake::best_of_groups,
                                 Mistake::no_state_factors,
                                 Mistake::no_shares,
-                                Mistake::no_gate_factor}) {
+                                Mistake::no_gate_factor,
+                                Mistake::no_selection_norms}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = text_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());

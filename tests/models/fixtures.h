@@ -40,7 +40,8 @@ inline const std::string tiny_recurrent_targets[] = {"lfm2-tiny",           "lfm
                                                      "qwen3-next-tiny",     "mamba2-tiny",
                                                      "granite-hybrid-tiny", "granite-hybrid-tiny-experts",
                                                      "falcon-h1-tiny",      "falcon-h1-tiny-normed",
-                                                     "nemotron-h-tiny",     "nemotron-h-tiny-experts"};
+                                                     "nemotron-h-tiny",     "nemotron-h-tiny-experts",
+                                                     "jamba-tiny"};
 inline const std::string tiny_gemma_targets[] = {"gemma2-tiny",        "gemma3-tiny",        "gemma3-tiny-nested",
                                                  "gemma4-tiny",        "gemma4-tiny-shared", "gemma4-tiny-donors",
                                                  "gemma4-tiny-experts"};

@@ -243,6 +243,7 @@ enum class Mistake {
   no_state_factors,  // of what a state space layer projects
   no_shares,         // of what mixers side by side and the MLP give
   no_gate_factor,
+  no_selection_norms,  // of what a selective scan selects
 };
 
 /// A Hugging Face folder or a GGUF file; names without "model.".
@@ -987,6 +988,63 @@ inline Rows state_space_of(const TwinCheckpoint& checkpoint, const std::string& 
   return times(mixed, checkpoint[prefix + "out_proj"], round);
 }
 
+/// A layer of Mamba-1 with the norms of Jamba, in the same way.
+inline Rows selective_scan_of(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& n,
+                              Rounding& round, Mistake mistake) {
+  const Rows& taps = checkpoint[prefix + "conv1d"];             // [channels][width]
+  const Rows& a_log = checkpoint.whole_name(prefix + "A_log");  // [channels][states]
+  const auto vector = [&](const char* name) -> const std::vector<double>& {
+    return checkpoint.whole_name(prefix + name).at;
+  };
+  const int channels = taps.rows();
+  const int states = a_log.width;
+  const auto silu = [&](double x) { return round(x / round(1 + round.by(std::exp(-x), 2))); };
+  const Rows projected = times(n, checkpoint[prefix + "in_proj"], round);
+  Rows state(channels, states);
+  Rows mixed(n.rows(), channels);
+  for (int r = 0; r < n.rows(); ++r) {
+    Rows c(1, channels);
+    for (int i = 0; i < channels; ++i) {
+      double sum = 0;
+      for (int j = 0; j < taps.width; ++j) {
+        const int at = r - (taps.width - 1) + j;
+        if (at < 0) continue;
+        const int tap = mistake == Mistake::reversed_taps ? taps.width - 1 - j : j;
+        sum = round(sum + round(taps.row(i)[tap] * projected.row(at)[i]));
+      }
+      c.at[i] = silu(mistake == Mistake::no_conv_bias ? sum : round(sum + vector("conv1d.bias")[i]));
+    }
+    const Rows selected = times(c, checkpoint[prefix + "x_proj"], round);
+    const int rank = selected.width - 2 * states;
+    const auto part = [&](const char* norm, int first, int width) {
+      Rows values(1, width);
+      std::copy_n(selected.at.begin() + first, width, values.at.begin());
+      if (mistake == Mistake::no_selection_norms) return values;
+      return rms_norm(std::move(values), checkpoint[prefix + norm], checkpoint.epsilon, round);
+    };
+    Rows key = part("b_layernorm", rank, states);
+    Rows query = part("c_layernorm", rank + states, states);
+    if (mistake == Mistake::exchanged_keys) std::swap(key, query);
+    const Rows steps = times(part("dt_layernorm", 0, rank), checkpoint[prefix + "dt_proj"], round);
+    for (int i = 0; i < channels; ++i) {
+      const double bias = mistake == Mistake::no_step_bias ? 0 : vector("dt_proj.bias")[i];
+      const double step = round.by(std::log1p(std::exp(round(steps.at[i] + bias))), 2);
+      const double value = round(step * c.at[i]);
+      double sum = 0;
+      for (int k = 0; k < states; ++k) {
+        const double rate = round.by(std::exp(a_log.row(i)[k]), 2);
+        const double decay = round.by(std::exp(-round(rate * step)), 2);
+        double& element = state.row(i)[k];
+        element = round(round(element * decay) + round(key.at[k] * value));
+        sum = round(sum + round(query.at[k] * element));
+      }
+      if (mistake != Mistake::no_skip) sum = round(sum + round(vector("D")[i] * c.at[i]));
+      mixed.row(r)[i] = round(silu(projected.row(r)[channels + i]) * sum);
+    }
+  }
+  return times(mixed, checkpoint[prefix + "out_proj"], round);
+}
+
 /// Whether the row at position q can see the key at position k in this layer.
 using Sees = std::function<bool(int q, int k)>;
 
@@ -1162,6 +1220,8 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, const std::string& p
   const Rows first = normed_by(checkpoint, norms.attention, x, round, mistake);
   if (checkpoint.has(prefix + "linear_attn.in_proj_qkv.weight")) {
     x = added(norms.attended, delta_net_of(delta_layer(checkpoint, prefix + "linear_attn."), first, round));
+  } else if (checkpoint.has(prefix + "mamba.x_proj.weight")) {
+    x = added(norms.attended, selective_scan_of(checkpoint, prefix + "mamba.", first, round, mistake));
   } else if (checkpoint.has(prefix + "mamba.A_log")) {
     Rows mixed = state_space_of(checkpoint, prefix + "mamba.", first, round, mistake);
     if (checkpoint.has(prefix + "self_attn.q_proj.weight")) {

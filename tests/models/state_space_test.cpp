@@ -94,6 +94,27 @@ const Fields nemotron = {
     {"moe_shared_expert_intermediate_size", "9"},
 };
 
+const Fields jamba = {
+    {"architectures", R"(["JambaForCausalLM"])"},
+    {"model_type", R"("jamba")"},
+    {"vocab_size", "10"},
+    {"hidden_size", "20"},
+    {"num_hidden_layers", "4"},
+    {"num_attention_heads", "2"},
+    {"max_position_embeddings", "64"},
+    {"intermediate_size", "6"},
+    {"num_experts", "3"},
+    {"num_experts_per_tok", "2"},
+    {"attn_layer_period", "3"},
+    {"attn_layer_offset", "1"},
+    {"expert_layer_period", "2"},
+    {"expert_layer_offset", "1"},
+    {"mamba_expand", "2"},
+    {"mamba_d_state", "5"},
+    {"mamba_d_conv", "4"},
+    {"mamba_dt_rank", R"("auto")"},
+};
+
 /// The fields with others; empty: without that field.
 TransformerConfig described(Fields fields, const Fields& others = {}) {
   for (const auto& [name, value] : others) {
@@ -156,6 +177,18 @@ TEST(NemotronH, ALayerIsOfOneKind) {
   EXPECT_EQ(described(nemotron, older).attention(2).shape.head_dim, 4);
 }
 
+TEST(Jamba, LayersScanOrAttendAndSomeHaveExperts) {
+  const TransformerConfig config = described(jamba);
+  EXPECT_EQ(std::get<SelectiveScanShape>(config.layers[0].mixer).channels, 40);
+  EXPECT_EQ(std::get<SelectiveScanShape>(config.layers[0].mixer).step_rank, 2)
+      << "a sixteenth of the width, rounded up";
+  EXPECT_EQ(config.attention(1).rope, AttentionLayer::no_rope);
+  EXPECT_EQ(config.layers[1].experts.count, 3);
+  EXPECT_EQ(config.layers[2].experts.count, 0);
+  EXPECT_EQ(config.layers[2].intermediate, 6);
+  EXPECT_EQ(described(jamba, {{"num_experts", "1"}}).layers[1].experts.count, 0);
+}
+
 TEST(StateSpace, EveryBadFieldIsRefusedByName) {
   struct Bad {
     const Fields& fields;
@@ -200,6 +233,17 @@ TEST(StateSpace, EveryBadFieldIsRefusedByName) {
            {nemotron, "moe_latent_size", "4", "field moe_latent_size: experts of another width"},
            {nemotron, "sliding_window", "4", "field sliding_window: a window is not implemented"},
            {nemotron, "n_routed_experts", "0", "field n_routed_experts"},
+           {jamba, "attn_layer_offset", "3", "field attn_layer_offset"},
+           {jamba, "attn_layer_period", "0", "field attn_layer_period"},
+           {jamba, "expert_layer_offset", "2", "field expert_layer_offset"},
+           {jamba, "mamba_dt_rank", "0", "field mamba_dt_rank"},
+           {jamba, "mamba_d_state", "0", "field mamba_d_state"},
+           {jamba, "mamba_d_conv", "1", "field mamba_d_conv"},
+           {jamba, "mamba_expand", "1e9", "field mamba_expand"},
+           {jamba, "mamba_proj_bias", "true", "field mamba_proj_bias: biased projections are not implemented"},
+           {jamba, "mamba_conv_bias", "false", "field mamba_conv_bias: a convolution without a bias"},
+           {jamba, "sliding_window", "4", "field sliding_window: a window is not implemented"},
+           {jamba, "num_experts_per_tok", "4", "field num_experts_per_tok"},
        }) {
     try {
       described(bad.fields, {{bad.field, bad.value}});
@@ -221,12 +265,14 @@ TEST(StateSpace, MemoryCountsTheStatesOfATextOnce) {
 TEST(StateSpace, MemoryCountsTheCachesOfMixersSideBySideAndOfLayersThatHaveNone) {
   const Checkpoint falcon_files(external_dir / "falcon-h1-tiny");
   const Checkpoint nemotron_files(external_dir / "nemotron-h-tiny");
-  for (const auto& [files, states, attended] : {std::tuple(&falcon_files, 2U, 2U), {&nemotron_files, 2U, 1U}}) {
+  const Checkpoint jamba_files(external_dir / "jamba-tiny");
+  for (const auto& [files, states, attended] :
+       {std::tuple(&falcon_files, 2U, 2U), {&nemotron_files, 2U, 1U}, {&jamba_files, 3U, 1U}}) {
     const MemoryNeed need = model_need(*files, in_floats(best_kernels()));
     const TransformerConfig config = describe(files->config());
     const ConvolvedSizes sizes = *recurrent_sizes(config.layers[0]);
     EXPECT_EQ(need.cache_fixed, states * (sizes.fixed_bytes() + prefill_chunk * sizes.bytes_per_pending_row()));
-    const int dim = config.attention(config.depth() / 2).shape.head_dim;
+    const int dim = config.attention(files == &nemotron_files ? 2 : 1).shape.head_dim;
     EXPECT_EQ(need.cache_per_position, attended * AttentionCache::bytes_per_position(2, dim, KvFormat::f32));
   }
 }

@@ -150,7 +150,7 @@ TEST(Convert, WhatIsStoredInAnotherFormIsTheSameButForRounding) {
   for (const char* name :
        {"llama-tiny-stretched", "apertus-tiny", "qwen35-tiny-nested", "qwen35-tiny-irregular",
         "qwen35-tiny-rectangular", "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny", "granite-hybrid-tiny",
-        "granite-hybrid-tiny-experts", "falcon-h1-tiny", "nemotron-h-tiny", "nemotron-h-tiny-experts"}) {
+        "granite-hybrid-tiny-experts", "falcon-h1-tiny", "nemotron-h-tiny", "nemotron-h-tiny-experts", "jamba-tiny"}) {
     const Checkpoint from(external(name));
     const Folder folder;
     const std::vector<float> got = logits_of(Checkpoint(converted(from, Format::f32, folder)), in_floats());
@@ -212,10 +212,11 @@ void copy_of_speculators(const Folder& copy) {
 TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
   std::set<const GgufFamily*> families;
   for (const char* name : exact_names) families.insert(expect_keys_kept(external(name)));
-  for (const char* name : {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny",
-                           "mamba2-tiny", "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "mtp-qwen3-two",
-                           "mtp-qwen35", "mtp-qwen35-moe", "gemma4-assistant", "dflash-full", "dflash-mixed",
-                           "apertus-tiny", "falcon-h1-tiny", "nemotron-h-tiny", "nemotron-h-tiny-experts"}) {
+  for (const char* name :
+       {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny",
+        "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "mtp-qwen3-two", "mtp-qwen35", "mtp-qwen35-moe",
+        "gemma4-assistant", "dflash-full", "dflash-mixed", "apertus-tiny", "falcon-h1-tiny", "nemotron-h-tiny",
+        "nemotron-h-tiny-experts", "jamba-tiny"}) {
     families.insert(expect_keys_kept(external(name)));
   }
   families.insert(expect_keys_kept(external("dflash-full"), GgufReader::ik_llama_cpp));

@@ -71,6 +71,10 @@ GgufModel as_gguf(const Json& json, const TransformerConfig& config) {
       model.recurrence = GgufModel::Recurrence{shape->conv_width, delta.key_dim, delta.key_heads, delta.value_heads,
                                                shape->value_floats()};
     }
+    if (const auto* const shape = std::get_if<SelectiveScanShape>(&layer.mixer)) {
+      model.recurrence =
+          GgufModel::Recurrence{shape->conv_width, shape->state_size, shape->step_rank, 1, shape->channels};
+    }
     if (const StateSpaceShape* const shape = find_state_space(layer)) {
       model.recurrence =
           GgufModel::Recurrence{shape->conv_width, shape->state_size, shape->groups, shape->heads, shape->inner()};

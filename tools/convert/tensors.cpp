@@ -208,7 +208,8 @@ class Tensors {
     const std::vector<std::int64_t>& shape = from_.tensors().at(name).shape;
     const bool convolution = name.ends_with("conv1d.weight") || name.ends_with(".conv.weight");
     const bool kernel = name.ends_with("_conv.base_kernel");
-    const bool small = shape.size() == 1 || convolution || kernel || gguf.find("ffn_gate_inp") != std::string::npos;
+    const bool small = shape.size() == 1 || convolution || kernel || name.ends_with(".A_log") ||
+                       gguf.find("ffn_gate_inp") != std::string::npos;
     const int matrices = shape.size() == 3 && !convolution ? static_cast<int>(shape[0]) : 1;
     FloatRows rows = with_factors(row, stored(row, name));
     put(gguf, small ? Format::f32 : format_of(rows.inputs, is_table(name)), std::move(rows), matrices, name);
@@ -260,6 +261,9 @@ class Tensors {
     if (recurrent != nullptr && name.find(".linear_attn.") != std::string::npos) {
       return family_.deals_heads ? stored_recurrent(*recurrent, name, std::move(rows))
                                  : with_rates(name, std::move(rows));
+    }
+    if (layer_ != nullptr && std::holds_alternative<SelectiveScanShape>(layer_->mixer)) {
+      return with_rates(name, std::move(rows));
     }
     const StateSpaceShape* const space = layer_ == nullptr ? nullptr : find_state_space(*layer_);
     const bool of_space = name.find(".mixer.") != std::string::npos || name.find(".mamba.") != std::string::npos;

@@ -48,6 +48,7 @@ std::span<const GgufFamily* const> all_gguf_families() noexcept {
       &gguf_falcon_h1,
       &gguf_nemotron_h,
       &gguf_nemotron_h_moe,
+      &gguf_jamba,
       &gguf_phi2,
       &gguf_apertus,
       &gguf_bitnet,

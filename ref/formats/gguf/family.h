@@ -69,6 +69,7 @@ extern const GgufFamily gguf_granite_hybrid;
 extern const GgufFamily gguf_falcon_h1;
 extern const GgufFamily gguf_nemotron_h;
 extern const GgufFamily gguf_nemotron_h_moe;
+extern const GgufFamily gguf_jamba;
 extern const GgufFamily gguf_phi2;
 extern const GgufFamily gguf_apertus;
 extern const GgufFamily gguf_bitnet;

@@ -25,8 +25,8 @@ struct GgufModel {
   };
   struct Recurrence {
     int conv_width = 0;
-    int key_dim = 0;         // of Mamba-2 the size of a state
-    int key_heads = 0;       // its groups
+    int key_dim = 0;         // of Mamba the size of a state
+    int key_heads = 0;       // of Mamba-2 its groups, of Mamba-1 the rank of its steps
     int value_heads = 0;     // its heads
     std::int64_t inner = 0;  // values of all heads
   };
