@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Invalid GGUF files: each is rejected with a message that names file and key or tensor, and none crashes the reader.
+#include "ref/formats/checkpoint.h"
 #include "ref/formats/gguf.h"
 #include "tests/formats/files.h"
 #include "tests/formats/gguf_bytes.h"
@@ -240,6 +241,40 @@ TEST_F(SplitGguf, RejectsPartsOfAnotherSplit) {
 TEST_F(SplitGguf, NamesThePartThatIsDamaged) {
   write(2, part(1, 2, 2).tensor("b", {2}, f32, 0).data("abc"));
   EXPECT_THAT(refusal(), HasSubstr(path(2).string() + ": tensor 'b': claims bytes"));
+}
+
+/// The keys of a small model; the others of its architecture are added to it.
+GgufBytes keys_of(const std::string& architecture, std::uint64_t layers) {
+  GgufBytes keys;
+  keys.text("general.architecture", architecture).tensor("token_embd.weight", {2, 4}, f32, 0).data(std::string(32, 0));
+  const auto number = [&](const char* name, std::uint32_t value) { keys.number(architecture + "." + name, value); };
+  for (const char* size : {"context_length", "embedding_length", "feed_forward_length", "attention.head_count",
+                           "attention.head_count_kv", "attention.key_length", "attention.value_length"}) {
+    number(size, 2);
+  }
+  keys.put(architecture + ".attention.layer_norm_rms_epsilon", 6, GgufBytes::raw(1e-5F));
+  return keys.put(architecture + ".block_count", 10, GgufBytes::raw(layers));
+}
+
+TEST(GgufFamilies, TakeNoMemoryForMoreLayersThanAModelCanHave) {
+  const TemporaryFolder folder;
+  for (const char* const architecture : {"llama", "lfm2", "granitehybrid", "gemma4", "qwen35"}) {
+    const auto file = folder.write("x.gguf", keys_of(architecture, huge).bytes());
+    EXPECT_THAT(error_of([&] { Checkpoint open(file); }),
+                ::testing::AllOf(HasSubstr(std::string(architecture) + ".block_count"), HasSubstr("any real model's")));
+  }
+}
+
+TEST(GgufFamilies, CountSharedExpertsWithoutOverflow) {
+  const TemporaryFolder folder;
+  const std::string name = "ernie4_5-moe.";
+  GgufBytes keys = keys_of("ernie4_5-moe", 2);
+  for (const char* size : {"expert_count", "expert_used_count"}) keys.number(name + size, 2);
+  keys.put(name + "expert_shared_count", 10, GgufBytes::raw(huge));
+  keys.put(name + "expert_feed_forward_length", 10, GgufBytes::raw(huge));
+  keys.put(name + "expert_shared_feed_forward_length", 10, GgufBytes::raw(std::uint64_t{2}));
+  const auto file = folder.write("x.gguf", keys.bytes());
+  EXPECT_THAT(error_of([&] { Checkpoint open(file); }), HasSubstr("expert_shared_feed_forward_length"));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ constexpr auto layer_names = joined(gemma_layer, {{"layer_output_scale.weight", 
 void put_gemma4(const GgufKeys& keys, ordered_json& config) {
   put_gemma(keys, config);
   if (!config.contains("layer_types")) keys.fail("attention.sliding_window_pattern", "must list every layer");
-  const std::int64_t layers = keys.size("block_count");
+  const std::int64_t layers = keys.layers();
   const std::int64_t full_dim = keys.size("attention.key_length");
   const std::int64_t sliding_dim = keys.find_size("attention.key_length_swa").value_or(full_dim);
   for (const auto& [name, dim] : {std::pair("attention.value_length_swa", sliding_dim),
@@ -64,7 +64,11 @@ void put_gemma4(const GgufKeys& keys, ordered_json& config) {
   config["rope_parameters"] = {{"full_attention", rope(config["rope_theta"])},
                                {"sliding_attention", rope(keys.find_number("rope.freq_base_swa").value_or(10000.0))}};
   config.erase("rope_theta");
-  const auto shared = static_cast<std::int64_t>(keys.find_number("attention.shared_kv_layers").value_or(0));
+  const double stated = keys.find_number("attention.shared_kv_layers").value_or(0);
+  if (!(stated >= 0 && stated <= static_cast<double>(layers))) {
+    keys.fail("attention.shared_kv_layers", "must be between 0 and block_count");
+  }
+  const auto shared = static_cast<std::int64_t>(stated);
   config["num_kv_shared_layers"] = shared;
   config["per_layer_config"] = ordered_json::object();
   const std::vector<std::int64_t> kv_heads = keys.layer_sizes("attention.head_count_kv");

@@ -37,8 +37,15 @@ std::optional<std::vector<std::int64_t>> GgufKeys::find_integers(const std::stri
   return std::vector<std::int64_t>(values->begin(), values->end());
 }
 
+std::int64_t GgufKeys::layers() const {
+  constexpr std::int64_t layers_max = 1 << 16;
+  const std::int64_t layers = size("block_count");
+  if (layers > layers_max) fail("block_count", "is more than any real model's, " + std::to_string(layers));
+  return layers;
+}
+
 std::vector<double> GgufKeys::layer_numbers(const std::string& whole_key) const {
-  const auto layers = static_cast<std::size_t>(size("block_count"));
+  const auto layers = static_cast<std::size_t>(this->layers());
   const auto found = file_.metadata().find(whole_key);
   if (found == file_.metadata().end()) file_.fail(whole_key, "is missing; the file does not describe the model");
   const auto* const listed = std::get_if<std::vector<double>>(&found->second);
@@ -61,7 +68,7 @@ bool GgufKeys::listed(const std::string& name) const {
 }
 
 std::vector<std::int64_t> GgufKeys::layer_sizes(const std::string& name) const {
-  const auto layers = static_cast<std::size_t>(size("block_count"));
+  const auto layers = static_cast<std::size_t>(this->layers());
   if (!listed(name)) return std::vector<std::int64_t>(layers, size(name));
   std::vector<std::int64_t> sizes = *find_integers(name);
   if (sizes.size() != layers) {
@@ -83,7 +90,7 @@ std::optional<std::int64_t> GgufKeys::find_layer_size(const std::string& name) c
 }
 
 std::vector<std::int64_t> GgufKeys::attention_sizes(const std::string& name) const {
-  const auto layers = static_cast<std::size_t>(size("block_count"));
+  const auto layers = static_cast<std::size_t>(this->layers());
   std::vector<std::int64_t> sizes = listed(name) ? *find_integers(name) : std::vector(layers, size(name));
   if (sizes.size() != layers) {
     fail(name, "has " + std::to_string(sizes.size()) + " values for " + std::to_string(layers) + " layers");

@@ -30,6 +30,8 @@ class GgufKeys {
   std::optional<bool> find_boolean(const std::string& name) const;
   const std::string* find_text(const std::string& name) const { return file_.find_text(prefix_ + name); }
   std::optional<std::vector<std::int64_t>> find_integers(const std::string& name) const;
+  /// Returns block_count; throws Error where memory is not to be taken for so many.
+  std::int64_t layers() const;
   /// Returns the numbers of all layers under a key that is not of the architecture, where one stands for all. Throws
   /// Error when it is missing.
   std::vector<double> layer_numbers(const std::string& whole_key) const;

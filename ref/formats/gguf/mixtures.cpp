@@ -186,7 +186,8 @@ void put_ernie45_moe(const GgufKeys& keys, ordered_json& config) {
   const std::int64_t shared = keys.find_integer("expert_shared_count").value_or(0);
   const std::int64_t size = keys.size("expert_feed_forward_length");
   config["moe_num_shared_experts"] = shared;
-  if (shared > 0 && keys.find_size("expert_shared_feed_forward_length").value_or(shared * size) != shared * size) {
+  const auto whole = keys.find_size("expert_shared_feed_forward_length");
+  if (shared > 0 && whole && (*whole % size != 0 || *whole / size != shared)) {
     keys.fail("expert_shared_feed_forward_length", "must be expert_shared_count times expert_feed_forward_length");
   }
   config["moe_layer_start_index"] = keys.find_integer("leading_dense_block_count").value_or(0);

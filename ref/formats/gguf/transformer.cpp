@@ -71,7 +71,7 @@ ordered_json rope_scaling(const GgufKeys& keys) {
 void put_heads(const GgufKeys& keys, ordered_json& config) {
   const auto heads = keys.find_integer("nextn_predict_layers");
   if (!heads) return;
-  const std::int64_t blocks = keys.size("block_count");
+  const std::int64_t blocks = keys.layers();
   if (*heads < 0 || *heads >= blocks) keys.fail("nextn_predict_layers", "must be at least 0 and below block_count");
   config["num_hidden_layers"] = blocks - *heads;
   config["num_nextn_predict_layers"] = *heads;
@@ -129,7 +129,7 @@ ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const ch
       {"model_type", model_type},
       {"architectures", {class_name}},
       {"hidden_size", hidden},
-      {"num_hidden_layers", keys.size("block_count")},
+      {"num_hidden_layers", keys.layers()},
       {"num_attention_heads", heads},
       {"num_key_value_heads", kv_heads()},
       {"head_dim", head_dim},
