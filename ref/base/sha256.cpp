@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ref/base/sha256.h"
 
-#include <algorithm>
 #include <bit>
 
 namespace draftproof {
@@ -18,20 +17,15 @@ constexpr std::uint32_t constants[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-}  // namespace
-
-void Sha256::take_block(const unsigned char* block) noexcept {
+void fold(std::array<std::uint32_t, 8>& state, const unsigned char* block) noexcept {
   std::uint32_t w[64];
-  for (int i = 0; i < 16; ++i) {
-    const unsigned char* word = block + 4 * i;
-    w[i] = std::uint32_t{word[0]} << 24 | std::uint32_t{word[1]} << 16 | std::uint32_t{word[2]} << 8 | word[3];
-  }
+  for (int i = 0; i < 16; ++i) w[i] = sha_word(block, i);
   for (int i = 16; i < 64; ++i) {
     const std::uint32_t s0 = std::rotr(w[i - 15], 7) ^ std::rotr(w[i - 15], 18) ^ w[i - 15] >> 3;
     const std::uint32_t s1 = std::rotr(w[i - 2], 17) ^ std::rotr(w[i - 2], 19) ^ w[i - 2] >> 10;
     w[i] = w[i - 16] + s0 + w[i - 7] + s1;
   }
-  auto [a, b, c, d, e, f, g, h] = state_;
+  auto [a, b, c, d, e, f, g, h] = state;
   for (int i = 0; i < 64; ++i) {
     const std::uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
     const std::uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + constants[i] + w[i];
@@ -47,37 +41,12 @@ void Sha256::take_block(const unsigned char* block) noexcept {
     a = t1 + t2;
   }
   const std::uint32_t sums[8] = {a, b, c, d, e, f, g, h};
-  for (std::size_t i = 0; i < 8; ++i) state_[i] += sums[i];
+  for (std::size_t i = 0; i < 8; ++i) state[i] += sums[i];
 }
 
-void Sha256::add(std::string_view bytes) noexcept {
-  while (!bytes.empty()) {
-    const std::size_t filled = size_ % 64;
-    const std::size_t taken = std::min(64 - filled, bytes.size());
-    std::copy_n(bytes.begin(), taken, pending_.begin() + static_cast<std::ptrdiff_t>(filled));
-    size_ += taken;
-    if (filled + taken == 64) take_block(pending_.data());
-    bytes.remove_prefix(taken);
-  }
-}
+}  // namespace
 
-std::string Sha256::hex() const {
-  Sha256 whole = *this;
-  const std::uint64_t bits = size_ * 8;
-  constexpr std::string_view padding(
-      "\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
-      "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
-      64);
-  const std::size_t filled = size_ % 64;
-  whole.add(padding.substr(0, filled < 56 ? 56 - filled : 120 - filled));
-  std::string length(8, '\0');
-  for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(bits >> (56 - 8 * i));
-  whole.add(length);
-  std::string text;
-  for (const std::uint32_t word : whole.state_) {
-    for (int shift = 28; shift >= 0; shift -= 4) text += "0123456789abcdef"[word >> shift & 15];
-  }
-  return text;
-}
+Sha256::Sha256() noexcept
+    : Sha({0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}, fold) {}
 
 }  // namespace draftproof
