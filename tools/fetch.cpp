@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/formats/printable.h"
 #include "tools/commands.h"
+#include "tools/complaint.h"
 #include "tools/fetch/fetch_model.h"
 #include "tools/progress.h"
 
@@ -29,6 +31,9 @@ Exit fetch(const FetchOptions& options) {
                     progress.show(fmt::format("{}: {} of {} MB", printable(file), done / 1'000'000, all / 1'000'000));
                   });
   progress.show("");
+  if (is_present(options.model)) {
+    complain(options.model + " is also here, and is what other commands take by these words; give them the path");
+  }
   if (!options.quiet) {
     fmt::print(stderr, "{} in the cache; {} files, {:.1f} MB were fetched\n", options.model, fetched.files,
                static_cast<double>(fetched.bytes) / 1e6);

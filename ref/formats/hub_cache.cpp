@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <vector>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "ref/base/error.h"
 #include "ref/base/presence.h"
@@ -35,12 +37,45 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+/// Of a model in several files: what its name is without "-00001-of-00003.gguf".
+std::string without_part(const std::string& name) {
+  const std::size_t of = name.rfind("-of-");
+  const bool parts = of != std::string::npos && of >= 6 && name[of - 6] == '-';
+  return parts ? name.substr(0, of - 6) : name;
+}
+
+bool is_for_images(const std::string& name) {
+  return std::string_view(name).substr(name.rfind('/') + 1).starts_with("mmproj");
+}
+
+/// The files of a snapshot, in order of name.
+std::vector<std::string> files_of(const std::filesystem::path& snapshot) {
+  std::vector<std::string> files;
+  std::error_code failure;
+  std::filesystem::recursive_directory_iterator entry(snapshot, failure);
+  for (; !failure && entry != std::filesystem::recursive_directory_iterator(); entry.increment(failure)) {
+    files.push_back(entry->path().lexically_relative(snapshot).generic_string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+/// Whether a transfer has begun and has not ended.
+bool is_being_fetched(const std::filesystem::path& folder) {
+  std::error_code failure;
+  std::filesystem::directory_iterator entry(folder / "blobs", failure);
+  for (; !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
+    if (entry->path().extension() == ".incomplete") return true;
+  }
+  return false;
+}
+
 /// The commit that a reference names; where it names none, that of the only snapshot.
 std::optional<std::filesystem::path> find_snapshot(const std::filesystem::path& folder) {
   std::string commit;
   std::ifstream(folder / "refs" / "main") >> commit;
   std::error_code failure;
-  if (commit.find('/') == std::string::npos && !commit.empty() &&
+  if (commit.find('/') == std::string::npos && !commit.empty() && commit[0] != '.' &&
       std::filesystem::is_directory(folder / "snapshots" / commit, failure)) {
     return folder / "snapshots" / commit;
   }
@@ -49,7 +84,7 @@ std::optional<std::filesystem::path> find_snapshot(const std::filesystem::path& 
   for (; !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
     found.push_back(entry->path());
   }
-  if (found.size() != 1) return std::nullopt;
+  if (found.size() != 1 || is_being_fetched(folder)) return std::nullopt;
   return found[0];
 }
 
@@ -71,9 +106,25 @@ std::optional<HubName> read_hub_name(std::string_view text) {
   return name;
 }
 
-bool is_gguf_named(const std::string& file, const std::string& wanted) {
-  if (file == wanted) return true;
-  return file.ends_with(".gguf") && lower(file).find(lower(wanted)) != std::string::npos;
+std::vector<std::vector<std::string>> find_ggufs(const std::vector<std::string>& files, const std::string& wanted) {
+  const bool whole_name = std::ranges::find(files, wanted) != files.end();
+  std::set<std::string> named;
+  for (const std::string& file : files) {
+    const bool has_text =
+        file.ends_with(".gguf") && !is_for_images(file) && lower(file).find(lower(wanted)) != std::string::npos;
+    if (whole_name ? file == wanted : has_text) named.insert(without_part(file));
+  }
+  std::map<std::string, std::vector<std::string>> models;
+  for (const std::string& file : files) {
+    const std::string model = without_part(file);
+    if (named.contains(model) && (file == wanted || file.ends_with(".gguf"))) models[model].push_back(file);
+  }
+  std::vector<std::vector<std::string>> found;
+  for (auto& [model, parts] : models) {
+    std::ranges::sort(parts);
+    found.push_back(std::move(parts));
+  }
+  return found;
 }
 
 std::filesystem::path hub_cache() {
@@ -90,18 +141,13 @@ std::filesystem::path hub_folder(const std::filesystem::path& cache, const HubNa
 
 std::optional<std::filesystem::path> find_in_hub_cache(const std::filesystem::path& cache, const HubName& name) {
   const auto snapshot = find_snapshot(hub_folder(cache, name));
-  if (!snapshot || name.file.empty()) return snapshot;
-  if (is_present(*snapshot / name.file)) return *snapshot / name.file;
-  std::error_code failure;
-  std::vector<std::filesystem::path> found;
-  std::filesystem::recursive_directory_iterator entry(*snapshot, failure);
-  for (; !failure && entry != std::filesystem::recursive_directory_iterator(); entry.increment(failure)) {
-    if (is_gguf_named(entry->path().filename().string(), name.file)) found.push_back(entry->path());
-  }
-  std::ranges::sort(found);
-  const bool parts = found.size() > 1 && found[0].string().find("-00001-of-") != std::string::npos;
-  if (found.size() == 1 || parts) return found[0];
-  return std::nullopt;
+  if (!snapshot) return std::nullopt;
+  const std::vector<std::string> files = files_of(*snapshot);
+  const bool folder =
+      name.file.empty() && std::ranges::any_of(files, [](const auto& file) { return file.ends_with(".safetensors"); });
+  const auto models = find_ggufs(files, name.file);
+  if (!folder && models.size() == 1) return *snapshot / models[0][0];
+  return name.file.empty() ? snapshot : std::nullopt;
 }
 
 std::filesystem::path here_or_in_hub_cache(const std::filesystem::path& path) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace draftproof {
 
@@ -25,8 +26,10 @@ struct HubName {
 /// Returns what a text of this form names; nullopt for any other.
 std::optional<HubName> read_hub_name(std::string_view text);
 
-/// Whether a file of a repository is the .gguf that `wanted` names, the letters of a part in either case.
-bool is_gguf_named(const std::string& file, const std::string& wanted);
+/// Returns the models among the files of a repository that `wanted` names, each as its parts in order: the one that a
+/// whole name belongs to, or else every .gguf whose name has the text, in either case. "" names all. Encoders of images
+/// (mmproj) are named by their whole name only.
+std::vector<std::vector<std::string>> find_ggufs(const std::vector<std::string>& files, const std::string& wanted);
 
 /// Returns where the cache is: HF_HUB_CACHE, or hub in HF_HOME, or in huggingface of XDG_CACHE_HOME or ~/.cache.
 std::filesystem::path hub_cache();
@@ -34,7 +37,8 @@ std::filesystem::path hub_cache();
 /// Returns the folder of a repository in a cache.
 std::filesystem::path hub_folder(const std::filesystem::path& cache, const HubName& name);
 
-/// Returns the folder of the snapshot that a cache has, or the file in it; nullopt when it has none.
+/// Returns the folder of the snapshot that a cache has, or the .gguf in it that is named or is its only model; of
+/// several parts the first. nullopt when it has none, or when its only snapshot is still being fetched.
 std::optional<std::filesystem::path> find_in_hub_cache(const std::filesystem::path& cache, const HubName& name);
 
 /// Returns `path`, or what it names in the cache when nothing is there.

@@ -118,6 +118,7 @@ TEST(Fetch, GoesOnWhereAnEarlierRunEnded) {
   EXPECT_EQ(hub.refusal(), "owner/name: model.safetensors: the connection ended too early; " + kept);
   EXPECT_EQ(files::file_size(hub.partial()), 5000U);
   EXPECT_FALSE(files::exists(hub.in_cache("refs/main")));
+  EXPECT_FALSE(find_in_hub_cache(hub.cache.path(), model)) << "what is there is not a model yet";
   hub.server.faults = {};
   const Fetched fetched = hub.fetch();
   EXPECT_EQ(hub.range_asked_for(), "bytes=5000-");
@@ -293,6 +294,37 @@ TEST(Fetch, TakesOneGgufOfSeveral) {
             hub.snapshot("big/name-F16-00001-of-00002.gguf"));
 }
 
+TEST(Fetch, TakesAllPartsOfTheOnlyGguf) {
+  Hub hub;
+  hub.server.files = {
+      {"big/name-00002-of-00002.gguf", "two"}, {"big/name-00001-of-00002.gguf", "one"}, {"mmproj-F16.gguf", "images"}};
+  const Fetched fetched = hub.fetch();
+  EXPECT_EQ(fetched.files, 2);
+  EXPECT_EQ(fetched.path, hub.snapshot("big/name-00001-of-00002.gguf"));
+  EXPECT_EQ(find_in_hub_cache(hub.cache.path(), model), fetched.path);
+}
+
+TEST(Fetch, SaysThatAFolderOfTheSameNameComesFirst) {
+  Hub hub;
+  const Folder here;
+  files::create_directories(here.path() / "owner/name");
+  const Outcome fetched = hub.run({"fetch", "owner/name"}, "cd " + quoted(here.path().string()) + ";");
+  EXPECT_EQ(fetched.status, 0) << fetched.err;
+  EXPECT_THAT(fetched.err, HasSubstr("owner/name is also here, and is what other commands take by these words"));
+}
+
+TEST(Fetch, TakesTheTokenWithoutTheEndOfItsLine) {
+  const char* const before = std::getenv("HF_TOKEN");
+  const std::string kept_token = before == nullptr ? "" : before;
+  setenv("HF_TOKEN", " secret\n", 1);
+  EXPECT_EQ(HubAccess::of_environment().token, "secret");
+  setenv("HF_TOKEN", "secret\r\nX-Other: header", 1);
+  EXPECT_THROW(HubAccess::of_environment(), Error);
+  setenv("HF_TOKEN", " \n", 1);
+  EXPECT_EQ(HubAccess::of_environment().token, "");
+  setenv("HF_TOKEN", kept_token.c_str(), 1);
+}
+
 TEST(Fetch, WritesNothingOutsideOfItsFolder) {
   Hub hub;
   for (const char* file : {"../outside.json", "/outside.json", "a/../../outside.json", "a\\b.json", "."}) {
@@ -310,7 +342,10 @@ TEST(Fetch, ComputesTheDigestsOfGit) {
   sha1.add("c");
   EXPECT_EQ(sha1.hex(), "a9993e364706816aba3e25717850c26c9cd0d89d");
   sha1.add(std::string(61, 'x'));  // the end of the message begins a block of its own
-  EXPECT_EQ(sha1.hex().size(), 40U);
+  EXPECT_EQ(sha1.hex(), "9bea5fbc0dc5905e6b6ac94c271c02e7feff04fd");
+  Sha1 longer;
+  for (int i = 0; i < 1000; ++i) longer.add(std::string(1000, 'a'));
+  EXPECT_EQ(longer.hex(), "34aa973cd4c4daa4f61eeb2bdbad27316534016f");  // FIPS 180-4's own example
   BlobDigest hello("ce013625030ba8dba906f756967f9e9ca394464a", 6);
   hello.add("hello");
   EXPECT_FALSE(hello.fits());

@@ -20,8 +20,26 @@ TEST(HubCache, KnowsTheNamesOfRepositoriesAndOfTheirFiles) {
                             "a/b:/c", "a b/c", "a/b\n", "-a/b"}) {
     EXPECT_FALSE(read_hub_name(other)) << other;
   }
-  EXPECT_TRUE(is_gguf_named("b-q4_K_m.gguf", "Q4_K_M"));
-  EXPECT_FALSE(is_gguf_named("b-q4_K_m.txt", "Q4_K_M"));
+}
+
+TEST(HubCache, FindsModelsByTheirWholeNameOrAPartOfIt) {
+  using Models = std::vector<std::vector<std::string>>;
+  const std::vector<std::string> files = {"b-q4_K_m.gguf",
+                                          "b-q4_K_m.txt",
+                                          "big/b-F16-00002-of-00002.gguf",
+                                          "big/b-F16-00001-of-00002.gguf",
+                                          "big/b-F16-00001-of-00002.safetensors",
+                                          "mmproj-b-F16.gguf",
+                                          "sub/mmproj-b-Q8_0.gguf"};
+  const std::vector<std::string> big = {"big/b-F16-00001-of-00002.gguf", "big/b-F16-00002-of-00002.gguf"};
+  EXPECT_EQ(find_ggufs(files, "Q4_K_M"), Models{{"b-q4_K_m.gguf"}});
+  EXPECT_EQ(find_ggufs(files, "b-q4_K_m.txt"), Models{{"b-q4_K_m.txt"}});
+  EXPECT_EQ(find_ggufs(files, "f16"), Models{big}) << "not the encoder of images";
+  EXPECT_EQ(find_ggufs(files, "BIG/"), Models{big}) << "a folder is part of the name";
+  EXPECT_EQ(find_ggufs(files, "00002-of"), Models{big}) << "all parts of what one part names";
+  EXPECT_EQ(find_ggufs(files, "mmproj-b-F16.gguf"), Models{{"mmproj-b-F16.gguf"}});
+  EXPECT_EQ(find_ggufs(files, ""), (Models{{"b-q4_K_m.gguf"}, big}));
+  EXPECT_EQ(find_ggufs(files, "Q8_0"), Models{});
 }
 
 TEST(HubCache, IsWhereTheEnvironmentSays) {
@@ -67,6 +85,26 @@ TEST(HubCache, FindsTheSnapshotOfMainAndFilesInIt) {
   EXPECT_EQ(find_in_hub_cache(cache.path(), {"a", "b", "q8_0"}), folder / "snapshots/new/b-Q8_0.gguf");
   EXPECT_FALSE(find_in_hub_cache(cache.path(), {"a", "b", "Q"})) << "two have it";
   EXPECT_FALSE(find_in_hub_cache(cache.path(), {"a", "b", "q5"}));
+  put(folder / "snapshots/new/b-Q4_1-00001-of-00002.gguf", "");
+  EXPECT_FALSE(find_in_hub_cache(cache.path(), {"a", "b", "q4"})) << "a part of one model and another model";
+  EXPECT_EQ(find_in_hub_cache(cache.path(), name), folder / "snapshots/new") << "none of several";
+}
+
+TEST(HubCache, TakesTheOnlyModelOfASnapshotAndNoSnapshotThatIsBeingFetched) {
+  const Folder cache;
+  const HubName name = {"a", "b", ""};
+  const files::path folder = hub_folder(cache.path(), name);
+  files::create_directories(folder / "snapshots/c/sub");
+  files::create_directories(folder / "blobs");
+  for (const char* file : {"b-00001-of-00002.gguf", "b-00002-of-00002.gguf", "mmproj-b.gguf"}) {
+    put(folder / "snapshots/c/sub" / file, "");
+  }
+  EXPECT_EQ(find_in_hub_cache(cache.path(), name), folder / "snapshots/c/sub/b-00001-of-00002.gguf");
+  put(folder / "blobs/d.incomplete", "");
+  EXPECT_FALSE(find_in_hub_cache(cache.path(), name));
+  files::remove(folder / "blobs/d.incomplete");
+  put(folder / "snapshots/c/model.safetensors", "");
+  EXPECT_EQ(find_in_hub_cache(cache.path(), name), folder / "snapshots/c");
 }
 
 }  // namespace

@@ -69,13 +69,6 @@ Repository list_repository(const HubName& name, const HubAccess& access) {
   return repository;
 }
 
-/// Of a model in several files: what its name is without "-00001-of-00003.gguf".
-std::string without_part(const std::string& name) {
-  const std::size_t of = name.rfind("-of-");
-  const bool parts = of != std::string::npos && of >= 6 && name[of - 6] == '-';
-  return parts ? name.substr(0, of - 6) : name;
-}
-
 /// An open descriptor.
 class Descriptor {
  public:
@@ -149,7 +142,7 @@ class Fetch {
       const Descriptor reference(path, O_WRONLY);
       reference.write_all(repository_.commit);
     });
-    fetched_.path = name_.file.empty() ? snapshot_ : snapshot_ / wanted.front().name;
+    fetched_.path = find_in_hub_cache(cache_, name_).value_or(snapshot_);
     return fetched_;
   }
 
@@ -307,28 +300,13 @@ class Fetch {
 };
 
 std::vector<HubFile> gguf_files(const std::vector<HubFile>& all, const HubName& name) {
-  std::vector<HubFile> found;
-  std::set<std::string> models;
-  for (const HubFile& file : all) {
-    const bool of_text = !file.name.starts_with("mmproj") && file.name.find("/mmproj") == std::string::npos;
-    const bool named =
-        name.file.empty() ? file.name.ends_with(".gguf") && of_text : is_gguf_named(file.name, name.file);
-    if (!named) continue;
-    if (file.name == name.file) models.clear();
-    found.push_back(file);
-    models.insert(without_part(file.name));
-    if (file.name == name.file) break;
-  }
+  std::vector<std::string> names;
+  for (const HubFile& file : all) names.push_back(file.name);
+  const auto models = find_ggufs(names, name.file);
   if (models.size() == 1) {
-    std::erase_if(found, [&](const HubFile& file) { return without_part(file.name) != *models.begin(); });
-    if (without_part(found[0].name) != found[0].name) {  // the other parts of one that is named by its first
-      std::erase_if(found, [](const HubFile&) { return true; });
-      for (const HubFile& file : all) {
-        if (file.name.ends_with(".gguf") && without_part(file.name) == *models.begin()) found.push_back(file);
-      }
-    }
-    std::ranges::sort(found, {}, &HubFile::name);
-    return found;
+    std::vector<HubFile> parts;
+    for (const std::string& part : models[0]) parts.push_back(*std::ranges::find(all, part, &HubFile::name));
+    return parts;
   }
   std::string list;
   for (const HubFile& file : all) {

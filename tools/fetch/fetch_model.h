@@ -32,7 +32,7 @@ struct Fetched {
 
 /// `progress`: is told what is done and of how many bytes. What was transferred survives an error, the end of the
 /// process or of the power; the next call goes on. Files get their names when they are whole and have the digest that
-/// the server states, and the snapshot gets its name when all files are there. Throws Error, one sentence.
+/// the server states, and "main" names the snapshot when all its files are there. Throws Error, one sentence.
 Fetched fetch_model(
     const HubName& name, const std::filesystem::path& cache, const HubAccess& access,
     const std::function<void(const std::string& file, std::uint64_t done, std::uint64_t all)>& progress);

@@ -183,6 +183,12 @@ HubAccess HubAccess::of_environment() {
     throw Error("HF_ENDPOINT is " + in_quotes(access.endpoint) + ", and must begin with https:// or http://");
   }
   access.token = variable("HF_TOKEN", "");
+  constexpr std::string_view spaces = " \t\r\n";  // of the file that it was read from
+  access.token.erase(0, std::min(access.token.find_first_not_of(spaces), access.token.size()));
+  access.token.erase(access.token.find_last_not_of(spaces) + 1);
+  if (std::ranges::any_of(access.token, [](char c) { return c <= ' ' || c > '~'; })) {
+    throw Error("HF_TOKEN has spaces or other characters that no token has; set it again");
+  }
   return access;
 }
 
