@@ -174,17 +174,10 @@ void keep_groups(const Experts& layer, const std::vector<double>& by, std::vecto
 
 }  // namespace
 
-Experts read_experts(const Json& config, std::string_view intermediate) {
-  Experts experts;
-  experts.count = read_count(config);
-  experts.chosen = static_cast<int>(config.at("num_experts_per_tok").integer(1, experts.count));
-  experts.intermediate = positive(config, intermediate);
-  return experts;
-}
-
 Experts read_experts(const Json& config, std::string_view intermediate, const ExpertFields& fields) {
   Experts experts;
-  experts.count = static_cast<int>(config.at(fields.count).integer(1, experts_max));
+  experts.count =
+      *fields.count == '\0' ? read_count(config) : static_cast<int>(config.at(fields.count).integer(1, experts_max));
   experts.chosen = static_cast<int>(config.at(fields.chosen).integer(1, experts.count));
   experts.intermediate = positive(config, intermediate);
   return experts;

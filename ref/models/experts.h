@@ -49,16 +49,13 @@ struct ExpertNames {
   bool transposed = false;   // tensors of all experts that do not end in ".weight" are [experts][inputs][outputs]
 };
 
-/// Reads the number of experts, in either of its two spellings, how many of them a row chooses, and their size, which
-/// is in `intermediate`.
-Experts read_experts(const Json& config, std::string_view intermediate);
-
-/// The same where the fields have other names.
 struct ExpertFields {
-  const char* count;
+  const char* count = "";  // "": num_local_experts or num_experts
   const char* chosen = "num_experts_per_tok";
 };
-Experts read_experts(const Json& config, std::string_view intermediate, const ExpertFields& fields);
+
+/// Reads the number of experts, how many of them a row chooses, and their size, which is in `intermediate`.
+Experts read_experts(const Json& config, std::string_view intermediate, const ExpertFields& fields = {});
 
 /// Reads what a router like that of DeepSeek V3 has: sigmoids, a bias to choose by, groups, a scale, and shared experts
 /// without a gate, n_shared_experts times as large as one.

@@ -119,8 +119,9 @@ class Lfm2 final : public CausalTransformer {
   std::vector<ConvolutionCache*> caches_;  // of each segment, in the layer that is computed
 };
 
-/// block_ff_dim, as older configs spell intermediate_size, and what it becomes where it is adjusted: a multiple of
-/// block_multiple_of.
+/// block_ff_dim, as older configs spell intermediate_size, and what it becomes where it is adjusted: two thirds, times
+/// block_ffn_dim_multiplier, as a multiple of block_multiple_of. A multiplier of null leaves the two thirds as they
+/// are.
 int read_intermediate(const Json& config) {
   const int stated = positive(config, config.find("block_ff_dim") ? "block_ff_dim" : "intermediate_size");
   const auto adjust = config.find("block_auto_adjust_ff_dim");
@@ -128,6 +129,7 @@ int read_intermediate(const Json& config) {
   const auto factor = config.find("block_ffn_dim_multiplier");
   const int multiple = positive(config, "block_multiple_of", 256);
   const double part = std::floor(2.0 * stated / 3);
+  if (!factor && config.has("block_ffn_dim_multiplier") && part >= 1) return static_cast<int>(part);
   const double wanted = std::floor((factor ? factor->number() : 1) * part);
   const double width = std::ceil(wanted / multiple) * multiple;
   if (!(width >= 1 && width <= 1 << 24)) {

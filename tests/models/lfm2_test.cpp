@@ -51,6 +51,7 @@ TEST(Lfm2, TheWidthOfTheMlpIsAdjustedAsTransformersDoes) {
   EXPECT_EQ(described().layers[0].intermediate, 256) << "60, made a multiple of 256";
   EXPECT_EQ(described({{"block_multiple_of", "8"}}).layers[0].intermediate, 64);
   EXPECT_EQ(described({{"block_multiple_of", "8"}, {"block_ffn_dim_multiplier", "1.3"}}).layers[0].intermediate, 80);
+  EXPECT_EQ(described({{"block_ffn_dim_multiplier", "null"}}).layers[0].intermediate, 60);
   EXPECT_EQ(described({{"block_auto_adjust_ff_dim", "false"}}).layers[0].intermediate, 90);
   EXPECT_EQ(described({{"block_ff_dim", ""}, {"intermediate_size", "12"}, {"block_auto_adjust_ff_dim", "false"}})
                 .layers[0]
