@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Damages valid files in an endless loop and reads them, those of quantized folders beside the other file of the
-// folder: every outcome must be a value or an Error, never a crash, a hang or another exception. The damage is
+// Damages valid files in an endless loop and reads them: every outcome must be a value or an Error, never a crash, a
+// hang or another exception. Files of quantized folders are read beside the other file of the folder; such folders are
+// also damaged as a whole (folder_parts.h), and must then be refused by an Error of one line that names them, or have
+// finite values that do not depend on how many rows are read together and that their format keeps. The damage is
 // deterministic: a seed reproduces a run.
 //
 //     fuzz_formats [--seconds N] [--seed N] FILE-OR-FOLDER...
 //
-// On a failure the last line of the output names the file that caused it.
+// On a failure the last line of the output names the file or the folder that caused it.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -16,6 +20,8 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +31,7 @@
 #include "ref/formats/gguf.h"
 #include "ref/formats/safetensors.h"
 #include "tests/fuzz/damage.h"
+#include "tests/fuzz/folder_parts.h"
 #include "tests/fuzz/options.h"
 
 namespace draftproof {
@@ -84,38 +91,119 @@ void read_everything(const std::map<std::string, StoredTensor>& tensors) {
   }
 }
 
-void read_exact_rows(const WeightSource& source) {
-  std::vector<float> row(static_cast<std::size_t>(source.inputs));
-  for (int i = 0; i < source.outputs; ++i) source.read_exact(i, 1, row.data());
-}
-
 void read_everything(const Checkpoint& checkpoint) {
   checkpoint.config();
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (!tensor.format) continue;
     try {
       checkpoint.floats(name, tensor.shape);
-      if (tensor.quantized != nullptr) read_exact_rows(checkpoint.weight(name, tensor.shape));
     } catch (const Error&) {  // one that is not finite does not affect the next
     }
   }
 }
 
-/// Reads a quantized folder of which one file is this one.
-void read_folder(const std::filesystem::path& file, const Sample& sample) {
+/// Quantized folders among these paths and below them.
+std::vector<FolderParts> folders_of(const std::vector<std::filesystem::path>& paths) {
+  std::map<std::filesystem::path, FolderParts> found;  // in order of path
+  for (const auto& path : paths) {
+    if (!std::filesystem::is_directory(path)) continue;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
+      const std::filesystem::path folder = entry.path().parent_path();
+      if (entry.path().filename() == "config.json" && !bytes_beside(entry.path()).empty()) {
+        found[folder] = take_apart(folder);
+      }
+    }
+  }
+  std::vector<FolderParts> folders;
+  for (auto& [path, parts] : found) folders.push_back(std::move(parts));
+  return folders;
+}
+
+/// Rows as floats, so many read together; none when a row is refused.
+std::optional<std::vector<float>> rows_of(const WeightSource& source, int together, bool exact) {
+  const auto width = static_cast<std::size_t>(source.inputs);
+  std::vector<float> rows(static_cast<std::size_t>(source.outputs) * width);
+  std::vector<std::byte> bytes(source.bytes_per_row() * static_cast<std::size_t>(together));
+  try {
+    for (int first = 0; first < source.outputs; first += together) {
+      const int count = std::min(together, source.outputs - first);
+      float* const to = rows.data() + static_cast<std::size_t>(first) * width;
+      if (exact) {
+        source.read_exact(first, count, to);
+        continue;
+      }
+      source.read(first, count, bytes.data());
+      for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
+        dequantize_row(source.format, bytes.data() + source.bytes_per_row() * row, source.inputs, to + row * width);
+      }
+    }
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return rows;
+}
+
+void fail(const std::string& tensor, const std::string& what) { throw std::runtime_error(tensor + ": " + what); }
+
+/// Throws where values are not finite, depend on how they are read, or differ more from the exact ones than by one
+/// rounding to the type of a scale or to their own.
+void check_values(const Checkpoint& checkpoint, const std::string& name, const StoredTensor& tensor) {
+  const WeightSource source = checkpoint.weight(name, tensor.shape);
+  const auto kept = rows_of(source, 1, false);
+  if (rows_of(source, 13, false) != kept) fail(name, "has other values in 13 rows than in one");
+  const auto exact = rows_of(source, 1, true);
+  if (rows_of(source, 13, true) != exact) fail(name, "has other exact values in 13 rows than in one");
+  if (!kept || !exact) return;
+  for (std::size_t i = 0; i < kept->size(); ++i) {
+    const double value = (*exact)[i];
+    if (!std::isfinite(value) || !std::isfinite((*kept)[i])) fail(name, "has a value that is not finite");
+    const double difference = std::abs(double{(*kept)[i]} - value);
+    const bool added = traits(source.format).has_minimums;  // and may have been cancelled
+    if (!added && difference > 0x1p-8 * std::abs(value) + 255 * 0x1p-25) {
+      fail(name, "has " + std::to_string((*kept)[i]) + " for " + std::to_string(value));
+    }
+  }
+}
+
+/// Returns whether the folder is read; throws where an Error does not say what it should.
+bool check_folder(const std::filesystem::path& folder) {
+  const auto require_sentence = [&](const std::string& text) {
+    if (text.find(folder.string()) == std::string::npos) throw std::runtime_error("an Error without its file: " + text);
+    if (text.find('\n') != std::string::npos || text.size() > 4000) throw std::runtime_error("no sentence: " + text);
+  };
+  try {
+    const Checkpoint checkpoint(folder);
+    for (const auto& [name, tensor] : checkpoint.tensors()) {
+      if (!tensor.format) continue;
+      if (tensor.quantized != nullptr) check_values(checkpoint, name, tensor);
+      try {
+        checkpoint.floats(name, tensor.shape);
+      } catch (const Error& error) {
+        require_sentence(error.what());
+      }
+    }
+    return true;
+  } catch (const Error& error) {
+    require_sentence(error.what());
+    return false;
+  }
+}
+
+/// The same of a folder of which one file is this one.
+bool check_folder(const std::filesystem::path& file, const Sample& sample) {
   const std::filesystem::path folder = file.string() + ".folder";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directory(folder);
   const bool config = sample.extension == ".json";
   std::filesystem::copy_file(file, folder / (config ? "config.json" : "model.safetensors"));
   std::ofstream(folder / (config ? "model.safetensors" : "config.json"), std::ios::binary) << sample.beside;
-  read_everything(Checkpoint(folder));
+  return check_folder(folder);
 }
 
 /// Returns how many readers accepted the file.
 int read(const std::filesystem::path& file, const Sample& sample) {
   const std::string& extension = sample.extension;
-  if (!sample.beside.empty()) return accepted([&] { read_folder(file, sample); });
+  if (!sample.beside.empty()) return check_folder(file, sample) ? 1 : 0;
   if (extension == ".json") return accepted([&] { Json::read(file); });
   if (extension == ".safetensors") return accepted([&] { read_everything(SafeTensors(file).tensors()); });
   return accepted([&] { read_gguf_metadata(file); }) + accepted([&] { read_everything(Gguf(file).tensors()); }) +
@@ -132,7 +220,22 @@ int fuzz(double seconds, std::uint64_t seed, const std::vector<std::filesystem::
   Numbers numbers(seed);
   std::uint64_t rounds = 0;
   std::uint64_t accepted = 0;
+  const std::vector<FolderParts> folders = folders_of(paths);
+  const std::filesystem::path folder = file.string() + ".damaged";
   while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds) {
+    if (!folders.empty() && numbers.below(4) == 0) {
+      FolderParts parts = folders[numbers.below(folders.size())];
+      for (std::size_t times = numbers.below(4); times-- > 0;) damage(parts, numbers);
+      put_together(parts, folder);
+      try {
+        accepted += check_folder(folder) ? 1 : 0;
+      } catch (const std::exception& error) {
+        std::printf("round %llu: %s\n%s\n", static_cast<unsigned long long>(rounds), error.what(), folder.c_str());
+        return 1;
+      }
+      ++rounds;
+      continue;
+    }
     const Sample& sample = samples[numbers.below(samples.size())];
     std::string bytes = sample.bytes;
     for (std::size_t times = numbers.below(4); times-- > 0;) {
@@ -150,6 +253,7 @@ int fuzz(double seconds, std::uint64_t seed, const std::vector<std::filesystem::
   }
   std::filesystem::remove(file);
   std::filesystem::remove_all(file.string() + ".folder");
+  std::filesystem::remove_all(folder);
   std::printf("%llu damaged files of %zu samples, accepted %llu times\n", static_cast<unsigned long long>(rounds),
               samples.size(), static_cast<unsigned long long>(accepted));
   return rounds > 0 && accepted > 0 ? 0 : 1;
