@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ref/formats/checkpoint.h"
+#include "ref/formats/quantized_folder/quantized_matrix.h"
 #include "ref/formats/quantized_folder/unpacking_error.h"
 #include "ref/formats/safetensors.h"
 #include "tests/formats/files.h"
@@ -105,6 +106,27 @@ TEST_P(QuantizedFolder, AnUnpackingErrorIsThatOfTheFormat) {
   EXPECT_LE(error.rms, error.max);
 }
 
+TEST_P(QuantizedFolder, WithoutAnyOneOfItsPartsItIsRefusedByTheNameOfThePart) {
+  const Checkpoint whole(path());
+  const SafeTensors file(path() / "model.safetensors");
+  const TemporaryFolder folder;
+  folder.write("config.json", bytes_of_file(path() / "config.json"));
+  for (const auto& [name, tensor] : whole.tensors()) {
+    if (tensor.quantized == nullptr) continue;
+    for (const StoredTensor& missing : tensor.quantized->parts) {
+      if (missing.name.ends_with("g_idx") && tensor.quantized->order.empty()) continue;  // says what is so without it
+      std::vector<Tensor> others;
+      for (const auto& [other, stored] : file.tensors()) {
+        if (other != missing.name) others.push_back({other, stored.type_name, stored.shape, stored_bytes(stored)});
+      }
+      folder.write("model.safetensors", safetensors(others));
+      const std::string message = error_of([&] { Checkpoint(folder.path()); });
+      EXPECT_THAT(message, HasSubstr("have no tensor"));
+      EXPECT_THAT(message, HasSubstr(missing.name.substr(0, missing.name.rfind("_inv"))));
+    }
+  }
+}
+
 const Folder all_folders[] = {
     {"fp8-block", Format::bf16, Format::bf16, false},
     {"fp8-tensor", Format::bf16, Format::bf16, false},
@@ -117,6 +139,9 @@ const Folder all_folders[] = {
     {"ct-w8", Format::q8_0, Format::q8_0, true},
     {"ct-nvfp4", Format::bf16, Format::bf16, false},
     {"ct-mxfp4", Format::bf16, Format::bf16, true},
+    {"gptq-2", Format::q4_0, Format::q4_0, true},
+    {"gptq-3-asymmetric", Format::q4_0, Format::q4_0, true},
+    {"gptq-3-ordered-v2", Format::f16, Format::f16, false},
     {"gptq-4", Format::q4_0, Format::q4_0, true},
     {"gptq-4-asymmetric", Format::q5_0, Format::q5_0, true},
     {"gptq-4-ordered-v2", Format::f16, Format::f16, false},
@@ -126,6 +151,10 @@ const Folder all_folders[] = {
     {"mlx-4", Format::q4_1, Format::q4_1, true},
     {"mlx-8", Format::bf16, Format::bf16, false},
     {"mlx-mixed", Format::q4_1, Format::f16, false},
+    {"bitnet", Format::q4_0, Format::q4_0, true},
+    {"bitnet-divided", Format::q4_0, Format::q4_0, false},
+    {"modelopt-fp8", Format::bf16, Format::bf16, false},
+    {"modelopt-nvfp4", Format::bf16, Format::bf16, false},
     {"mxfp4-experts", Format::bf16, Format::bf16, true},
 };
 
@@ -185,11 +214,26 @@ Parts packed() {
            words("x.weight_zero_point", "I32", {1, 2}, 0x77777777),
            {"x.weight_shape", "I64", {2}, bytes_of(std::vector<std::int64_t>{8, 64})}}};
 }
+Parts int8() {
+  return {R"({"quant_method": "compressed-tensors", "format": "int-quantized", "config_groups": {"group_0": {"weights":
+ {"num_bits": 8, "type": "int", "symmetric": false, "strategy": "channel"}}}})",
+          {bytes("x.weight", "I8", {8, 64}, 3), floats("x.weight_scale", {8, 1}, 0.5F),
+           bytes("x.weight_zero_point", "I8", {8, 1}, 1)}};
+}
 Parts nvfp4() {
   return {R"({"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized", "config_groups": {"group_0":
  {"weights": {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}}}})",
           {bytes("x.weight_packed", "U8", {4, 16}, 0x11), bytes("x.weight_scale", "F8_E4M3", {4, 2}, 0x38),
            floats("x.weight_global_scale", {1}, 2)}};
+}
+Parts modelopt() {
+  return {R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})",
+          {bytes("x.weight", "U8", {4, 16}, 0x11), bytes("x.weight_scale", "F8_E4M3", {4, 2}, 0x38),
+           floats("x.weight_scale_2", {}, 2)}};
+}
+Parts bitnet() {
+  return {R"({"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "offline"})",
+          {bytes("x.weight", "U8", {8, 64}, 0x24), floats("x.weight_scale", {1}, 0.5F)}};
 }
 Parts mxfp4() {
   return {R"({"quant_method": "mxfp4"})",
@@ -199,6 +243,15 @@ Parts mlx() {
   return {
       R"({"group_size": 32, "bits": 4})",
       {words("x.weight", "U32", {8, 8}, 0x76543210), floats("x.scales", {8, 2}, 0.5F), floats("x.biases", {8, 2}, -1)}};
+}
+
+/// With a second matrix, "y", whose parts are those of "x".
+Parts two(Parts parts) {
+  for (Tensor tensor : std::vector<Tensor>(parts.tensors)) {
+    tensor.name.replace(0, 1, "y");
+    parts.tensors.push_back(tensor);
+  }
+  return parts;
 }
 
 /// Opens the folder and reads every tensor in both ways.
@@ -232,7 +285,10 @@ TEST_P(BadQuantizedFolder, IsRefusedInOneSentenceThatNamesWhatIsWrong) {
 }
 
 TEST(QuantizedFolders, ThoseThatTheBadOnesDifferFromAreRead) {
-  for (const Parts& parts : {fp8(), gptq(), awq(), packed(), nvfp4(), mxfp4(), mlx()}) EXPECT_NO_THROW(read_all(parts));
+  for (const Parts& parts : {fp8(), gptq(), awq(), packed(), int8(), nvfp4(), modelopt(), bitnet(), mxfp4(), mlx()}) {
+    EXPECT_NO_THROW(read_all(parts));
+    EXPECT_NO_THROW(read_all(two(parts)));
+  }
 }
 
 /// The same parts with a change.
@@ -282,6 +338,13 @@ std::vector<BadFolder> bad_folders() {
        with(fp8(), [](Parts& p) { p["x.weight_scale_inv"].dtype = "I32"; }),
        {"'x.weight_scale_inv'", "'I32'", "F32"}},
       {"fp8_scale_missing", without(fp8(), "x.weight_scale_inv"), {"have no tensor 'x.weight_scale'", "fetch"}},
+      {"fp8_codes_missing", without(two(fp8()), "x.weight"), {"have no tensor 'x.weight'"}},
+      {"fp8_codes_not_quantized",
+       with(two(fp8()),
+            [](Parts& p) {
+              p["x.weight"] = floats("x.weight", {32, 64}, 1);
+            }),
+       {"'x.weight_scale_inv'", "belongs to quantized codes, but 'x.weight' has type 'F32'"}},
       {"fp8_code_nan",
        with(fp8(), [](Parts& p) { p["x.weight"].bytes[70] = 0x7F; }),
        {"'x.weight'", "nan as element 70", "finite"}},
@@ -298,7 +361,8 @@ std::vector<BadFolder> bad_folders() {
       {"fp8_scheme", saying(fp8(), "dynamic", "later"), {"activation_scheme", "'later'"}},
       {"fp8_block", saying(fp8(), "[16, 32]", "[16]"), {"weight_block_size", "[rows, inputs]"}},
       {"fp8_block_zero", saying(fp8(), "[16, 32]", "[0, 32]"), {"weight_block_size"}},
-      {"gptq_bits", saying(gptq(), "4,", "3,"), {"bits", "must be 4 or 8"}},
+      {"gptq_bits", saying(gptq(), "4,", "5,"), {"bits", "must be 2, 3, 4 or 8"}},
+      {"gptq_three_bits", saying(gptq(), "4,", "3,"), {"'x.qweight'", "[8, 8]", "[7, 8]"}},
       {"gptq_group", saying(gptq(), "32", "0"), {"group_size", "positive"}},
       {"gptq_group_other", saying(gptq(), "32", "16"), {"'x.scales'", "[2, 8]", "[4, 8]"}},
       {"gptq_format", saying(gptq(), "\"gptq\"}", "\"marlin\"}"), {"checkpoint_format", "'marlin'"}},
@@ -317,6 +381,10 @@ std::vector<BadFolder> bad_folders() {
               p["x.qzeros"] = words("x.qzeros", "I32", {2, 1}, 0x77777767);
             }),
        {"'x.qzeros'", "output 1", "zero point 7", "set sym to false"}},
+      {"gptq_order_missing",
+       saying(without(gptq(), "x.g_idx"), R"("sym")", R"("desc_act": true, "sym")"),
+       {"have no tensor 'x.g_idx'"}},
+      {"gptq_codes_missing", without(two(gptq()), "x.qweight"), {"have no tensor 'x.qweight'"}},
       {"gptq_zeros_missing", without(gptq(), "x.qzeros"), {"'x.qzeros'"}},
       {"gptq_scales_and_zeros_missing", without(without(gptq(), "x.qzeros"), "x.scales"), {"'x.scales', 'x.qzeros'"}},
       {"gptq_scale_too_large",
@@ -328,6 +396,7 @@ std::vector<BadFolder> bad_folders() {
               p.tensors.push_back(floats("x.weight", {8, 64}, 1));
             }),
        {"'x.qweight'", "'x.weight'", "remove one"}},
+      {"awq_codes_missing", without(two(awq()), "x.qweight"), {"have no tensor 'x.qweight'"}},
       {"awq_bits", saying(awq(), "4,", "8,"), {"bits", "must be 4"}},
       {"awq_version", saying(awq(), "gemm", "gemv"), {"version", "'gemv'", "gemm"}},
       {"awq_zeros_shape", shaped(awq(), "x.qzeros", {1, 2}), {"'x.qzeros'", "[1, 2]", "[2, 1]"}},
@@ -347,6 +416,14 @@ std::vector<BadFolder> bad_folders() {
               p["x.weight_shape"].bytes = bytes_of(std::vector<std::int64_t>{8, -64});
             }),
        {"'x.weight_shape'", "[8, -64]"}},
+      {"packed_codes_missing", without(two(packed()), "x.weight_packed"), {"have no tensor 'x.weight_packed'"}},
+      {"packed_order_missing",
+       saying(packed(), R"("group_size")", R"("actorder": "group", "group_size")"),
+       {"have no tensor 'x.weight_g_idx'"}},
+      {"packed_order_unknown",
+       saying(packed(), R"("group_size")", R"("actorder": "random", "group_size")"),
+       {"actorder", "'random'"}},
+      {"bytes_zeros_missing", without(int8(), "x.weight_zero_point"), {"have no tensor 'x.weight_zero_point'"}},
       {"packed_zeros_missing", without(packed(), "x.weight_zero_point"), {"'x.weight_zero_point'"}},
       {"packed_sparse",
        saying(packed(), R"("format": )", R"("sparsity_config": {"format": "sparse-24-bitmask"}, "format": )"),
@@ -359,7 +436,11 @@ std::vector<BadFolder> bad_folders() {
               R"("other": {"weights": {"num_bits": 8, "type": "int", "strategy": "channel"}}, "group_0": )"),
        {"group_0", "in another way"}},
       {"nothing_in_groups", saying(packed(), "\"weights\"", "\"input_activations\""), {"config_groups", "no group"}},
-      {"nvfp4_whole_zero", scaled(nvfp4(), "x.weight_global_scale", 0), {"'x.weight_global_scale'", "divided"}},
+      {"nvfp4_whole_zero", scaled(nvfp4(), "x.weight_global_scale", 0), {"'x.weight_global_scale'", "every scale"}},
+      {"nvfp4_whole_of_two",
+       shaped(with(nvfp4(), [](Parts& p) { p["x.weight_global_scale"].bytes += "1234"; }), "x.weight_global_scale",
+              {2}),
+       {"'x.weight_global_scale'", "[2]", "[1]"}},
       {"nvfp4_whole_nan", scaled(nvfp4(), "x.weight_global_scale", nan), {"'x.weight_global_scale'", "nan"}},
       {"nvfp4_whole_missing", without(nvfp4(), "x.weight_global_scale"), {"'x.weight_global_scale'"}},
       {"nvfp4_scale_nan",
@@ -368,6 +449,25 @@ std::vector<BadFolder> bad_folders() {
       {"nvfp4_scale_negative",
        with(nvfp4(), [](Parts& p) { p["x.weight_scale"].bytes[0] = static_cast<char>(0xB8); }),
        {"'x.weight_scale'", "positive"}},
+      {"modelopt_algorithm", saying(modelopt(), "NVFP4", "W4A8_AWQ"), {"quant_algo", "'W4A8_AWQ'", "FP8 and NVFP4"}},
+      {"modelopt_whole_missing", without(modelopt(), "x.weight_scale_2"), {"have no tensor 'x.weight_scale_2'"}},
+      {"modelopt_whole_infinite", scaled(modelopt(), "x.weight_scale_2", infinity), {"'x.weight_scale_2'", "inf"}},
+      {"modelopt_codes_missing", without(two(modelopt()), "x.weight"), {"have no tensor 'x.weight'"}},
+      {"bitnet_online", saying(bitnet(), "offline", "online"), {"quantization_mode", "'online'", "rounds weights"}},
+      {"bitnet_class", saying(bitnet(), "autobitlinear", "linear"), {"linear_class", "'linear'"}},
+      {"bitnet_norms",
+       saying(bitnet(), R"("linear_class")", R"("use_rms_norm": true, "linear_class")"),
+       {"use_rms_norm", "norms before"}},
+      {"bitnet_scale_missing", without(bitnet(), "x.weight_scale"), {"have no tensor 'x.weight_scale'"}},
+      {"bitnet_scale_infinite", scaled(bitnet(), "x.weight_scale", infinity), {"'x.weight_scale'", "inf"}},
+      {"bitnet_scale_of_rows",
+       shaped(with(bitnet(), [](Parts& p) { p["x.weight_scale"].bytes += "1234"; }), "x.weight_scale", {2}),
+       {"'x.weight_scale'", "[2]", "[1]"}},
+      {"bitnet_code",
+       with(bitnet(), [](Parts& p) { p["x.weight"].bytes[3 * 64 + 1] = 0x30; }),
+       {"'x.weight'", "row 3", "none of -1, 0 and 1"}},
+      {"bitnet_codes_missing", without(two(bitnet()), "x.weight"), {"have no tensor 'x.weight'"}},
+      {"mxfp4_codes_missing", without(two(mxfp4()), "x_blocks"), {"have no tensor 'x_blocks'"}},
       {"mxfp4_scale_nan",
        with(mxfp4(), [](Parts& p) { p["x_scales"].bytes[15] = static_cast<char>(0xFF); }),
        {"'x_scales'", "row 7, group 1", "not finite"}},
@@ -387,8 +487,9 @@ std::vector<BadFolder> bad_folders() {
        saying(mlx(), "\"bits\": 4", R"("bits": 4, "x": {"group_size": 32, "bits": 8})"),
        {"'x.scales'", "[8, 2]", "[8, 1]"}},
       {"mlx_biases_missing", without(mlx(), "x.biases"), {"'x.biases'"}},
-      {"mlx_bias_nan", scaled(mlx(), "x.biases", nan), {"'x.scales'", "a bias that is not finite"}},
-      {"mlx_bias_too_large", scaled(mlx(), "x.biases", 1e6F), {"'x.scales'", "too large for f16"}},
+      {"mlx_codes_missing", without(two(mlx()), "x.weight"), {"have no tensor 'x.weight'"}},
+      {"mlx_bias_nan", scaled(mlx(), "x.biases", nan), {"'x.biases'", "row 0, group 0", "not finite"}},
+      {"mlx_bias_too_large", scaled(mlx(), "x.biases", 1e6F), {"'x.biases'", "1000000", "too large for f16"}},
   };
   return bad;
 }
@@ -401,6 +502,36 @@ TEST(QuantizedFolders, AScaleOfZeroIsThatOfCodesThatAreZero) {
   parts["x.weight_scale_inv"] = floats("x.weight_scale_inv", {2, 2}, 0);
   parts["x.weight"] = bytes("x.weight", "F8_E4M3", {32, 64}, 0);
   EXPECT_NO_THROW(read_all(parts));
+}
+
+TEST(QuantizedFolders, GroupsOfBytesAreReadByTheirOwnTypesAndBlocks) {
+  Parts parts = fp8();
+  parts.block = R"({"quant_method": "compressed-tensors", "config_groups": {
+    "group_0": {"format": "int-quantized", "weights": {"num_bits": 8, "type": "int", "strategy": "channel"}},
+    "group_1": {"format": "float-quantized", "weights": {"num_bits": 8, "type": "float", "strategy": "block",
+                                                         "block_structure": [16, 32]}}}})";
+  parts["x.weight_scale_inv"].name = "x.weight_scale";
+  Parts others = int8();
+  for (Tensor tensor : others.remove("x.weight_zero_point").tensors) {
+    tensor.name.replace(0, 1, "y");
+    parts.tensors.push_back(tensor);
+  }
+  EXPECT_NO_THROW(read_all(parts));
+}
+
+TEST(QuantizedFolders, AValueThatIsExactlyZeroHasNoRelativeError) {
+  Parts parts = mlx();
+  parts["x.weight"] = words("x.weight", "U32", {8, 8}, 0x33333333);
+  parts["x.scales"] = floats("x.scales", {8, 2}, 0.1F);
+  parts["x.biases"] = floats("x.biases", {8, 2}, -(0.1F * 3));
+  const TemporaryFolder folder;
+  folder.write("model.safetensors", safetensors(parts.tensors));
+  folder.write("config.json", "{\"quantization_config\": " + parts.block + "}");
+  const Checkpoint checkpoint(folder.path());
+  const WeightSource source = checkpoint.weight("x.weight", {8, 64});
+  EXPECT_EQ(exact_values(source, 8)[0], 0);
+  EXPECT_NE(kept_values(source, 8)[0], 0);
+  EXPECT_EQ(measure_unpacking(checkpoint).max, 0);
 }
 
 TEST(QuantizedFolders, ScalesOfActivationsAndOfTheCacheAreLeftOutAndCounted) {
@@ -421,11 +552,24 @@ TEST(QuantizedFolders, AConfigAloneIsRefusedWhereTensorsSayWhatItsWeightsBecome)
   const auto read = [](const std::string& block) {
     require_known_weights(Json::parse("{\"quantization_config\": " + block + "}", "config.json"));
   };
-  for (const Parts& parts : {gptq(), awq(), packed(), mlx()}) {
+  for (const Parts& parts : {gptq(), awq(), packed(), bitnet(), mlx()}) {
     EXPECT_THAT(error_of([&] { read(parts.block); }),
                 ::testing::AllOf(HasSubstr("config.json: field quantization_config"), HasSubstr("fetch the folder")));
   }
-  for (const std::string& block : {std::string("null"), fp8().block, mxfp4().block}) EXPECT_NO_THROW(read(block));
+  for (const std::string& block : {std::string("null"), fp8().block, mxfp4().block, modelopt().block})
+    EXPECT_NO_THROW(read(block));
+}
+
+TEST(QuantizedFolders, MatricesWithOtherScalesOfScalesAreNotTheSame) {
+  for (const Parts& one : {nvfp4(), modelopt()}) {
+    Parts parts = two(one);
+    Tensor& whole = parts.tensors.back();
+    whole = floats(whole.name, whole.shape, 4);
+    const TemporaryFolder folder;
+    folder.write("model.safetensors", safetensors(parts.tensors));
+    folder.write("config.json", "{\"quantization_config\": " + parts.block + "}");
+    EXPECT_FALSE(Checkpoint(folder.path()).same("x.weight", "y.weight"));
+  }
 }
 
 TEST(QuantizedFolders, EqualMatricesAreTheSameInEveryPart) {

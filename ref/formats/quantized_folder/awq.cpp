@@ -77,6 +77,7 @@ FolderQuantization read_awq(const Json& config, FolderTensors& tensors) {
     const StoredTensor zeros = tensors.need(stem + ".qzeros");
     if (tensors.complete()) tensors.put(stem + ".weight", matrix_of(group, codes, scales, zeros));
   }
+  for (const char* const part : {".scales", ".qzeros"}) tensors.need_codes(part, ".qweight");
   return {"awq, " + bits_text(4, group), ""};
 }
 

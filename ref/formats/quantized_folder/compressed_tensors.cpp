@@ -2,7 +2,6 @@
 // quant_method "compressed-tensors": groups of modules, each with a scheme. A folder says which module is of which
 // group by patterns; here the types of its tensors say it, so no two groups may have one type and other numbers.
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -16,7 +15,9 @@ namespace {
 struct WeightScheme {
   std::string format;
   unsigned bits = 0;
+  bool floats = false;  // of codes of a byte: not whole numbers
   bool symmetric = true;
+  bool ordered = false;     // by activations, so that only weight_g_idx says the groups
   std::int64_t group = -1;  // inputs that share a scale; -1: all
   ScaleBlock block;
   void (*put)(const WeightScheme& scheme, FolderTensors& tensors) = nullptr;  // the matrices that it quantized
@@ -88,44 +89,43 @@ QuantizedMatrix packed_matrix(const WeightScheme& scheme, const StoredTensor& co
   return matrix;
 }
 
+constexpr const char* packed_parts[] = {".weight_scale", ".weight_shape", ".weight_zero_point", ".weight_g_idx",
+                                        ".weight_global_scale"};
+
 void put_packed(const WeightScheme& scheme, FolderTensors& tensors) {
   for (const std::string& stem : tensors.stems(".weight_packed", {"I32"})) {
     const StoredTensor codes = tensors.need(stem + ".weight_packed");
     const StoredTensor scales = tensors.need(stem + ".weight_scale");
     const StoredTensor shape = tensors.need(stem + ".weight_shape");
-    std::optional<StoredTensor> zeros;
-    if (!scheme.symmetric) zeros = tensors.need(stem + ".weight_zero_point");
-    const auto order = tensors.take(stem + ".weight_g_idx");
+    const std::string zeros_name = stem + ".weight_zero_point";
+    const auto zeros = scheme.symmetric ? tensors.take(zeros_name) : tensors.need(zeros_name);
+    const std::string order_name = stem + ".weight_g_idx";
+    const auto order = scheme.ordered ? tensors.need(order_name) : tensors.take(order_name);
     if (tensors.complete()) tensors.put(stem + ".weight", packed_matrix(scheme, codes, scales, zeros, order, shape));
   }
 }
 
 /// "x.weight_packed" of U8, floats of four bits; "x.weight_scale". NVFP4 has scales of F8_E4M3 for each 16, divided by
 /// the one number of "x.weight_global_scale"; MXFP4 powers of two for each 32.
-void put_fp4(bool nvidia, FolderTensors& tensors) {
+void put_nvfp4(const WeightScheme&, FolderTensors& tensors) {
   for (const std::string& stem : tensors.stems(".weight_packed", {"U8"})) {
     const StoredTensor codes = tensors.need(stem + ".weight_packed");
     const StoredTensor scales = tensors.need(stem + ".weight_scale");
-    std::optional<StoredTensor> whole;
-    if (nvidia) whole = tensors.need(stem + ".weight_global_scale");
+    const StoredTensor divisor = tensors.need(stem + ".weight_global_scale");
+    if (tensors.complete()) tensors.put(stem + ".weight", nvfp4_matrix(codes, scales, {.divisor = &divisor}));
+  }
+}
+
+void put_mxfp4(const WeightScheme&, FolderTensors& tensors) {
+  for (const std::string& stem : tensors.stems(".weight_packed", {"U8"})) {
+    const StoredTensor codes = tensors.need(stem + ".weight_packed");
+    const StoredTensor scales = tensors.need(stem + ".weight_scale");
     if (!tensors.complete()) continue;
     require_matrix(codes);
     const std::vector<std::int64_t> shape = {codes.shape[0], 2 * codes.shape[1]};
-    const std::int64_t group = nvidia ? 16 : 32;
-    require_type(scales,
-                 nvidia ? std::vector<std::string_view>{"F8_E4M3"} : std::vector<std::string_view>{"U8", "F8_E8M0"});
-    require_shape(scales, {shape[0], (shape[1] + group - 1) / group}, codes);
-    float divisor = 1;
-    if (whole) {
-      require_type(*whole, {"F32"});
-      require_shape(*whole, {1}, codes);
-      divisor = read_numbers(*whole, 0, 1)[0];
-      if (!(divisor > 0 && divisor <= std::numeric_limits<float>::max())) {
-        throw Error(where(*whole) + " is " + std::to_string(divisor) +
-                    ", but scales are divided by it; the file is damaged, fetch it again");
-      }
-    }
-    tensors.put(stem + ".weight", fp4_matrix(codes, scales, shape, static_cast<std::uint64_t>(group), divisor));
+    require_type(scales, {"U8", "F8_E8M0"});
+    require_shape(scales, {shape[0], (shape[1] + 31) / 32}, codes);
+    tensors.put(stem + ".weight", mxfp4_matrix(codes, scales, shape));
   }
 }
 
@@ -134,16 +134,14 @@ struct FormatReader {
   void (*put)(const WeightScheme& scheme, FolderTensors& tensors);
 };
 
-void put_bytes(const WeightScheme& scheme, FolderTensors& tensors) { put_scaled_matrices(tensors, scheme.block); }
+void put_bytes(const WeightScheme& scheme, FolderTensors& tensors) {
+  put_scaled_matrices(tensors, {scheme.floats ? "F8_E4M3" : "I8", scheme.block, scheme.symmetric});
+}
 
 constexpr FormatReader readers[] = {
-    {"pack-quantized", put_packed},
-    {"int-quantized", put_bytes},
-    {"float-quantized", put_bytes},
-    {"naive-quantized", put_bytes},
-    {"mxfp8-quantized", put_bytes},
-    {"nvfp4-pack-quantized", [](const WeightScheme&, FolderTensors& tensors) { put_fp4(true, tensors); }},
-    {"mxfp4-pack-quantized", [](const WeightScheme&, FolderTensors& tensors) { put_fp4(false, tensors); }},
+    {"pack-quantized", put_packed},      {"int-quantized", put_bytes},   {"float-quantized", put_bytes},
+    {"naive-quantized", put_bytes},      {"mxfp8-quantized", put_bytes}, {"nvfp4-pack-quantized", put_nvfp4},
+    {"mxfp4-pack-quantized", put_mxfp4},
 };
 
 const FormatReader& reader_of(const Json& group, const WeightScheme& scheme) {
@@ -159,11 +157,24 @@ const FormatReader& reader_of(const Json& group, const WeightScheme& scheme) {
   return *reader;
 }
 
+/// Whether weights were quantized in the order of their activations, and their groups are in that order.
+bool is_ordered(const Json& weights) {
+  const auto order = weights.find("actorder");
+  if (!order || order->is_boolean()) return order && order->boolean();
+  const std::string& name = order->string();
+  if (name != "group" && name != "dynamic" && name != "weight" && name != "static") {
+    order->fail("'" + name + "' is not read; group, dynamic, weight and static are");
+  }
+  return name == "group" || name == "dynamic";
+}
+
 WeightScheme read_scheme(const Json& group, const std::string& format) {
   const Json weights = group.at("weights");
   WeightScheme scheme;
   scheme.format = group.find("format") ? group.at("format").string() : format;
   scheme.bits = static_cast<unsigned>(weights.at("num_bits").integer(1, 16));
+  const auto type = weights.find("type");
+  scheme.floats = type && type->string() == "float";
   const auto symmetric = weights.find("symmetric");
   scheme.symmetric = !symmetric || symmetric->boolean();
   const Json strategy = weights.at("strategy");
@@ -171,6 +182,7 @@ WeightScheme read_scheme(const Json& group, const std::string& format) {
   if (name == "group" || name == "tensor_group") {
     scheme.group = weights.at("group_size").integer(1, extent_max);
     scheme.block = {1, scheme.group};
+    scheme.ordered = is_ordered(weights);
   } else if (name == "block") {
     const std::vector<std::int64_t> extents = weights.at("block_structure").integers(1, extent_max);
     if (extents.size() != 2) weights.at("block_structure").fail("must be [rows, inputs]");
@@ -228,6 +240,10 @@ FolderQuantization read_compressed_tensors(const Json& config, FolderTensors& te
   if (schemes.empty()) groups.fail("has no group that quantizes weights; remove quantization_config");
   for (const WeightScheme& scheme : schemes) scheme.put(scheme, tensors);
   drop_activation_scales(tensors);
+  const bool bytes = std::ranges::all_of(schemes, [](const WeightScheme& scheme) { return scheme.put == put_bytes; });
+  if (bytes) need_scaled_codes(tensors);
+  else
+    for (const char* const part : packed_parts) tensors.need_codes(part, ".weight_packed");
   return found;
 }
 

@@ -20,6 +20,8 @@ constexpr QuantizedScheme schemes[] = {
     {"gptq", read_gptq},
     {"awq", read_awq},
     {"compressed-tensors", read_compressed_tensors},
+    {"modelopt", read_modelopt, true},
+    {"bitnet", read_bitnet},
 };
 
 constexpr QuantizedScheme mlx = {"mlx", read_mlx};

@@ -16,6 +16,9 @@ namespace {
 
 constexpr std::size_t shown_max = 20;
 
+/// What a code of four bits stands for, as a float of four bits.
+constexpr float fp4_numbers[16] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+
 /// Four bits of exponent, three of fraction; the codes 0x7f and 0xff are no numbers.
 float e4m3_to_f32(std::uint8_t code) {
   const std::uint32_t exponent = code >> 3 & 15U;
@@ -35,6 +38,26 @@ float e8m0_to_f32(std::uint8_t code) {
 std::uint64_t element_bytes(const StoredTensor& tensor) {
   const std::uint64_t count = *elements(tensor.shape);
   return count == 0 ? 1 : tensor.bytes / count;
+}
+
+QuantizedMatrix fp4_matrix(const StoredTensor& codes, const StoredTensor& scales, std::vector<std::int64_t> shape,
+                           std::uint64_t inputs_per_scale, float factor, float divisor) {
+  QuantizedMatrix matrix;
+  matrix.parts = {codes, scales};
+  matrix.shape = std::move(shape);
+  matrix.group_inputs = inputs_per_scale;
+  matrix.format = Format::bf16;
+  matrix.decode = [factor, divisor](const QuantizedMatrix& of, std::uint64_t first, std::uint64_t rows) {
+    CodeRows numbers;
+    const std::uint64_t count = rows * of.inputs();
+    const std::vector<std::uint8_t> bytes = read_bytes(of.parts[0], first * of.inputs() / 2, count / 2);
+    numbers.codes.resize(count);
+    for (std::uint64_t i = 0; i < count; ++i) numbers.codes[i] = fp4_numbers[code_at(bytes.data(), i, 4)];
+    numbers.scales = read_numbers(of.parts[1], first * of.groups(), rows * of.groups());
+    for (float& scale : numbers.scales) scale = scale * factor / divisor;
+    return numbers;
+  };
+  return matrix;
 }
 
 }  // namespace
@@ -59,6 +82,18 @@ std::optional<StoredTensor> FolderTensors::take(const std::string& name) {
   auto node = tensors_.extract(name);
   if (node.empty()) return std::nullopt;
   return std::move(node.mapped());
+}
+
+void FolderTensors::need_codes(std::string_view part, std::string_view codes) {
+  for (const auto& [name, tensor] : tensors_) {
+    if (!name.ends_with(part)) continue;
+    const std::string of = name.substr(0, name.size() - part.size()) + std::string(codes);
+    if (const auto found = tensors_.find(of); found != tensors_.end()) {
+      throw Error(where(tensor) + " belongs to quantized codes, but " + in_quotes(found->second.name) + " has type " +
+                  in_quotes(found->second.type_name) + "; remove it, or quantize the model again");
+    }
+    if (std::ranges::find(missing_, of) == missing_.end()) missing_.push_back(of);
+  }
 }
 
 void FolderTensors::drop(std::string_view ending) {
@@ -192,28 +227,38 @@ std::vector<float> read_number_columns(const StoredTensor& tensor, std::uint64_t
   return turned;
 }
 
+float read_positive(const StoredTensor& tensor) {
+  require_type(tensor, {"F32", "BF16", "F16"});
+  if (elements(tensor.shape) != 1U) require_shape(tensor, {1}, tensor);
+  const float number = read_numbers(tensor, 0, 1)[0];
+  if (!(number > 0 && number <= std::numeric_limits<float>::max())) {
+    throw Error(where(tensor) + " is " + std::to_string(number) +
+                ", but every scale depends on it; the file is damaged, fetch it again");
+  }
+  return number;
+}
+
 std::string bits_text(unsigned bits, std::int64_t group) {
   return std::to_string(bits) + " bits" + (group < 0 ? "" : ", groups of " + std::to_string(group));
 }
 
-QuantizedMatrix fp4_matrix(const StoredTensor& codes, const StoredTensor& scales, std::vector<std::int64_t> shape,
-                           std::uint64_t inputs_per_scale, float divisor) {
-  QuantizedMatrix matrix;
-  matrix.parts = {codes, scales};
-  matrix.shape = std::move(shape);
-  matrix.group_inputs = inputs_per_scale;
-  matrix.format = Format::bf16;
-  matrix.decode = [divisor](const QuantizedMatrix& of, std::uint64_t first, std::uint64_t rows) {
-    CodeRows numbers;
-    const std::uint64_t count = rows * of.inputs();
-    const std::vector<std::uint8_t> bytes = read_bytes(of.parts[0], first * of.inputs() / 2, count / 2);
-    numbers.codes.resize(count);
-    for (std::uint64_t i = 0; i < count; ++i) numbers.codes[i] = fp4_numbers[code_at(bytes.data(), i, 4)];
-    numbers.scales = read_numbers(of.parts[1], first * of.groups(), rows * of.groups());
-    for (float& scale : numbers.scales) scale /= divisor;
-    return numbers;
-  };
+QuantizedMatrix nvfp4_matrix(const StoredTensor& codes, const StoredTensor& scales, const ScaleOfScales& whole) {
+  constexpr std::int64_t inputs_per_scale = 16;
+  require_matrix(codes);
+  std::vector<std::int64_t> shape = {codes.shape[0], 2 * codes.shape[1]};
+  require_type(scales, {"F8_E4M3"});
+  require_shape(scales, {shape[0], (shape[1] + inputs_per_scale - 1) / inputs_per_scale}, codes);
+  const float factor = whole.factor == nullptr ? 1 : read_positive(*whole.factor);
+  const float divisor = whole.divisor == nullptr ? 1 : read_positive(*whole.divisor);
+  QuantizedMatrix matrix = fp4_matrix(codes, scales, std::move(shape), inputs_per_scale, factor, divisor);
+  for (const StoredTensor* const part : {whole.factor, whole.divisor}) {
+    if (part != nullptr) matrix.parts.push_back(*part);
+  }
   return matrix;
+}
+
+QuantizedMatrix mxfp4_matrix(const StoredTensor& codes, const StoredTensor& scales, std::vector<std::int64_t> shape) {
+  return fp4_matrix(codes, scales, std::move(shape), 32, 1, 1);
 }
 
 }  // namespace draftproof

@@ -31,6 +31,10 @@ class FolderTensors {
   std::optional<StoredTensor> take(const std::string& name);
   bool has(const std::string& name) const { return tensors_.contains(name); }
 
+  /// Notes as missing the codes of every tensor that is left and whose name ends in `part`: what schemes take is gone,
+  /// so these belong to nothing. The codes have the ending `codes` in place of it.
+  void need_codes(std::string_view part, std::string_view codes);
+
   /// Takes out all tensors whose names end so.
   void drop(std::string_view ending);
   std::uint64_t dropped() const noexcept { return dropped_; }
@@ -60,6 +64,8 @@ void require_matrix(const StoredTensor& codes, std::size_t dimensions = 2);
 
 /// Reads elements [begin, begin + count) as floats: F32, F16, BF16, F8_E4M3, I8, and powers of two, as F8_E8M0 or U8.
 std::vector<float> read_numbers(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count);
+/// Reads the one number of a tensor of floats. Throws Error unless it has one, and that is finite and positive.
+float read_positive(const StoredTensor& tensor);
 /// Reads bytes [begin, begin + count) of the tensor.
 std::vector<std::uint8_t> read_bytes(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count);
 /// Reads words [begin, begin + count) of a tensor of I32.
@@ -83,15 +89,19 @@ inline std::uint32_t code_at(const std::uint8_t* stream, std::uint64_t i, unsign
   return word >> shift & ((1U << bits) - 1);
 }
 
-/// What a code of four bits stands for, as a float of four bits.
-inline constexpr float fp4_numbers[16] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
-
 /// "4 bits, groups of 128"; a negative group is all inputs.
 std::string bits_text(unsigned bits, std::int64_t group);
 
-/// Makes a matrix of fp4 codes, two in a byte, the low bits first. `inputs_per_scale`: 16 or 32. Scales of U8 are
-/// powers of two. Each is divided by `divisor`.
-QuantizedMatrix fp4_matrix(const StoredTensor& codes, const StoredTensor& scales, std::vector<std::int64_t> shape,
-                           std::uint64_t inputs_per_scale, float divisor);
+/// A tensor of one number that all scales of a matrix are multiplied with, or one that they are divided by.
+struct ScaleOfScales {
+  const StoredTensor* factor = nullptr;
+  const StoredTensor* divisor = nullptr;
+};
+
+/// Makes a matrix [outputs, inputs] of fp4 codes with a scale of F8_E4M3 for each 16. Throws Error when a tensor is not
+/// what the others ask for.
+QuantizedMatrix nvfp4_matrix(const StoredTensor& codes, const StoredTensor& scales, const ScaleOfScales& whole);
+/// Makes a matrix of fp4 codes, two in a byte, the low bits first, with a power of two for each 32.
+QuantizedMatrix mxfp4_matrix(const StoredTensor& codes, const StoredTensor& scales, std::vector<std::int64_t> shape);
 
 }  // namespace draftproof

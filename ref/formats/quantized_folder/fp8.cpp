@@ -24,7 +24,8 @@ FolderQuantization read_fp8(const Json& config, FolderTensors& tensors) {
     activations->fail("'" + activations->string() + "' is not read; dynamic and static are");
   }
   drop_activation_scales(tensors);
-  put_scaled_matrices(tensors, block);
+  put_scaled_matrices(tensors, {"F8_E4M3", block});
+  need_scaled_codes(tensors);
   return {scheme, activations_text("fp8", fixed)};
 }
 

@@ -70,6 +70,7 @@ FolderQuantization read_mlx(const Json& json, FolderTensors& tensors) {
     const MlxConfig config = own && own->is_object() ? read_config(*own) : all;
     tensors.put(stem + ".weight", matrix_of(config, codes, scales, biases));
   }
+  for (const char* const part : {".scales", ".biases"}) tensors.need_codes(part, ".weight");
   return {"mlx, " + bits_text(static_cast<unsigned>(all.bits), all.group), ""};
 }
 

@@ -23,8 +23,9 @@ FolderQuantization read_mxfp4(const Json&, FolderTensors& tensors) {
     require_type(scales, {"U8", "F8_E8M0"});
     require_shape(scales, shape, codes);
     shape[2] *= block;
-    tensors.put(stem + ".weight", fp4_matrix(codes, scales, shape, block, 1));
+    tensors.put(stem + ".weight", mxfp4_matrix(codes, scales, shape));
   }
+  tensors.need_codes("_scales", "_blocks");
   return {"mxfp4, floats of 4 bits with a power of two for each 32", ""};
 }
 

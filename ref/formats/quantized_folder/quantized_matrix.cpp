@@ -11,11 +11,21 @@ namespace {
 
 constexpr std::uint64_t block_inputs = 32;  // of every format that codes are written to
 
+[[noreturn]] void fail_number(const StoredTensor& of, const char* what, float number, std::uint64_t row,
+                              std::uint64_t group, const std::string& why) {
+  throw Error(where(of) + " gives row " + std::to_string(row) + ", group " + std::to_string(group) + " the " + what +
+              " " + std::to_string(number) + ", " + why);
+}
+
 [[noreturn]] void fail_scale(const QuantizedMatrix& matrix, float scale, std::uint64_t row, std::uint64_t group,
                              const std::string& why) {
-  const StoredTensor& scales = matrix.parts[1];
-  throw Error(where(scales) + " gives row " + std::to_string(row) + ", group " + std::to_string(group) + " the scale " +
-              std::to_string(scale) + ", " + why);
+  fail_number(matrix.parts[1], "scale", scale, row, group, why);
+}
+
+/// The biases of matrices that have them follow their scales.
+[[noreturn]] void fail_bias(const QuantizedMatrix& matrix, float bias, std::uint64_t row, std::uint64_t group,
+                            const std::string& why) {
+  fail_number(matrix.parts[2], "bias", bias, row, group, why);
 }
 
 /// The first and the last input of a group that are neighbors, when groups are in order.
@@ -46,11 +56,10 @@ CodeRows checked_rows(const QuantizedMatrix& matrix, std::uint64_t first, std::u
   for (std::uint64_t i = 0; i < numbers.scales.size(); ++i) {
     const float scale = numbers.scales[i];
     const std::uint64_t row = first + i / groups;
-    const float minimum = numbers.minimums.empty() ? 0 : numbers.minimums[i];
-    if (!std::isfinite(scale) || !std::isfinite(minimum)) {
-      fail_scale(matrix, scale, row, i % groups,
-                 (std::isfinite(scale) ? "and a bias that is not finite" : "which is not finite") +
-                     std::string("; the file is damaged, fetch it again"));
+    constexpr const char* not_finite = "which is not finite; the file is damaged, fetch it again";
+    if (!std::isfinite(scale)) fail_scale(matrix, scale, row, i % groups, not_finite);
+    if (!numbers.minimums.empty() && !std::isfinite(numbers.minimums[i])) {
+      fail_bias(matrix, numbers.minimums[i], row, i % groups, not_finite);
     }
     if (scale < 0 && !matrix.signed_scales) {
       fail_scale(matrix, scale, row, i % groups,
@@ -88,9 +97,9 @@ void write_blocks(const QuantizedMatrix& matrix, const CodeRows& numbers, std::u
       block.dmin = -numbers.minimums[at];
       std::fill_n(block.m, 2, 1);
     }
-    if (too_large(block.d) || too_large(block.dmin)) {
-      fail_scale(matrix, block.d, first + row, group, "and it or its bias is too large for f16; load another export");
-    }
+    const char* const too_large_text = "which is too large for f16; load another export";
+    if (too_large(block.d)) fail_scale(matrix, block.d, first + row, group, too_large_text);
+    if (too_large(block.dmin)) fail_bias(matrix, -block.dmin, first + row, group, too_large_text);
     for (std::uint64_t i = 0; i < block_inputs; ++i) block.q[i] = static_cast<int>(codes[begin + i] - zero);
     write_block(matrix.format, block, to);
     to += traits(matrix.format).block_bytes;

@@ -84,14 +84,23 @@ QuantizedMatrix matrix_of(const StoredTensor& codes, const StoredTensor& scales,
 
 }  // namespace
 
-void put_scaled_matrices(FolderTensors& tensors, ScaleBlock block) {
-  for (const std::string& name : tensors.stems("", {"F8_E4M3", "I8"})) {
+void put_scaled_matrices(FolderTensors& tensors, const ScaledWeights& weights) {
+  for (const std::string& name : tensors.stems("", {weights.type})) {
     if (name.ends_with("_scale") || name.ends_with("_zero_point")) continue;
     const bool inverse = tensors.has(name + std::string(endings_of_scales[0]));
     const StoredTensor scales = tensors.need(name + std::string(endings_of_scales[inverse ? 0 : 1]));
-    const auto zeros = tensors.take(name + "_zero_point");
+    const std::string zeros_name = name + "_zero_point";
+    const auto zeros = weights.symmetric ? tensors.take(zeros_name) : tensors.need(zeros_name);
     const StoredTensor codes = tensors.need(name);
-    if (tensors.complete()) tensors.put(name, matrix_of(codes, scales, zeros, block));
+    if (tensors.complete()) tensors.put(name, matrix_of(codes, scales, zeros, weights.block));
+  }
+}
+
+void need_scaled_codes(FolderTensors& tensors) {
+  for (const std::string_view codes : {".weight", "_proj"}) {
+    for (const char* const part : {"_scale_inv", "_scale", "_zero_point"}) {
+      tensors.need_codes(std::string(codes) + part, codes);
+    }
   }
 }
 

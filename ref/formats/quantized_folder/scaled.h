@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "ref/formats/quantized_folder/folder_tensors.h"
 
@@ -17,8 +18,17 @@ struct ScaleBlock {
   bool operator==(const ScaleBlock& other) const = default;
 };
 
-/// Puts together all weights of one byte. Scales of "x" are "x_scale_inv" or "x_scale"; zero points "x_zero_point".
-void put_scaled_matrices(FolderTensors& tensors, ScaleBlock block);
+struct ScaledWeights {
+  std::string_view type;
+  ScaleBlock block;
+  bool symmetric = true;  // zero points may be missing
+};
+
+/// Puts together all of these. Scales of "x" are "x_scale_inv" or "x_scale"; zero points "x_zero_point".
+void put_scaled_matrices(FolderTensors& tensors, const ScaledWeights& weights);
+
+/// Notes as missing the weights of scales that nothing has taken.
+void need_scaled_codes(FolderTensors& tensors);
 
 /// Takes out the scales of activations, and of keys and values.
 void drop_activation_scales(FolderTensors& tensors);

@@ -16,6 +16,8 @@ FolderQuantization read_mxfp4(const Json& config, FolderTensors& tensors);
 FolderQuantization read_gptq(const Json& config, FolderTensors& tensors);
 FolderQuantization read_awq(const Json& config, FolderTensors& tensors);
 FolderQuantization read_compressed_tensors(const Json& config, FolderTensors& tensors);
+FolderQuantization read_modelopt(const Json& config, FolderTensors& tensors);
+FolderQuantization read_bitnet(const Json& config, FolderTensors& tensors);
 FolderQuantization read_mlx(const Json& config, FolderTensors& tensors);
 
 }  // namespace draftproof

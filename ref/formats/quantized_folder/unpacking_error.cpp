@@ -39,7 +39,7 @@ UnpackingError measure_unpacking(const Checkpoint& files) {
         const double difference = double{kept[i]} - double{exact[i]};
         squares += double{exact[i]} * double{exact[i]};
         difference_squares += difference * difference;
-        if (difference != 0) error.max = std::max(error.max, std::abs(difference / double{exact[i]}));
+        if (exact[i] != 0) error.max = std::max(error.max, std::abs(difference / double{exact[i]}));
       }
       error.values += exact.size();
     }

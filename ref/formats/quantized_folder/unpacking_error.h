@@ -13,7 +13,7 @@ namespace draftproof {
 struct UnpackingError {
   std::map<std::string, std::uint64_t> matrices;  // by the format that they become
   std::uint64_t values = 0;                       // that were compared
-  double max = 0;                                 // of |kept - exact| / |exact|
+  double max = 0;                                 // of |kept - exact| / |exact|, where the exact value is not 0
   double rms = 0;                                 // of the difference, relative to that of the values
 };
 
