@@ -81,7 +81,11 @@ struct AttentionShape {
   float scale;
   float cap = 0;                 // scores become cap * tanh(score / cap); 0: they stay
   const float* sinks = nullptr;  // [heads]: a score of each head's own, without a value; nullptr: none
+  int latent = 0;                // values at the end of a key that are its value; 0: values are their own
 };
+
+/// Returns the dimensions of a value, and of what attention gives a head.
+static inline constexpr int value_dim(const AttentionShape& shape) { return value_dim(shape.head_dim, shape.latent); }
 
 /// The most queries that one call of `attention` accepts.
 inline constexpr int attention_queries_max = 32;
@@ -169,7 +173,7 @@ struct Kernels {
   /// and each e_p before it enters a sum, are rounded as ActivationFormat::bf16 says; q.k is summed in pairs in runs of
   /// 32, and so is out_d, with runs from multiples of 32. q8: k and v are the bytes, s_p = (q.k * d of the key) *
   /// scale, and e_p, once added to the total, is replaced by e_p * (d of the value). Positions outside `visible` enter
-  /// no sum. q [rows][q_stride], visible [rows], out [rows][heads * head_dim]; scratch: attention_floats floats,
+  /// no sum. q [rows][q_stride], visible [rows], out [rows][heads * value_dim]; scratch: attention_floats floats,
   /// 64-byte aligned.
   void (*attention)(const AttentionShape& shape, const KeyValues& kv, const float* q, std::ptrdiff_t q_stride,
                     const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept;

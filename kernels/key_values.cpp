@@ -32,7 +32,7 @@ struct BlockLayout {
   std::size_t end;
 };
 
-BlockLayout layout_of(KvFormat format, int kv_heads, int head_dim, int blocks) {
+BlockLayout layout_of(KvFormat format, int kv_heads, int head_dim, int blocks, int latent) {
   const std::size_t positions =
       std::size_t{lanes} * static_cast<unsigned>(kv_heads) * static_cast<unsigned>(even(blocks));
   const std::size_t bytes = static_cast<unsigned>(traits(format).value_bytes);
@@ -40,8 +40,9 @@ BlockLayout layout_of(KvFormat format, int kv_heads, int head_dim, int blocks) {
   const std::size_t scales = format == KvFormat::q8 ? positions * sizeof(float) : 0;
   BlockLayout layout{};
   layout.values = aligned_size(positions * static_cast<unsigned>(key_width) * bytes);
-  layout.key_scales = layout.values + aligned_size(positions * static_cast<unsigned>(value_width(head_dim)) * bytes);
-  layout.value_scales = layout.key_scales + scales;
+  const int width = latent != 0 ? 0 : value_width(head_dim);
+  layout.key_scales = layout.values + aligned_size(positions * static_cast<unsigned>(width) * bytes);
+  layout.value_scales = layout.key_scales + (latent != 0 ? 0 : scales);
   layout.end = layout.value_scales + scales;
   return layout;
 }
@@ -120,6 +121,7 @@ class LayerView {
   void fetch(int head, int position, int rows) const {
     const Place place = place_of(position);
     for (int d = 0; d < kv_.head_dim; d += line / lanes) __builtin_prefetch(key(head, place, d), 1);
+    if (kv_.latent != 0) return;
     for (int row = 0; row < rows; row += value_step) {
       const Place at = {place.slot, place.lane + row};
       for (int d = 0; d < kv_.head_dim; d += line / value_step) __builtin_prefetch(value(head, at, d), 1);
@@ -130,6 +132,7 @@ class LayerView {
   void store(int head, int position, int rows, const float* keys, const float* values, std::ptrdiff_t stride) const {
     begin_block(head, position);
     store_keys(head, position, rows, keys, stride);
+    if (kv_.latent != 0) return;
     const Place place = place_of(position);
     Scale scales[lanes];
     find_scales(values, stride, rows, scaled ? kv_.value_scales + scale_at(head, place) : nullptr, scales);
@@ -186,19 +189,19 @@ class LayerView {
     const Place place = place_of(position);
     const float key_scale = scaled ? kv_.key_scales[scale_at(head, place)] : 1;
     const float value_scale = scaled ? kv_.value_scales[scale_at(head, place)] : 1;
-    for (int d = 0; d < kv_.head_dim; ++d) {
-      key[d] = widened(*this->key(head, place, d)) * key_scale;
-      value[d] = widened(*this->value(head, place, d)) * value_scale;
+    for (int d = 0; d < kv_.head_dim; ++d) key[d] = widened(*this->key(head, place, d)) * key_scale;
+    if (kv_.latent != 0) {
+      std::copy_n(key + kv_.head_dim - kv_.latent, kv_.latent, value);
+      return;
     }
+    for (int d = 0; d < kv_.head_dim; ++d) value[d] = widened(*this->value(head, place, d)) * value_scale;
   }
 
   void copy(int head, int position, const LayerView& to, int to_position) const {
     const Place place = place_of(position);
     const Place to_place = to.place_of(to_position);
-    for (int d = 0; d < kv_.head_dim; ++d) {
-      *to.key(head, to_place, d) = *key(head, place, d);
-      *to.value(head, to_place, d) = *value(head, place, d);
-    }
+    for (int d = 0; d < kv_.head_dim; ++d) *to.key(head, to_place, d) = *key(head, place, d);
+    for (int d = 0; d < own_values(); ++d) *to.value(head, to_place, d) = *value(head, place, d);
     if (!scaled) return;
     to.kv_.key_scales[to.scale_at(head, to_place)] = kv_.key_scales[scale_at(head, place)];
     to.kv_.value_scales[to.scale_at(head, to_place)] = kv_.value_scales[scale_at(head, place)];
@@ -207,20 +210,20 @@ class LayerView {
   void pack(int head, int position, std::byte* packed) const {
     const Place place = place_of(position);
     for (int d = 0; d < kv_.head_dim; ++d) packed = put(packed, key(head, place, d));
-    for (int d = 0; d < kv_.head_dim; ++d) packed = put(packed, value(head, place, d));
+    for (int d = 0; d < own_values(); ++d) packed = put(packed, value(head, place, d));
     if (!scaled) return;
     packed = put(packed, kv_.key_scales + scale_at(head, place));
-    put(packed, kv_.value_scales + scale_at(head, place));
+    if (kv_.latent == 0) put(packed, kv_.value_scales + scale_at(head, place));
   }
 
   void unpack(const std::byte* packed, int head, int position) const {
     const Place place = place_of(position);
     begin_block(head, position);
     for (int d = 0; d < kv_.head_dim; ++d) packed = take(packed, key(head, place, d));
-    for (int d = 0; d < kv_.head_dim; ++d) packed = take(packed, value(head, place, d));
+    for (int d = 0; d < own_values(); ++d) packed = take(packed, value(head, place, d));
     if (!scaled) return;
     packed = take(packed, kv_.key_scales + scale_at(head, place));
-    take(packed, kv_.value_scales + scale_at(head, place));
+    if (kv_.latent == 0) take(packed, kv_.value_scales + scale_at(head, place));
   }
 
  private:
@@ -249,6 +252,9 @@ class LayerView {
     }
   }
 
+  /// The dimensions that are stored for values alone.
+  int own_values() const { return kv_.latent != 0 ? 0 : kv_.head_dim; }
+
   Place place_of(int position) const { return {position / lanes % kv_.blocks, position % lanes}; }
   std::ptrdiff_t block_at(int head, Place place) const { return std::ptrdiff_t{head} * kv_.blocks + place.slot; }
   std::ptrdiff_t scale_at(int head, Place place) const { return block_at(head, place) * lanes + place.lane; }
@@ -272,7 +278,7 @@ class LayerView {
   void begin_block(int head, int position) const {
     if (position % lanes != 0 || position / lanes >= kv_.blocks) return;
     const Place place = place_of(position);
-    const int width = value_width(kv_.head_dim);
+    const int width = value_width(own_values());
     std::fill_n(key(head, place, 0), lanes * (in_pairs ? even(kv_.head_dim) : kv_.head_dim), unwritten(Stored{}));
     const int together = in_pairs ? lanes : width;  // dimensions whose values in this block are side by side
     for (int d = 0; d < width; d += together) {
@@ -307,21 +313,22 @@ void for_each_block(int position, int rows, const Function& use) {
 
 }  // namespace
 
-std::size_t key_values_bytes(KvFormat format, int kv_heads, int head_dim, int blocks) noexcept {
-  return layout_of(format, kv_heads, head_dim, blocks).end;
+std::size_t key_values_bytes(KvFormat format, int kv_heads, int head_dim, int blocks, int latent) noexcept {
+  return layout_of(format, kv_heads, head_dim, blocks, latent).end;
 }
 
-KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_dim, int blocks) noexcept {
-  const BlockLayout layout = layout_of(format, kv_heads, head_dim, blocks);
+KeyValues key_values_in(void* memory, KvFormat format, int kv_heads, int head_dim, int blocks, int latent) noexcept {
+  const BlockLayout layout = layout_of(format, kv_heads, head_dim, blocks, latent);
   auto* const bytes = static_cast<std::byte*>(memory);
   const bool scaled = format == KvFormat::q8;
   return {
       .format = format,
       .kv_heads = kv_heads,
       .head_dim = head_dim,
+      .latent = latent,
       .blocks = even(blocks),
       .keys = bytes,
-      .values = bytes + layout.values,
+      .values = latent != 0 ? nullptr : bytes + layout.values,
       .key_scales = scaled ? reinterpret_cast<float*>(bytes + layout.key_scales) : nullptr,
       .value_scales = scaled ? reinterpret_cast<float*>(bytes + layout.value_scales) : nullptr,
   };
@@ -336,7 +343,7 @@ void store_positions(const KeyValues& kv, int position, int rows, const float* k
       for_each_block(position, rows, [&](int row, int count) {
         if (head + 1 < end) layer.fetch(head + 1, position + row, count);
         const std::ptrdiff_t at = row * stride + first;
-        layer.store(head, position + row, count, keys + at, values + at, stride);
+        layer.store(head, position + row, count, keys + at, kv.latent != 0 ? nullptr : values + at, stride);
       });
     }
   });
@@ -361,14 +368,15 @@ void copy_position(const KeyValues& from, int from_position, const KeyValues& to
   });
 }
 
-std::size_t packed_position_bytes(KvFormat format, int kv_heads, int head_dim) noexcept {
-  const std::size_t scales = format == KvFormat::q8 ? 2 * sizeof(float) : 0;
-  const std::size_t vectors = std::size_t{2} * static_cast<unsigned>(head_dim);
+std::size_t packed_position_bytes(KvFormat format, int kv_heads, int head_dim, int latent) noexcept {
+  const unsigned each = latent != 0 ? 1 : 2;
+  const std::size_t scales = format == KvFormat::q8 ? each * sizeof(float) : 0;
+  const std::size_t vectors = std::size_t{each} * static_cast<unsigned>(head_dim);
   return static_cast<unsigned>(kv_heads) * (vectors * static_cast<unsigned>(traits(format).value_bytes) + scales);
 }
 
 void pack_positions(const KeyValues& kv, int position, int rows, std::byte* packed) noexcept {
-  const std::size_t head_bytes = packed_position_bytes(kv.format, 1, kv.head_dim);
+  const std::size_t head_bytes = packed_position_bytes(kv.format, 1, kv.head_dim, kv.latent);
   const auto heads = static_cast<unsigned>(kv.kv_heads);
   with_layer(kv, [&](const auto& layer) {
     for (unsigned head = 0; head < heads; ++head) {
@@ -381,7 +389,7 @@ void pack_positions(const KeyValues& kv, int position, int rows, std::byte* pack
 }
 
 void unpack_positions(const std::byte* packed, const KeyValues& kv, int position, int rows) noexcept {
-  const std::size_t head_bytes = packed_position_bytes(kv.format, 1, kv.head_dim);
+  const std::size_t head_bytes = packed_position_bytes(kv.format, 1, kv.head_dim, kv.latent);
   const auto heads = static_cast<unsigned>(kv.kv_heads);
   with_layer(kv, [&](const auto& layer) {
     for (unsigned head = 0; head < heads; ++head) {

@@ -55,7 +55,7 @@ struct AttentionJob {
   const float* q;          // [rows][q_stride]
   const Visible* visible;  // [rows]
   int rows;
-  float* out;  // [rows][heads * head_dim]
+  float* out;  // [rows][heads * value_dim]
 };
 
 /// Computes all jobs. The scratch was reserved for the largest of them.
@@ -68,7 +68,7 @@ struct StoreJob {
   int position;
   int rows;
   const float* keys;    // [rows][stride]
-  const float* values;  // [rows][stride]
+  const float* values;  // [rows][stride]; of latent keys nullptr
 };
 
 /// store_positions, of all jobs and all their KV heads. No two jobs write to one place.

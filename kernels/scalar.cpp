@@ -235,6 +235,7 @@ struct Stored {
     return element(kv.keys, (block(head, p) * kv.head_dim + d) * lanes + p % lanes);
   }
   float value(int head, int p, int d) const {
+    if (kv.latent != 0) return key(head, p, kv.head_dim - kv.latent + d);
     const int width = value_width(kv.head_dim);
     if (kv.format == KvFormat::bf16) {
       const std::ptrdiff_t panel = static_cast<std::ptrdiff_t>(head) * (width / lanes) + d / lanes;
@@ -293,7 +294,7 @@ void attend(const AttentionShape& shape, const Stored& stored, const float* quer
   }
   float total = tree(sums);
   if (sink != nullptr) total = total + exponential(*sink - largest);
-  for (int d = 0; d < shape.head_dim; ++d) {
+  for (int d = 0; d < value_dim(shape); ++d) {
     out[d] = sum_of_products(
                  format, visible.first, visible.end, [&](int p) { return weights[p - visible.first]; },
                  [&](int p) { return stored.value(kv_head, p, d); }) /
@@ -304,13 +305,14 @@ void attend(const AttentionShape& shape, const Stored& stored, const float* quer
 void attention(const AttentionShape& shape, const KeyValues& kv, const float* q, std::ptrdiff_t q_stride,
                const Visible* visible, int kv_head, int begin, int end, float* scratch, float* out) noexcept {
   const int group = shape.heads / shape.kv_heads;
-  const std::ptrdiff_t width = static_cast<std::ptrdiff_t>(shape.heads) * shape.head_dim;
+  const std::ptrdiff_t width = static_cast<std::ptrdiff_t>(shape.heads) * value_dim(shape);
   for (int i = begin; i < end; ++i) {
     const int row = i / group;
     const int head = kv_head * group + i % group;
-    const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(head) * shape.head_dim;
+    const float* const query = q + row * q_stride + static_cast<std::ptrdiff_t>(head) * shape.head_dim;
+    const std::ptrdiff_t at = row * width + static_cast<std::ptrdiff_t>(head) * value_dim(shape);
     const float* const sink = shape.sinks != nullptr ? shape.sinks + head : nullptr;
-    attend(shape, {kv}, q + row * q_stride + at, visible[row], kv_head, sink, scratch, out + row * width + at);
+    attend(shape, {kv}, query, visible[row], kv_head, sink, scratch, out + at);
   }
 }
 

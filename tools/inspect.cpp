@@ -149,7 +149,7 @@ struct Layers {
         ++(everything ? shared_full : shared_sliding);
       } else if (everything) {
         ++full;
-        bytes_per_position += AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, kv);
+        bytes_per_position += AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, kv, shape.latent);
       }
     }
   }
@@ -198,6 +198,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (attention->gate > 0) features.insert("gated attention");
     if (attention->sinks) features.insert("attention sinks");
     if (attention->shape.cap != 0) features.insert("capped scores");
+    if (attention->latent) features.insert("latent attention");
     if (attention->values_from_keys) features.insert("values of the keys");
     if (attention->qk_norm == QkNorm::whole) features.insert("norms of q and k, all heads together");
     if (attention->rope == AttentionLayer::no_rope) {
@@ -205,7 +206,9 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
       continue;
     }
     const Rope& rope = config.ropes[static_cast<std::size_t>(attention->rope)];
-    if (2 * rope.half() != attention->shape.head_dim) features.insert("RoPE of a part of a head");
+    if (2 * rope.half() != attention->shape.head_dim && !attention->latent) {
+      features.insert("RoPE of a part of a head");
+    }
     if (attention->interleaved) features.insert("RoPE of neighbors");
   }
   if (config.norm_offset != 0) features.insert("norms of 1 + weight");

@@ -77,7 +77,52 @@ class DecoderFamily final : public TwinFamily {
              attention(layer, prefix + "self_attn.", x, kept, first) * facts_.attention_share;
     }
     if (w_.has(prefix + "conv.conv.weight")) return short_convolution(w_, prefix + "conv.", x, kept);
+    if (facts_.latent.rank > 0) return latent_attention(prefix + "self_attn.", x, kept, first);
     return attends ? attention(layer, prefix + "self_attn.", x, kept, first) : Matrix();
+  }
+
+  /// As it is defined: the keys and values of all heads are made of the latent vector of each position.
+  Matrix latent_attention(const std::string& prefix, const Matrix& x, LayerPast& kept, int first) const {
+    const auto [rank, turned, unturned, value, epsilon] = facts_.latent;
+    const auto project = [&](const std::string& name, const Matrix& from) {
+      return biased(w_, prefix + name + ".bias", times(from, w_[prefix + name]));
+    };
+    const bool whole = w_.has(prefix + "q_proj.weight");
+    const Matrix q =
+        whole ? project("q_proj", x)
+              : project("q_b_proj", normed(project("q_a_proj", x), w_.norm(prefix + "q_a_layernorm"), epsilon));
+    const Matrix down = project("kv_a_proj_with_mqa", x);
+    const Matrix latents = normed(down.leftCols(rank), w_.norm(prefix + "kv_a_layernorm"), epsilon);
+    const Matrix both = project("kv_b_proj", latents);
+    Matrix shared = down.rightCols(turned);
+    rotate_pairs(shared, first);
+    const int head_dim = unturned + turned;
+    Matrix queries(x.rows(), heads_ * head_dim), keys(x.rows(), heads_ * head_dim), values(x.rows(), heads_ * value);
+    for (int h = 0; h < heads_; ++h) {
+      Matrix own = q.middleCols(h * head_dim + unturned, turned);
+      rotate_pairs(own, first);
+      queries.middleCols(h * head_dim, unturned) = q.middleCols(h * head_dim, unturned);
+      queries.middleCols(h * head_dim + unturned, turned) = own;
+      keys.middleCols(h * head_dim, unturned) = both.middleCols(h * (unturned + value), unturned);
+      keys.middleCols(h * head_dim + unturned, turned) = shared;
+      values.middleCols(h * value, value) = both.middleCols(h * (unturned + value) + unturned, value);
+    }
+    append(kept.keys, keys);
+    append(kept.values, values);
+    const TwinAttention how{
+        .heads = heads_, .kv_heads = heads_, .head_dim = head_dim, .scale = facts_.attention_scale, .value_dim = value};
+    return project("o_proj", attend(how, queries, kept.keys, kept.values, first));
+  }
+
+  /// Turns what is one head, whose pairs are neighbors or half of it apart.
+  void rotate_pairs(Matrix& rows, int first) const {
+    const Matrix stored = rows;
+    const Eigen::Index half = rows.cols() / 2;
+    for (Eigen::Index j = 0; j < half && facts_.interleaved; ++j) {
+      rows.col(j) = stored.col(2 * j);
+      rows.col(half + j) = stored.col(2 * j + 1);
+    }
+    rotate(rows, ropes_[0], static_cast<int>(rows.cols()), first);
   }
 
   Matrix attention(int layer, const std::string& prefix, const Matrix& x, LayerPast& kept, int first) const {
@@ -158,8 +203,8 @@ class DecoderFamily final : public TwinFamily {
     return y;
   }
 
-  /// What experts are chosen by: their scores, with a bias where there is one, in the groups whose two best have
-  /// the largest sums; of other groups -infinity.
+  /// What experts are chosen by: their scores, with a bias where there is one, in the groups whose best ones have the
+  /// largest sums; of other groups -infinity.
   Row choosable(const std::string& prefix, const Row& scores) const {
     const std::string bias = prefix + "gate.e_score_correction_bias";
     Row by = w_.has(bias) ? Row(scores + w_.vector(bias)) : scores;
@@ -169,7 +214,7 @@ class DecoderFamily final : public TwinFamily {
     for (int g = 0; g < facts_.groups; ++g) {
       const Row group = by.segment(g * size, size);
       sums[g] = 0;
-      for (const int best : largest(group, 2)) sums[g] += group[best];
+      for (const int best : largest(group, facts_.best_of_group)) sums[g] += group[best];
     }
     const std::vector<int> kept = largest(sums, facts_.groups_chosen);
     for (int g = 0; g < facts_.groups; ++g) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "kernels/math64.h"
+
 namespace draftproof::twin {
 namespace {
 
@@ -114,6 +116,26 @@ bool turns(const Json& config, const std::string& family, int layer) {
   return (layer + 1) % static_cast<int>(number(config, "no_rope_layer_interval", 4)) != 0;
 }
 
+LatentFacts latent_facts(const Json& config) {
+  return {.rank = integer(config, "kv_lora_rank"),
+          .turned = integer(config, "qk_rope_head_dim"),
+          .unturned = integer(config, "qk_nope_head_dim"),
+          .value = integer(config, "v_head_dim"),
+          .epsilon = number(config, "latent_norm_eps", 1e-6)};
+}
+
+/// Scores of stretched positions are larger.
+double latent_scale(const Json& config) {
+  const double usual = 1 / std::sqrt(integer(config, "qk_rope_head_dim") + integer(config, "qk_nope_head_dim"));
+  const auto all = config.find("rope_parameters");
+  const auto block = stretching(all ? all : config.find("rope_scaling"));
+  const double weight = block ? number(*block, "mscale_all_dim", 0) : 0;
+  if (weight == 0) return usual;
+  const double factor = block->at("factor").number();
+  const double magnitude = factor <= 1 ? 1 : 0.1 * weight * log64(factor) + 1;
+  return usual * magnitude * magnitude;
+}
+
 }  // namespace
 
 DecoderFacts decoder_facts(const Json& config) {
@@ -124,15 +146,15 @@ DecoderFacts decoder_facts(const Json& config) {
   facts.head_dim = config.find("head_dim")             ? integer(config, "head_dim")
                    : config.find("attention_head_dim") ? integer(config, "attention_head_dim")
                                                        : integer(config, "hidden_size") / facts.heads;
-  facts.epsilon = number(
-      config,
-      is(family, {"lfm2", "lfm2_moe"})       ? "norm_eps"
-      : is(family, {"mamba2", "nemotron_h"}) ? "layer_norm_epsilon"
-                                             : "rms_norm_eps",
-      is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee", "lfm2", "lfm2_moe",
-                  "mamba2", "apertus", "bitnet", "gpt_oss", "glm4_moe", "ernie4_5_moe", "falcon_h1", "nemotron_h"})
-          ? 1e-5
-          : 1e-6);
+  facts.epsilon = number(config,
+                         is(family, {"lfm2", "lfm2_moe"})       ? "norm_eps"
+                         : is(family, {"mamba2", "nemotron_h"}) ? "layer_norm_epsilon"
+                                                                : "rms_norm_eps",
+                         is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee",
+                                     "lfm2", "lfm2_moe", "mamba2", "apertus", "bitnet", "gpt_oss", "glm4_moe",
+                                     "ernie4_5_moe", "falcon_h1", "nemotron_h", "glm4_moe_lite"})
+                             ? 1e-5
+                             : 1e-6);
   const auto block = config.find("rope_parameters");
   const auto part = block ? block->find("partial_rotary_factor") : std::nullopt;
   const double share = part ? part->number() : number(config, "partial_rotary_factor", 1);
@@ -156,19 +178,28 @@ DecoderFacts decoder_facts(const Json& config) {
   }
   facts.chosen = static_cast<int>(number(config, family == "ernie4_5_moe" ? "moe_k" : "num_experts_per_tok", 0));
   if (family == "nemotron_h" && !has_experts(config)) facts.chosen = 0;
-  facts.sigmoid_scores = is(family, {"glm4_moe", "minimax_m2", "lfm2_moe", "nemotron_h"});
+  const bool latent = is(family, {"deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite"});
+  if (latent) {
+    facts.latent = latent_facts(config);
+    facts.head_dim = facts.turned = facts.latent.turned;  // what RoPE is told of heads
+    facts.interleaved = says(config, "rope_interleave", true);
+    facts.attention_scale = latent_scale(config);
+  }
+  if (family == "deepseek_v2") facts.best_of_group = 1;
+  facts.sigmoid_scores =
+      is(family, {"glm4_moe", "minimax_m2", "lfm2_moe", "nemotron_h", "deepseek_v3", "kimi_k2", "glm4_moe_lite"});
   if (family == "lfm2_moe") facts.sum_added = 1e-6;
   if (family == "ernie4_5_moe") facts.sum_min = number(config, "moe_norm_min", 1e-12);
   if (family == "falcon_h1") add_falcon_factors(config, facts);
-  if (is(family, {"glm4_moe", "nemotron_h"})) {
+  if (latent || is(family, {"glm4_moe", "nemotron_h"})) {
     facts.sum_added = 1e-20;
     facts.groups = static_cast<int>(number(config, "n_group", 1));
     facts.groups_chosen = static_cast<int>(number(config, "topk_group", 1));
   }
-  facts.normalized =
-      says(config, "norm_topk_prob",
-           is(family, {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoe", "granitemoehybrid", "mixtral",
-                       "lfm2_moe", "gpt_oss", "glm4_moe", "minimax_m2", "ernie4_5_moe", "nemotron_h"}));
+  facts.normalized = says(config, "norm_topk_prob",
+                          is(family, {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoe", "granitemoehybrid",
+                                      "mixtral", "lfm2_moe", "gpt_oss", "glm4_moe", "minimax_m2", "ernie4_5_moe",
+                                      "nemotron_h", "deepseek_v3", "kimi_k2", "glm4_moe_lite"}));
   const char* const groups = is(family, {"mamba2", "nemotron_h"}) ? "n_groups" : "mamba_n_groups";
   facts.state_groups = static_cast<int>(number(config, groups, 1));
   facts.routed_scale = number(config, "routed_scaling_factor", 1);
@@ -396,6 +427,30 @@ void add_experts(std::map<std::string, NamedTensor>& to, const std::string& fami
   }
 }
 
+/// Puts the keys' and values' matrices of heads together, which a GGUF has apart, the keys' transposed.
+void join_latent_matrices(const DecoderFacts& facts, std::map<std::string, NamedTensor>& tensors) {
+  const auto size = [](int count) { return static_cast<std::size_t>(count); };
+  const std::size_t rank = size(facts.latent.rank), unturned = size(facts.latent.unturned);
+  const std::size_t value = size(facts.latent.value) * rank;
+  for (std::size_t i = 0; i < facts.layers.size(); ++i) {
+    const std::string prefix = "layers." + std::to_string(i) + ".self_attn.";
+    const auto keys = tensors.find(prefix + "k_b_proj.weight");
+    if (keys == tensors.end()) continue;
+    const NamedTensor& values = tensors.at(prefix + "v_b_proj.weight");
+    NamedTensor both = {{}, facts.latent.rank, values.format};
+    for (std::size_t head = 0; head < size(facts.heads); ++head) {
+      for (std::size_t row = 0; row < unturned; ++row) {
+        for (std::size_t column = 0; column < rank; ++column) {
+          both.values.push_back(keys->second.values[(head * rank + column) * unturned + row]);
+        }
+      }
+      const auto first = values.values.begin() + static_cast<std::ptrdiff_t>(head * value);
+      both.values.insert(both.values.end(), first, first + static_cast<std::ptrdiff_t>(value));
+    }
+    tensors[prefix + "kv_b_proj.weight"] = both;
+  }
+}
+
 /// Norms without weights are norms whose weights are 1.
 void add_plain_norms(const DecoderFacts& facts, const Json& config, std::map<std::string, NamedTensor>& to) {
   const auto add = [&](const std::string& name, int width) {
@@ -467,11 +522,13 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
     }
   }
   if (family == "nanochat") add_plain_norms(facts, config, tensors);
+  if (facts.latent.rank > 0) join_latent_matrices(facts, tensors);
   if (family == "apertus" && checkpoint.metadata() != nullptr) add_activations(facts, config, tensors);
   for (auto& [name, tensor] : tensors) {
     const bool turned =
         name.find("self_attn.q_proj.") != std::string::npos || name.find("self_attn.k_proj.") != std::string::npos;
-    if (facts.interleaved && turned && turns(config, family, layer_of(name))) separate_pairs(facts, tensor);
+    if (facts.interleaved && facts.latent.rank == 0 && turned && turns(config, family, layer_of(name)))
+      separate_pairs(facts, tensor);
   }
   return tensors;
 }

@@ -30,6 +30,13 @@ struct LayerFacts {
   int rope = 0;  // of DecoderFacts::ropes; -1: q and k are not turned
 };
 
+/// Of multi-head latent attention.
+struct LatentFacts {
+  int rank = 0;                             // of the latent vector; 0: attention is another one
+  int turned = 0, unturned = 0, value = 0;  // of a head's query and value
+  double epsilon = 0;                       // of its norms
+};
+
 struct DecoderFacts {
   int heads = 0, kv_heads = 0, head_dim = 0;
   int turned = 0;            // dimensions of a head
@@ -54,8 +61,10 @@ struct DecoderFacts {
   double routed_scale = 1;                    // of the weights of experts
   bool sigmoid_scores = false;                // of a router; else it has a softmax
   int groups = 1, groups_chosen = 1;          // of experts
+  int best_of_group = 2;                      // experts whose scores add up to that of a group
   double sum_added = 0, sum_min = 0;          // to the sum of the chosen scores; what it is at least
   double swiglu_alpha = 0, swiglu_limit = 0;  // of a clamped SwiGLU; 0: it is a plain one
+  LatentFacts latent;
   std::vector<RopeFacts> ropes;
   std::vector<LayerFacts> layers;
 };

@@ -53,21 +53,22 @@ std::vector<int> largest(const Row& row, int count) {
 
 Matrix attend(const TwinAttention& how, const Matrix& queries, const Matrix& keys, const Matrix& values, int first) {
   const int d = how.head_dim;
-  Matrix mixed(queries.rows(), how.heads * d);
+  const int v = how.value_dim != 0 ? how.value_dim : d;
+  Matrix mixed(queries.rows(), how.heads * v);
   for (Eigen::Index r = 0; r < queries.rows(); ++r) {
     const Eigen::Index end = first + r + 1;  // of what it sees
     const Eigen::Index begin = how.window == unlimited ? 0 : std::max<Eigen::Index>(0, end - how.window);
     for (int h = 0; h < how.heads; ++h) {
       const int kv = h / (how.heads / how.kv_heads);
       const auto seen_keys = keys.block(begin, kv * d, end - begin, d);
-      const auto seen_values = values.block(begin, kv * d, end - begin, d);
+      const auto seen_values = values.block(begin, kv * v, end - begin, v);
       Row scores = queries.row(r).segment(h * d, d) * seen_keys.transpose() * how.scale;
       if (how.cap != 0) scores = scores.unaryExpr([&](double score) { return how.cap * tangent(score / how.cap); });
       if (how.sinks.size() > 0) {
         scores.conservativeResize(scores.size() + 1);
         scores[scores.size() - 1] = how.sinks[h];
       }
-      mixed.row(r).segment(h * d, d) = softmax(scores).head(end - begin) * seen_values;
+      mixed.row(r).segment(h * v, v) = softmax(scores).head(end - begin) * seen_values;
     }
   }
   return mixed;

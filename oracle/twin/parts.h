@@ -31,6 +31,7 @@ struct TwinAttention {
   double cap = 0;          // soft cap of scores; 0: none
   int window = unlimited;  // a row sees itself and the window - 1 positions before it
   Row sinks = {};          // a score of each head's own, without a value
+  int value_dim = 0;       // of a head's value; 0: head_dim
 };
 
 /// Returns softmax(scale queries keys') values per head. Row r of the queries is at position first + r, row p of keys

@@ -23,18 +23,19 @@ int blocks_of(int window, int capacity, int max_pending_rows) {
 }  // namespace
 
 AttentionCache::AttentionCache(int kv_heads, int head_dim, int window, int capacity, int max_pending_rows,
-                               KvFormat format, TurnBack turn_back)
+                               KvFormat format, TurnBack turn_back, int latent)
     : window_(window), capacity_(capacity), max_pending_rows_(max_pending_rows), turn_back_(std::move(turn_back)) {
   REQUIRE(kv_heads >= 1 && head_dim >= 1, "a layer has heads and dimensions");
+  REQUIRE(latent >= 0 && latent <= head_dim, "latent values are a part of a key");
   REQUIRE(window >= 0, "a window is a number of positions, or `everything`");
   REQUIRE(capacity >= 1 && max_pending_rows >= 1, "a cache has room for at least one row");
   const int blocks = blocks_of(window, capacity, max_pending_rows);
-  data_ = allocate_aligned(key_values_bytes(format, kv_heads, head_dim, blocks));
-  kv_ = key_values_in(data_.get(), format, kv_heads, head_dim, blocks);
+  data_ = allocate_aligned(key_values_bytes(format, kv_heads, head_dim, blocks, latent));
+  kv_ = key_values_in(data_.get(), format, kv_heads, head_dim, blocks, latent);
 }
 
-std::size_t AttentionCache::bytes_per_position(int kv_heads, int head_dim, KvFormat format) noexcept {
-  return key_values_bytes(format, kv_heads, head_dim, 2) / (2 * block);
+std::size_t AttentionCache::bytes_per_position(int kv_heads, int head_dim, KvFormat format, int latent) noexcept {
+  return key_values_bytes(format, kv_heads, head_dim, 2, latent) / (2 * block);
 }
 
 const KeyValues& AttentionCache::claim_rows(int position, int rows) {
@@ -49,8 +50,8 @@ const KeyValues& AttentionCache::claim_rows(int position, int rows) {
 AttentionCache::TreeRows AttentionCache::tree_rows(int rows) {
   const int blocks = (transaction_rows() + block - 1) / block;
   if (tree_positions_.empty() && tree_.blocks < blocks) {
-    tree_data_ = allocate_aligned(key_values_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, blocks));
-    tree_ = key_values_in(tree_data_.get(), kv_.format, kv_.kv_heads, kv_.head_dim, blocks);
+    tree_data_ = allocate_aligned(key_values_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, blocks, kv_.latent));
+    tree_ = key_values_in(tree_data_.get(), kv_.format, kv_.kv_heads, kv_.head_dim, blocks, kv_.latent);
   }
   const int first = rows_of_tree();
   for (int position = written() - rows; position < written(); ++position) tree_positions_.push_back(position);
@@ -80,8 +81,9 @@ int AttentionCache::first_visible(int position) const noexcept {
 std::string AttentionCache::layout() const {
   const std::string kind =
       window_ == everything ? "full attention" : "sliding window of " + std::to_string(window_) + " positions";
-  return kind + ", " + std::to_string(kv_.kv_heads) + " KV heads of " + std::to_string(kv_.head_dim) +
-         " dimensions in " + traits(kv_.format).name;
+  return kind + ", " + std::to_string(kv_.kv_heads) + " KV heads of " + std::to_string(kv_.head_dim) + " dimensions" +
+         (kv_.latent != 0 ? ", " + std::to_string(kv_.latent) + " of them the value," : "") + " in " +
+         traits(kv_.format).name;
 }
 
 int AttentionCache::first_stored(int length) const noexcept {
@@ -99,7 +101,7 @@ LayerSnapshotPtr AttentionCache::snapshot(int from) const {
     copy.from = first_stored(to);
     copy.shortest = may_truncate() ? 0 : to;
   }
-  const std::size_t position_bytes = packed_position_bytes(kv_.format, kv_.kv_heads, kv_.head_dim);
+  const std::size_t position_bytes = packed_position_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, kv_.latent);
   copy.data.resize(position_bytes * static_cast<unsigned>(to - copy.from));
   pack_positions(kv_, copy.from, to - copy.from, copy.data.data());
   return std::make_shared<LayerSnapshot>(std::move(copy));
@@ -107,7 +109,7 @@ LayerSnapshotPtr AttentionCache::snapshot(int from) const {
 
 bool AttentionCache::fits(const LayerSnapshot& snapshot) const {
   if (snapshot.layout != layout() || snapshot.from < 0 || snapshot.to < snapshot.from || snapshot.to == 0) return false;
-  const std::size_t position_bytes = packed_position_bytes(kv_.format, kv_.kv_heads, kv_.head_dim);
+  const std::size_t position_bytes = packed_position_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, kv_.latent);
   const auto rows = static_cast<unsigned>(snapshot.to - snapshot.from);
   if (snapshot.data.size() % position_bytes != 0 || snapshot.data.size() / position_bytes != rows) return false;
   if (window_ == everything) {
@@ -134,7 +136,7 @@ std::string AttentionCache::discard_error(int length, int from, int count) const
 
 void AttentionCache::on_discard(int from, int count) {
   const int end = settled() - count;
-  const std::size_t position_bytes = packed_position_bytes(kv_.format, kv_.kv_heads, kv_.head_dim);
+  const std::size_t position_bytes = packed_position_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, kv_.latent);
   const auto key_floats = static_cast<std::size_t>(kv_.kv_heads) * static_cast<unsigned>(kv_.head_dim);
   std::vector<float> value(static_cast<std::size_t>(kv_.head_dim));
   std::vector<float> keys;
@@ -164,10 +166,11 @@ void AttentionCache::on_discard(int from, int count) {
 void AttentionCache::add_to(Digest& digest, int length) const {
   const auto dims = static_cast<std::size_t>(kv_.head_dim);
   std::vector<float> row(2 * dims);
+  const std::size_t stored = kv_.latent != 0 ? dims : 2 * dims;
   for (int position = first_visible(length); position < length; ++position) {
     for (int head = 0; head < kv_.kv_heads; ++head) {
       read_position(kv_, position, head, row.data(), row.data() + dims);
-      digest.add(std::span<const float>(row));
+      digest.add(std::span<const float>(row).first(stored));
     }
   }
 }

@@ -15,8 +15,8 @@
 // state of all positions while they are no more than the window, and then of the last window - 1.
 //
 // Dropping positions moves the later rows: values as they are stored; keys are read as floats, turned back by the
-// dropped positions and stored again, so q8 and bf16 round them once more. A sliding window can drop positions only
-// when what its next rows can see is still there.
+// dropped positions and stored again, so q8 and bf16 round them once more, and q8 the values that latent keys hold. A
+// sliding window can drop positions only when what its next rows can see is still there.
 //
 // The content of a position depends only on the row stored there and on the format, so a warm cache equals a cold one
 // in every format.
@@ -42,8 +42,10 @@ class AttentionCache final : public LayerCache {
   /// encoding makes of the same keys so much earlier. Empty: keys do not depend on their position.
   using TurnBack = std::function<void(float* keys, int count, int positions)>;
 
+  /// `latent`: the values that a key ends with are its value too and are stored once (key_values.h); 0: values are
+  /// stored of their own.
   AttentionCache(int kv_heads, int head_dim, int window, int capacity, int max_pending_rows,
-                 KvFormat format = KvFormat::f32, TurnBack turn_back = {});
+                 KvFormat format = KvFormat::f32, TurnBack turn_back = {}, int latent = 0);
 
   /// Claims positions [position, position + rows), the next ones of the open transaction, and returns where to store
   /// their rows (store_positions). The caller must store them before reading any of them.
@@ -74,7 +76,7 @@ class AttentionCache final : public LayerCache {
   int window() const noexcept { return window_; }
 
   /// Bytes of the keys and values of one position.
-  static std::size_t bytes_per_position(int kv_heads, int head_dim, KvFormat format) noexcept;
+  static std::size_t bytes_per_position(int kv_heads, int head_dim, KvFormat format, int latent = 0) noexcept;
 
   void add_to(Digest& digest, int length) const override;
 

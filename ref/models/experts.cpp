@@ -163,7 +163,7 @@ void keep_groups(const Experts& layer, const std::vector<double>& by, std::vecto
       second = std::max(second, std::min(largest, value));
       largest = std::max(largest, value);
     }
-    sums[group] = largest + second;
+    sums[group] = layer.group_rank == GroupRank::best ? largest : largest + second;
   }
   choose(sums, static_cast<std::size_t>(layer.groups_chosen), groups);
   ids.clear();
@@ -190,6 +190,11 @@ void read_grouped_router(const Json& config, Experts& to) {
   to.normalized = !normalized || normalized->boolean();
   to.sum_added = 1e-20;
   to.scale = read_factor(config, "routed_scaling_factor");
+  read_groups(config, to);
+  put_shared_expert(config, "n_shared_experts", 1, to);
+}
+
+void read_groups(const Json& config, Experts& to) {
   to.groups = positive(config, "n_group", 1);
   to.groups_chosen = positive(config, "topk_group", 1);
   if (to.groups > 1) {
@@ -200,7 +205,6 @@ void read_grouped_router(const Json& config, Experts& to) {
       config.find("topk_group").value_or(config).fail("must be at most n_group and leave num_experts_per_tok experts");
     }
   }
-  put_shared_expert(config, "n_shared_experts", 1, to);
 }
 
 void put_shared_expert(const Json& config, const char* field, int count, Experts& to) {

@@ -4,9 +4,9 @@
 // Routing of a row: p = the softmax of the router's logits, in double (math64.h), summed by ascending id, or the
 // sigmoid of each. Chosen are the `chosen` largest logits or, where a bias is added, the largest p + bias in double; of
 // equal ones the smaller id. Where experts are in groups, first the groups are chosen whose two largest have the
-// largest sum, of equal ones the first. An expert's weight is its p, where they are normalized divided by the sum of
-// the chosen p by ascending id, plus `sum_added` and at least `sum_min`, in some architectures times a scale, rounded
-// to float once.
+// largest sum or, in DeepSeek V2, whose largest is largest, of equal ones the first. An expert's weight is its p, where
+// they are normalized divided by the sum of the chosen p by ascending id, plus `sum_added` and at least `sum_min`, in
+// some architectures times a scale, rounded to float once.
 //
 // The output of a row: y = 0, then y = y + weight * expert(x) for the chosen by ascending id, product and sum rounded.
 // Some architectures have a shared expert, which every row goes through: y = y + sigmoid(gate . x) * shared(x) at the
@@ -60,6 +60,9 @@ Experts read_experts(const Json& config, std::string_view intermediate, const Ex
 /// Reads what a router like that of DeepSeek V3 has: sigmoids, a bias to choose by, groups, a scale, and shared experts
 /// without a gate, n_shared_experts times as large as one.
 void read_grouped_router(const Json& config, Experts& to);
+
+/// Reads n_group and topk_group. Throws Error, naming the field, where they leave no choice.
+void read_groups(const Json& config, Experts& to);
 
 /// Gives it a shared expert without a gate, as many times as large as one as `field` says, or `count`. Throws Error,
 /// naming the field, where no real model has one so large.

@@ -33,6 +33,7 @@ constexpr ArchitectureName names[] = {{"glm4_moe", "Glm4MoeForCausalLM"}};
 
 }  // namespace
 
-const Architecture glm4_moe_architecture = {.names = names, .describe = describe_model, .load = load};
+const Architecture glm4_moe_architecture = {
+    .names = names, .describe = describe_model, .load = load, .mtp = &pre_norm_blocks};
 
 }  // namespace draftproof

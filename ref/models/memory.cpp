@@ -18,6 +18,7 @@
 #include "ref/models/experts.h"
 #include "ref/models/gated_delta_net.h"
 #include "ref/models/gemma4_assistant.h"
+#include "ref/models/latent_attention.h"
 #include "ref/models/model.h"
 #include "ref/models/models.h"
 #include "ref/models/selective_scan.h"
@@ -79,7 +80,7 @@ std::uint64_t MemoryNeed::total(int positions, int draft_tokens) const noexcept 
 namespace {
 
 std::uint64_t position_bytes(const AttentionShape& shape, KvFormat kv) {
-  return AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, kv);
+  return AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, kv, shape.latent);
 }
 
 /// Adds what the layers of a config keep of a text: that of full attention per position, that of others once.
@@ -123,7 +124,9 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
     }
     const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
     if (attention == nullptr) continue;
-    attending = std::max<std::uint64_t>(attending, AttentionScratch::bytes(attention->shape, prefill_chunk));
+    const std::size_t of_latent = attention->latent ? LatentScratch::bytes_per_row(*attention) : 0;
+    attending = std::max<std::uint64_t>(
+        attending, AttentionScratch::bytes(attention->shape, prefill_chunk) + size(prefill_chunk) * of_latent);
     need.scratch_per_position = std::max<std::uint64_t>(
         need.scratch_per_position, AttentionScratch::bytes_per_position(attention->shape, prefill_chunk));
   }

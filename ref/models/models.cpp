@@ -42,6 +42,7 @@ std::span<const Architecture* const> all_architectures() noexcept {
       &starcoder2_architecture,
       &gpt_oss_architecture,
       &glm4_moe_architecture,
+      &deepseek_architecture,
       &minimax_m2_architecture,
       &ernie45_moe_architecture,
       &lfm2_architecture,

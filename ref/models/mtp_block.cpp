@@ -14,7 +14,9 @@ class PreNormBlock final : public MtpBlock {
       load_head_norms(from, config, config.attention(layer), prefix + "self_attn.", weights_.attention);
     }
     const Experts& experts = config.layers[static_cast<std::size_t>(layer)].experts;
-    if (experts.count > 0) experts_ = load_experts(from, config.hidden, experts, prefix + "mlp.");
+    const bool several = from.weights.has(prefix + "mlp.shared_experts.down_proj.weight");  // of GLM, in one MLP
+    const ExpertNames names = {.shared = several ? "shared_experts." : "shared_expert."};
+    if (experts.count > 0) experts_ = load_experts(from, config.hidden, experts, prefix + "mlp.", names);
   }
 
   void compute(const TransformerPass& pass, int layer) override {

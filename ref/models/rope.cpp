@@ -300,6 +300,14 @@ Rope read_rope(const Json& config, int width) {
   return rope_of(config, fields, fields.theta(default_theta), width);
 }
 
+double read_score_factor(const Json& config) {
+  const RopeFields fields(config);
+  const double weight = fields.positive_or_default("mscale_all_dim", 0);
+  if (fields.kind() == "default" || weight == 0) return 1;
+  const double magnitude = yarn_magnitude(fields.positive("factor"), weight);
+  return magnitude * magnitude;
+}
+
 Rope read_rope(const Json& config, int width, const LayerTypeRope& of) {
   const RopeFields fields(config, of);
   const double theta = fields.theta(of.theta);

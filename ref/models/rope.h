@@ -67,6 +67,10 @@ Rope llama3_rope(double theta, int width, const Llama3Scaling& scaling);
 /// of a call, so the bits of a row would depend on how the text was divided among calls.
 Rope read_rope(const Json& config, int width);
 
+/// Reads what scores are multiplied by beside their scale where RoPE is stretched: of DeepSeek's mscale_all_dim,
+/// else 1.
+double read_score_factor(const Json& config);
+
 /// The RoPE of the layers of one type, where a config has one for each type.
 struct LayerTypeRope {
   const char* type;        // as layer_types name it

@@ -38,7 +38,7 @@ struct Widths {
       const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
       if (attention == nullptr) continue;
       qkv = std::max(qkv, attention->projected());
-      attended = std::max(attended, attention->q_width());
+      attended = std::max(attended, attention->attended_width());
     }
     for (const Rope& rope : config.ropes) turns += 2 * rope.half();
   }
@@ -85,7 +85,7 @@ std::unique_ptr<LayerCache> new_layer_cache(const TransformerConfig& config, con
     turn_back = config.ropes[static_cast<std::size_t>(attention.rope)].turn_back(kernels, attention.shape.head_dim);
   }
   return std::make_unique<AttentionCache>(attention.shape.kv_heads, attention.shape.head_dim, attention.window,
-                                          capacity, max_pending_rows, kv, std::move(turn_back));
+                                          capacity, max_pending_rows, kv, std::move(turn_back), attention.shape.latent);
 }
 
 }  // namespace
@@ -449,7 +449,6 @@ void TransformerPass::attend(const AttentionLayer& layer, const AttentionWeights
   AttentionShape shape = layer.shape;
   if (layer.sinks) shape.sinks = weights.sinks.data();
   const int stride = layer.projected();
-  const int width = layer.q_width();
   s.attention.reserve(shape, s.rows_max, s.positions_max);
   for (std::size_t first = 0; first < s.ranges.size();) {
     s.to_store.clear();
@@ -461,13 +460,13 @@ void TransformerPass::attend(const AttentionLayer& layer, const AttentionWeights
       const float* const queries = s.qkv.data() + static_cast<std::ptrdiff_t>(range.row) * stride;
       const bool tree = s.trees[range.segment];
       s.to_attend.push_back({&cache.kv(), queries, s.visible.data() + range.row, range.rows,
-                             s.attended.data() + static_cast<std::ptrdiff_t>(range.row) * width});
+                             s.attended.data() + static_cast<std::ptrdiff_t>(range.row) * layer.attended_width()});
       if (layer.donor != AttentionLayer::own) {
         if (tree) s.recall(range, cache);
         continue;
       }
-      const float* const keys = queries + width;
-      const float* const values = keys + layer.kv_width();
+      const float* const keys = queries + layer.q_width();
+      const float* const values = layer.latent ? nullptr : keys + layer.kv_width();
       if (tree) cache.branch(range.position);
       const KeyValues& text = cache.claim_rows(range.position, range.rows);
       if (tree) {
@@ -490,9 +489,13 @@ void TransformerScratch::recall(const RowRange& range, AttentionCache& cache) co
 }
 
 void TransformerPass::project_attended(const AttentionWeights& weights) const {
+  project_attended(weights, scratch.attended.data());
+}
+
+void TransformerPass::project_attended(const AttentionWeights& weights, float* attended) const {
   TransformerScratch& s = scratch;
-  normalize_each(kernels, weights.sub_norm, config.epsilon, rows, s.attended.data());
-  pack_activations(kernels, weights.output, s.attended.data(), weights.output.inputs(), rows, s.activations);
+  normalize_each(kernels, weights.sub_norm, config.epsilon, rows, attended);
+  pack_activations(kernels, weights.output, attended, weights.output.inputs(), rows, s.activations);
   matmul(kernels, weights.output, s.activations, s.projected.data(), config.hidden);
   add_bias(kernels, weights.output_bias, rows, s.projected.data());
 }

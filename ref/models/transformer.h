@@ -192,13 +192,16 @@ struct TransformerPass {
   /// a sliding window the last of these.
   void see(int layer) const;
 
-  /// Stores k and v at the positions of the rows; attended [rows][heads * d] = attention over `visible`. The ranges of
-  /// a segment are processed in order, so beyond the settled positions a row of a tree sees its ancestors, which were
-  /// the last to be stored at their positions. A layer with a donor reads what that stored, of trees in the same order.
+  /// Stores k and v at the positions of the rows; attended [rows][attended_width()] = attention over `visible`. The
+  /// ranges of a segment are processed in order, so beyond the settled positions a row of a tree sees its ancestors,
+  /// which were the last to be stored at their positions. A layer with a donor reads what that stored, of trees in the
+  /// same order.
   void attend(const AttentionLayer& layer, const AttentionWeights& weights) const;
 
   /// projected [rows][hidden] = attended . output^T, plus the bias; attended is normalized first where there is a norm
   void project_attended(const AttentionWeights& weights) const;
+  /// The same of other rows, [rows][output.inputs()].
+  void project_attended(const AttentionWeights& weights, float* attended) const;
 
   /// projected [rows][hidden] = the MLP of normed
   void mlp(const MlpWeights& weights) const;

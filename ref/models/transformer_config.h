@@ -37,6 +37,15 @@ enum class QkNorm : std::uint8_t { none, heads, whole };
 /// layer: the mean is subtracted first, and a bias is added where the checkpoint has one. plain: rms without weights.
 enum class Norm : std::uint8_t { rms, layer, plain };
 
+/// Multi-head latent attention (latent_attention.h): all heads have one key, of which RoPE turns the first part; the
+/// rest is the latent vector, which is also the value.
+struct LatentAttention {
+  int q_rank = 0;     // of the projection of queries; 0: it is one matrix
+  int unturned = 0;   // of a head's query, before it is taken to the latent space
+  int value = 0;      // of a head's value, behind it
+  float epsilon = 0;  // of the norms inside
+};
+
 /// The attention of one layer. A row of its projection holds q, k, v and, of some architectures, an output gate.
 struct AttentionLayer {
   static constexpr int own = -1;
@@ -50,18 +59,25 @@ struct AttentionLayer {
   int gate = 0;  // floats behind v
   bool qkv_bias = false;
   bool output_bias = false;
-  bool sinks = false;             // a score of each head's own
-  bool values_from_keys = false;  // v is k before its norm and RoPE, of the same projection
-  int donor = own;                // the earlier layer whose keys and values it reads, projecting none; of
-                                  // an assistant (gemma4_assistant.h) a layer of its target
+  bool sinks = false;                          // a score of each head's own
+  bool values_from_keys = false;               // v is k before its norm and RoPE, of the same projection
+  int donor = own;                             // the earlier layer whose keys and values it reads, projecting none; of
+                                               // an assistant (gemma4_assistant.h) a layer of its target
+  std::optional<LatentAttention> latent = {};  // then a row holds q and k as the cache has them
 
   int q_width() const noexcept { return shape.heads * shape.head_dim; }
   int kv_width() const noexcept { return shape.kv_heads * shape.head_dim; }
-  int projected() const noexcept { return q_width() + (donor == own ? 2 * kv_width() : 0) + gate; }
+  int attended_width() const noexcept { return shape.heads * value_dim(shape); }
+  int projected() const noexcept {
+    return q_width() + (donor != own ? 0 : latent ? kv_width() : 2 * kv_width()) + gate;
+  }
 };
 
 /// What a router makes of its logits: all together, or each alone.
 enum class RouterScores : std::uint8_t { softmax, sigmoid };
+
+/// What groups of experts are chosen by: the scores of their two best experts, or that of their best.
+enum class GroupRank : std::uint8_t { two_best, best };
 
 /// Experts instead of one MLP, see experts.h.
 struct Experts {
@@ -76,11 +92,12 @@ struct Experts {
   RouterScores scores = RouterScores::softmax;
   bool choice_bias = false;  // added to the scores that experts are chosen by, not to their weights
   int groups = 1;            // of neighbors
-  int groups_chosen = 1;     // that experts are chosen from: those whose two best experts have the largest sum
-  bool normalized = false;   // the weights of the chosen add up to 1
-  double sum_added = 0;      // to the sum that they are divided by
-  double sum_min = 0;        // what that sum is at least
-  float scale = 1;           // of the weights
+  int groups_chosen = 1;     // that experts are chosen from
+  GroupRank group_rank = GroupRank::two_best;
+  bool normalized = false;  // the weights of the chosen add up to 1
+  double sum_added = 0;     // to the sum that they are divided by
+  double sum_min = 0;       // what that sum is at least
+  float scale = 1;          // of the weights
 };
 
 /// Of a layer that is an MLP, or experts, alone: it needs no cache.

@@ -70,7 +70,7 @@ WeightSource columns_of(WeightSource tensor, const NamedMatrix& matrix, int inpu
     columns->rows.resize(value * static_cast<std::size_t>(matrix.outputs) * static_cast<std::size_t>(inputs));
     for (int begin = 0; begin < inputs; begin += together) {
       const int count = std::min(together, inputs - begin);
-      tensor.read(matrix.first / width * inputs + begin, count, read.data());
+      tensor.read(matrix.first / width * inputs + matrix.before + begin, count, read.data());
       for (int row = 0; row < matrix.outputs; ++row) {
         const std::ptrdiff_t column = matrix.first % width + row * matrix.step;
         std::byte* to = columns->rows.data() + (std::ptrdiff_t{row} * inputs + begin) * value;

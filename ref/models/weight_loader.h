@@ -127,6 +127,7 @@ struct NamedMatrix {
   std::vector<std::int64_t> within = {};
   int step = 1;
   bool transposed = false;  // the tensor is [..][inputs][rows] in place of [..][rows][inputs], as `within` says
+  int before = 0;           // of one that is transposed: inputs that are left out before its first one
 };
 
 /// Returns the rows of `matrix` in its tensor. Those of one that is transposed are put together when the first of them

@@ -217,9 +217,9 @@ TEST(Attention, RowsOfSeveralPositionsAreClaimedInOrderAndReadBack) {
 
 TEST(Attention, WarmEqualsColdInEveryFormat) {
   for (const KvFormat format : {KvFormat::f32, KvFormat::bf16, KvFormat::q8}) {
-    const auto digest_after = [&](int rejected) {
+    const auto digest_after = [&](int rejected, int latent) {
       std::vector<std::unique_ptr<LayerCache>> layers;
-      layers.push_back(std::make_unique<AttentionCache>(2, 9, 20, 64, 8, format));
+      layers.push_back(std::make_unique<AttentionCache>(2, 9, 20, 64, 8, format, AttentionCache::TurnBack(), latent));
       Cache cache(std::move(layers), 64, 8);
       for (int round = 0; round < 12; ++round) {
         const int position = cache.length();
@@ -237,7 +237,7 @@ TEST(Attention, WarmEqualsColdInEveryFormat) {
       }
       return cache.digest();
     };
-    EXPECT_EQ(digest_after(0), digest_after(3));
+    for (const int latent : {0, 6}) EXPECT_EQ(digest_after(0, latent), digest_after(3, latent));
   }
 }
 
@@ -263,8 +263,9 @@ TEST(Attention, AnyPathOfATreeIsKeptAsIfItHadBeenTheOnlyOneInEveryFormat) {
       // The tree crosses the boundaries of KV blocks and of the ring.
       for (const int before : {0, 13, 14, 15, 16, 30, 47}) {
         for (const auto& path : paths) {
-          AttentionCache warm(heads, dims, window, 100, size, format);
-          AttentionCache cold(heads, dims, window, 100, size, format);
+          const int latent = before % 2 == 0 ? 0 : 3;  // of keys that end with their value
+          AttentionCache warm(heads, dims, window, 100, size, format, {}, latent);
+          AttentionCache cold(heads, dims, window, 100, size, format, {}, latent);
           for (int position = 0; position < before; ++position) {
             for (AttentionCache* cache : {&warm, &cold}) {
               cache->open(position + 1);

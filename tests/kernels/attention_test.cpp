@@ -23,7 +23,7 @@ std::vector<float> call(const Kernels& table, const AttentionShape& shape, const
   const int width = shape.heads * shape.head_dim;
   const int rows = static_cast<int>(visible.size());
   const std::vector<float> q = queries_of(shape, rows);
-  std::vector<float> out(static_cast<std::size_t>(rows) * width + lanes, nan);
+  std::vector<float> out(static_cast<std::size_t>(rows * shape.heads * value_dim(shape)) + lanes, nan);
   const int group = shape.heads / shape.kv_heads;
   int first = visible[begin / group].first;
   int last = 0;
@@ -42,7 +42,7 @@ std::vector<float> call(const Kernels& table, const AttentionShape& shape, const
 /// Row `row` of the scalar table, computed alone, so that every comparison includes the row law.
 std::vector<float> defined(const AttentionShape& shape, const KeyValues& kv, const std::vector<Visible>& visible,
                            int kv_head, int begin, int end) {
-  std::vector<float> out(visible.size() * static_cast<std::size_t>(shape.heads * shape.head_dim) + lanes, nan);
+  std::vector<float> out(visible.size() * static_cast<std::size_t>(shape.heads * value_dim(shape)) + lanes, nan);
   for (int i = begin; i < end; ++i) {
     const std::vector<float> one = call(scalar(), shape, kv, visible, kv_head, i, i + 1);
     for (std::size_t k = 0; k < one.size(); ++k) {
@@ -89,6 +89,58 @@ TEST(Attention, HasTheBitsOfTheScalarTableForEveryGroupingHeadDimensionAndFormat
           }
         }
       }
+    }
+  }
+}
+
+TEST(Attention, HasTheBitsOfTheScalarTableForLatentKeys) {
+  for (const Kernels* table : canonical_tables()) {
+    Numbers numbers(28);
+    for (const KvFormat format : all_kv_formats) {
+      for (const int group : {1, 3, 8}) {
+        for (const auto& [head_dim, latent] : {std::pair{12, 8}, {24, 16}, {72, 56}, {144, 128}}) {
+          const AttentionShape shape = {
+              .heads = 2 * group, .kv_heads = 2, .head_dim = head_dim, .scale = 0.37f, .latent = latent};
+          const int end = 8 + numbers.below(300);
+          const int window = group == 3 ? 1 + numbers.below(end) : end;
+          const int rows = 1 + numbers.below(std::min(attention_queries_max / group, 8));
+          const std::vector<Visible> visible = causal(rows, end, window);
+          const Stored stored(shape, format, whole_blocks(end) + 1, visible.front().first, end);
+          for (const int head : {0, 1}) {
+            ASSERT_TRUE(same_bits(call(*table, shape, stored.view(), visible, head, 0, rows * group),
+                                  defined(shape, stored.view(), visible, head, 0, rows * group)))
+                << table->name << " " << traits(format).name << " group " << group << " head_dim " << head_dim
+                << " rows " << rows << " end " << end << " window " << window;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, LatentKeysGiveWhatTheSameValuesGiveThatAreStoredOfTheirOwn) {
+  constexpr int head_dim = 40;
+  constexpr int latent = 24;
+  const AttentionShape apart = {.heads = 4, .kv_heads = 1, .head_dim = head_dim, .scale = 0.3f};
+  AttentionShape together = apart;
+  together.latent = latent;
+  const std::vector<Visible> visible = causal(3, 90, 90);
+  for (const KvFormat format : {KvFormat::f32, KvFormat::bf16}) {
+    Stored twice(apart, format, 6, 0, 0);
+    Stored once(together, format, 6, 0, 0);
+    EXPECT_LT(key_values_bytes(format, 1, head_dim, 6, latent), key_values_bytes(format, 1, head_dim, 6));
+    Numbers numbers(29);
+    for (int p = 0; p < 90; ++p) {
+      const std::vector<float> key = numbers.numbers(head_dim);
+      std::vector<float> value(key.end() - latent, key.end());
+      value.resize(head_dim);
+      twice.put(p, key, value);
+      once.put(p, key, {});
+    }
+    const std::vector<float> expected = call(scalar(), apart, twice.view(), visible, 0, 0, 12);
+    const std::vector<float> found = call(scalar(), together, once.view(), visible, 0, 0, 12);
+    for (std::size_t i = 0; i < 12 * latent; ++i) {
+      EXPECT_EQ(found[i], expected[i / latent * head_dim + i % latent]) << traits(format).name << " " << i;
     }
   }
 }

@@ -160,9 +160,9 @@ inline void multiply(const Kernels& kernels, const PackedMatrix& w, const float*
 class Stored {
  public:
   Stored(const AttentionShape& shape, KvFormat format, int blocks, int first, int end)
-      : bytes_(key_values_bytes(format, shape.kv_heads, shape.head_dim, blocks)),
+      : bytes_(key_values_bytes(format, shape.kv_heads, shape.head_dim, blocks, shape.latent)),
         data_(aligned<std::byte>(bytes_)),
-        view_(key_values_in(data_.get(), format, shape.kv_heads, shape.head_dim, blocks)) {
+        view_(key_values_in(data_.get(), format, shape.kv_heads, shape.head_dim, blocks, shape.latent)) {
     std::fill_n(data_.get(), bytes_, std::byte{0xff});
     for (int p = first; p < end; ++p) {
       std::vector<float> keys;

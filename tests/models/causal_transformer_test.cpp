@@ -127,7 +127,8 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
   bool attends = twin.gemma != 0;
   bool turns = twin.gemma != 0;
   for (std::size_t i = 0; i < twin.facts.layers.size(); ++i) {
-    const bool here = twin.has("layers." + std::to_string(i) + ".self_attn.q_proj.weight");
+    const bool here =
+        twin.facts.latent.rank > 0 || twin.has("layers." + std::to_string(i) + ".self_attn.q_proj.weight");
     attends = attends || here;
     turns = turns || (here && twin.facts.layers[i].rope >= 0);
   }
@@ -253,6 +254,11 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::exchanged_gates:
     case Mistake::ungated_inputs:
     case Mistake::one_row_late: return twin.has("layers.1.conv.conv.weight");
+    case Mistake::no_latent_norm:
+    case Mistake::exchanged_latent_rows: return twin.facts.latent.rank > 0;
+    case Mistake::no_query_norm: return twin.has("layers.0.self_attn.q_a_proj.weight");
+    case Mistake::layer_epsilon_inside: return twin.facts.latent.rank > 0 && twin.epsilon > 1e-3;
+    case Mistake::no_score_factor: return twin.facts.latent.rank > 0 && stretching(twin) == "yarn";
     case Mistake::heads_dealt_out: return attends && twin.kv_heads != 1 && twin.kv_heads != twin.heads;
     default: return true;
   }
@@ -371,7 +377,13 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
                                 Mistake::no_state_factors,
                                 Mistake::no_shares,
                                 Mistake::no_gate_factor,
-                                Mistake::no_selection_norms}) {
+                                Mistake::no_selection_norms,
+
+                                Mistake::no_latent_norm,
+                                Mistake::no_query_norm,
+                                Mistake::layer_epsilon_inside,
+                                Mistake::no_score_factor,
+                                Mistake::exchanged_latent_rows}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = text_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());

@@ -239,11 +239,16 @@ enum class Mistake {
   rounded_ramp,  // of yarn, to whole pairs
   other_scores,  // of a router: sigmoids for a softmax, and the reverse
   no_groups,
-  best_of_groups,    // groups chosen by their best expert
+  best_of_groups,    // groups chosen by their best expert, or by two where it is one
   no_state_factors,  // of what a state space layer projects
   no_shares,         // of what mixers side by side and the MLP give
   no_gate_factor,
   no_selection_norms,  // of what a selective scan selects
+  no_latent_norm,
+  no_query_norm,          // between the two matrices of queries
+  layer_epsilon_inside,   // attention
+  no_score_factor,        // of a stretched RoPE
+  exchanged_latent_rows,  // of each head first those of its values, then of its keys
 };
 
 /// A Hugging Face folder or a GGUF file; names without "model.".
@@ -689,7 +694,8 @@ inline std::vector<int> chosen_experts(const twin::DecoderFacts& facts, const st
   for (std::size_t first = 0; first < by.size(); first += size) {
     std::vector<double> group(by.begin() + first, by.begin() + first + size);
     std::ranges::sort(group, std::greater());
-    sums.push_back(group[0] + (facts.groups > 1 && mistake != Mistake::best_of_groups ? group[1] : 0));
+    const bool two = (facts.best_of_group == 2) != (mistake == Mistake::best_of_groups);
+    sums.push_back(group[0] + (facts.groups > 1 && two ? group[1] : 0));
   }
   std::vector<int> groups = largest_first(sums);
   if (mistake != Mistake::no_groups) groups.resize(static_cast<std::size_t>(facts.groups_chosen));
@@ -1180,6 +1186,118 @@ inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& pr
   return mistake == Mistake::no_output_bias ? out : with_bias(std::move(out), "o");
 }
 
+/// Columns [first, first + width) of every part of `each` columns.
+inline Rows columns_of(const Rows& x, int each, int first, int width) {
+  Rows y(x.rows(), x.width / each * width);
+  for (int r = 0; r < x.rows(); ++r) {
+    for (int i = 0; i < y.width; ++i) y.row(r)[i] = x.row(r)[i / width * each + first + i % width];
+  }
+  return y;
+}
+
+/// Multi-head latent attention. Programs compute it in two forms, which round other results: keys and values are made
+/// for each head, or queries are taken to the latent space and what they gather there back. Here it has the roundings
+/// of both.
+inline Rows latent_attention_of(const TwinCheckpoint& checkpoint, const std::string& prefix, const Rows& normed,
+                                const Angles& angles, const Sees& sees, Rounding& round, Mistake mistake) {
+  const twin::LatentFacts& facts = checkpoint.facts.latent;
+  const int heads = checkpoint.heads;
+  const int query = facts.unturned + facts.turned;
+  const double epsilon = mistake == Mistake::layer_epsilon_inside ? checkpoint.epsilon : facts.epsilon;
+  const auto project = [&](const std::string& name, const Rows& from) {
+    return biased(checkpoint, prefix + name + ".bias", times(from, checkpoint[prefix + name], round), round);
+  };
+  Rows q;
+  if (checkpoint.has(prefix + "q_proj.weight")) {
+    q = project("q_proj", normed);
+  } else {
+    q = project("q_a_proj", normed);
+    if (mistake != Mistake::no_query_norm) {
+      q = rms_norm(std::move(q), checkpoint[prefix + "q_a_layernorm"], epsilon, round);
+    }
+    q = project("q_b_proj", q);
+  }
+  const Rows down = project("kv_a_proj_with_mqa", normed);
+  Rows latents = columns_of(down, down.width, 0, facts.rank);
+  if (mistake != Mistake::no_latent_norm) {
+    latents = rms_norm(std::move(latents), checkpoint[prefix + "kv_a_layernorm"], epsilon, round);
+  }
+  std::vector<int> positions, key_positions;
+  for (int p = 0; p < normed.rows(); ++p) {
+    positions.push_back(p);
+    key_positions.push_back(mistake == Mistake::keys_one_position_late ? p + 1 : p);
+  }
+  const bool neighbors = checkpoint.facts.interleaved != (mistake == Mistake::interleaved_rope);
+  Rows shared = columns_of(down, down.width, facts.rank, facts.turned);
+  rotate(shared, angles, key_positions, round, neighbors);
+  Rows turned = columns_of(q, query, facts.unturned, facts.turned);
+  rotate(turned, angles, positions, round, neighbors);
+
+  const auto inverse_root = [&](int width) { return round(1 / round(std::sqrt(static_cast<double>(width)))); };
+  const double scale = mistake == Mistake::unscaled_scores   ? 1
+                       : mistake == Mistake::scale_of_heads  ? inverse_root(facts.rank + facts.turned)
+                       : mistake == Mistake::no_score_factor ? inverse_root(query)
+                                                             : round(checkpoint.facts.attention_scale);
+  const Rows& both = checkpoint[prefix + "kv_b_proj"];
+  const int each = facts.unturned + facts.value;
+  const bool exchanged = mistake == Mistake::exchanged_latent_rows;
+  const int first_key = exchanged ? facts.value : 0;
+  const int first_value = exchanged ? 0 : facts.unturned;
+  const auto for_each_head = [&](Rounding& by) {
+    const Rows made = times(latents, both, by);
+    Rows queries(q.rows(), heads * query), keys = queries, values = queries;  // values end with zeros
+    for (int r = 0; r < q.rows(); ++r) {
+      for (int h = 0; h < heads; ++h) {
+        double* const to = queries.row(r) + h * query;
+        std::copy_n(q.row(r) + h * query, facts.unturned, to);
+        std::copy_n(turned.row(r) + h * facts.turned, facts.turned, to + facts.unturned);
+        const double* const from = made.row(r) + h * each;
+        std::copy_n(from + first_key, facts.unturned, keys.row(r) + h * query);
+        std::copy_n(shared.row(r), facts.turned, keys.row(r) + h * query + facts.unturned);
+        std::copy_n(from + first_value, facts.value, values.row(r) + h * query);
+      }
+    }
+    return columns_of(attend({heads, heads, query, scale}, queries, keys, values, 0, sees, by, mistake), query, 0,
+                      facts.value);
+  };
+  const auto in_latent_space = [&](Rounding& by) {
+    const int width = facts.rank + facts.turned;
+    Rows queries(q.rows(), heads * width), keys(q.rows(), width), values(q.rows(), width);
+    for (int r = 0; r < q.rows(); ++r) {
+      for (int h = 0; h < heads; ++h) {
+        double* const to = queries.row(r) + h * width;
+        for (int i = 0; i < facts.unturned; ++i) {
+          const double* const row = both.row(h * each + first_key + i);
+          for (int c = 0; c < facts.rank; ++c) to[c] = by(to[c] + q.row(r)[h * query + i] * row[c]);
+        }
+        std::copy_n(turned.row(r) + h * facts.turned, facts.turned, to + facts.rank);
+      }
+      std::copy_n(latents.row(r), facts.rank, keys.row(r));
+      std::copy_n(shared.row(r), facts.turned, keys.row(r) + facts.rank);
+      std::copy_n(latents.row(r), facts.rank, values.row(r));
+    }
+    const Rows gathered = attend({heads, 1, width, scale}, queries, keys, values, 0, sees, by, mistake);
+    Rows out(q.rows(), heads * facts.value);
+    for (int r = 0; r < q.rows(); ++r) {
+      for (int i = 0; i < out.width; ++i) {
+        const int h = i / facts.value;
+        const double* const row = both.row(h * each + first_value + i % facts.value);
+        double& sum = out.row(r)[i];
+        for (int c = 0; c < facts.rank; ++c) sum = by(sum + gathered.row(r)[h * width + c] * row[c]);
+      }
+    }
+    return out;
+  };
+  Rounding none;
+  Rows mixed = for_each_head(round);
+  const Rows absorbed = in_latent_space(round);
+  const Rows exact = in_latent_space(none);
+  for (std::size_t i = 0; i < mixed.at.size(); ++i) mixed.at[i] += absorbed.at[i] - exact.at[i];
+  Rows out = times(mixed, checkpoint[prefix + "o_proj"], round);
+  if (mistake == Mistake::no_output_bias) return out;
+  return biased(checkpoint, prefix + "o_proj.bias", std::move(out), round);
+}
+
 /// The norm of this name, where a layer has it.
 inline Rows normed_by(const TwinCheckpoint& checkpoint, const std::string& name, Rows x, Rounding& round,
                       Mistake mistake = Mistake::none) {
@@ -1232,6 +1350,9 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, const std::string& p
     x = added(norms.attended, std::move(mixed));
   } else if (checkpoint.has(prefix + "conv.conv.weight")) {
     x = added(norms.attended, short_convolution_of(checkpoint, prefix + "conv.", first, round, mistake));
+  } else if (checkpoint.facts.latent.rank > 0) {
+    x = added(norms.attended,
+              latent_attention_of(checkpoint, prefix + "self_attn.", first, angles, sees, round, mistake));
   } else if (checkpoint.has(prefix + "self_attn.q_proj.weight")) {
     const bool too = mistake == Mistake::context_input_norm && context.rows() > 0;
     const Rows seen = too ? normed_by(checkpoint, norms.attention, context, round) : context;

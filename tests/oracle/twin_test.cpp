@@ -70,7 +70,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "qwen3-next-tiny", "mamba2-tiny", "granite-hybrid-tiny", "granite-hybrid-tiny-experts",
                     "lfm2-moe-tiny", "phi-tiny", "apertus-tiny", "nanochat-tiny", "bitnet-tiny", "gemma3n-tiny",
                     "gpt-oss-tiny", "glm4-moe-tiny", "minimax-m2-tiny", "ernie45-moe-tiny", "falcon-h1-tiny",
-                    "falcon-h1-tiny-normed", "nemotron-h-tiny", "nemotron-h-tiny-experts", "jamba-tiny"),
+                    "falcon-h1-tiny-normed", "nemotron-h-tiny", "nemotron-h-tiny-experts", "jamba-tiny",
+                    "deepseek-v3-tiny", "deepseek-v3-tiny-biased", "deepseek-v2-tiny", "deepseek-v2-tiny-groups",
+                    "glm4-moe-lite-tiny"),
     [](const auto& of) {
       std::string name = of.param;
       std::ranges::replace(name, '-', '_');

@@ -40,13 +40,9 @@ GgufModel::Layer as_gguf(const LayerConfig& layer) {
   if (const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer)) {
     const AttentionShape& shape = attention->shape;
     static_assert(AttentionCache::everything == 0, "as in a GgufModel");
-    result.attention = GgufModel::Attention{shape.heads,
-                                            shape.kv_heads,
-                                            shape.head_dim,
-                                            attention->window,
-                                            shape.scale,
-                                            shape.cap,
-                                            attention->rope != AttentionLayer::no_rope};
+    result.attention = GgufModel::Attention{
+        shape.heads,       shape.kv_heads, shape.head_dim, value_dim(shape),
+        attention->window, shape.scale,    shape.cap,      attention->rope != AttentionLayer::no_rope};
   }
   return result;
 }

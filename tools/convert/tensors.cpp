@@ -150,6 +150,8 @@ class Tensors {
         add_shared_mlp(row, prefix_ + before, gguf_before);
       } else if (is_joined_projection(row, name)) {
         add_projection(row, name, gguf_before);
+      } else if (is_latent_matrix(row, prefix_ + before)) {
+        add_latent_matrix(row, prefix_ + before, gguf_before);
       } else if (row.hugging_face == std::string_view("d2t")) {
         continue;  // add_draft_vocabulary
       } else if (row.whole) {
@@ -429,22 +431,30 @@ class Tensors {
     const int rows = is_down(row) ? stored_rows : stored_rows / 2;
     const int step = !is_down(row) && fused.interleaved ? 2 : 1;
     const int first = !is_up(row) ? 0 : fused.interleaved ? 1 : rows;
-    /// The expert whose rows are read: those of one that is transposed are put together once.
+    return matrices_of(name, static_cast<int>(shape[0]), inputs, [=](int expert) {
+      return NamedMatrix{name, rows, expert * stored_rows + first, shape, step, transposed};
+    });
+  }
+
+  /// The rows of `count` matrices of a tensor, one behind the other.
+  FloatRows matrices_of(const std::string& name, int count, int inputs,
+                        const std::function<NamedMatrix(int number)>& matrix_of) const {
+    /// The matrix whose rows are read: those of one that is transposed are put together once.
     struct Current {
       std::mutex mutex;
-      int expert = -1;
+      int number = -1;
       WeightSource rows;
     };
     const auto current = std::make_shared<Current>();
-    const WeightSource tensor = from_.weight(name, shape);
-    return {rows * static_cast<int>(shape[0]), inputs, [=](int row_of_all, float* to) {
+    const WeightSource tensor = from_.weight(name, from_.tensors().at(name).shape);
+    const int rows = matrix_of(0).outputs;
+    return {rows * count, inputs, [=](int row_of_all, float* to) {
               WeightSource source;
               {
                 const std::lock_guard lock(current->mutex);
-                if (const int expert = row_of_all / rows; current->expert != expert) {
-                  const NamedMatrix matrix = {name, rows, expert * stored_rows + first, shape, step, transposed};
-                  current->rows = draftproof::rows_of(tensor, matrix, inputs);
-                  current->expert = expert;
+                if (const int number = row_of_all / rows; current->number != number) {
+                  current->rows = draftproof::rows_of(tensor, matrix_of(number), inputs);
+                  current->number = number;
                 }
                 source = current->rows;
               }
@@ -452,6 +462,30 @@ class Tensors {
               source.read(row_of_all % rows, 1, stored.data());
               dequantize_row(source.format, stored.data(), inputs, to);
             }};
+  }
+
+  /// The keys' or values' matrices of the heads of latent attention, which a folder has in one tensor.
+  bool is_latent_matrix(const GgufName& row, const std::string& before) const {
+    const std::string_view part = row.hugging_face;
+    return (part == "self_attn.k_b_proj" || part == "self_attn.v_b_proj") &&
+           from_.has(before + "self_attn.kv_b_proj.weight");
+  }
+
+  void add_latent_matrix(const GgufName& row, const std::string& before, const std::string& gguf_before) {
+    const std::string name = before + "self_attn.kv_b_proj.weight";
+    used_.insert(name);
+    const auto& layer = std::get<AttentionLayer>(layer_->mixer);
+    const int unturned = layer.latent->unturned;
+    const int value = layer.latent->value;
+    const int rank = layer.shape.latent;
+    const std::vector<std::int64_t> shape = {layer.shape.heads * (unturned + value), rank};
+    const bool of_keys = std::string_view(row.hugging_face).ends_with("k_b_proj");
+    FloatRows rows = matrices_of(name, layer.shape.heads, of_keys ? unturned : rank, [=](int head) {
+      const int first = head * (unturned + value);
+      return of_keys ? NamedMatrix{name, rank, 0, shape, 1, true, first}
+                     : NamedMatrix{name, value, first + unturned, shape};
+    });
+    put(gguf_before + row.gguf + ".weight", format_of(rows.inputs, false), std::move(rows), layer.shape.heads, name);
   }
 
   FloatRows fused_biases(const GgufName& row, const std::string& name) const {

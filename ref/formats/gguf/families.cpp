@@ -38,6 +38,7 @@ std::span<const GgufFamily* const> all_gguf_families() noexcept {
       &gguf_starcoder2,
       &gguf_gpt_oss,
       &gguf_glm4_moe,
+      &gguf_deepseek2,
       &gguf_minimax_m2,
       &gguf_ernie45_moe,
       &gguf_qwen3_next,

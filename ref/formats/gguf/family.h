@@ -59,6 +59,7 @@ extern const GgufFamily gguf_arcee;
 extern const GgufFamily gguf_starcoder2;
 extern const GgufFamily gguf_gpt_oss;
 extern const GgufFamily gguf_glm4_moe;
+extern const GgufFamily gguf_deepseek2;
 extern const GgufFamily gguf_minimax_m2;
 extern const GgufFamily gguf_ernie45_moe;
 extern const GgufFamily gguf_qwen3_next;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Families whose routers choose experts by a bias: GLM-4 with experts, MiniMax M2, ERNIE 4.5 with experts.
+// Families whose routers choose experts by a bias: GLM-4 with experts, DeepSeek V2 (without one) and V3, MiniMax M2,
+// ERNIE 4.5 with experts.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -115,6 +116,160 @@ void write_glm4_moe(const GgufModel& model, GgufKeyWriter& keys) {
 
 constexpr const char* glm4_moe_types[] = {"glm4_moe"};
 
+// DeepSeek V2 and V3, Kimi K2, GLM-4.7-Flash. Newer files have the keys' and values' matrices of heads apart, the keys'
+// transposed, and the lengths of what the cache holds; older ones have both matrices together and the lengths of heads.
+// In llama.cpp the norms inside attention have the epsilon of the others, and groups are ranked by their two best
+// experts, also where scores are those of a softmax.
+
+constexpr auto deepseek2_layer = joined({{"attn_norm", "input_layernorm"},
+                                         {"attn_q", "self_attn.q_proj"},
+                                         {"attn_q_a", "self_attn.q_a_proj"},
+                                         {"attn_q_a_norm", "self_attn.q_a_layernorm"},
+                                         {"attn_q_b", "self_attn.q_b_proj"},
+                                         {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+                                         {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
+                                         {"attn_k_b", "self_attn.k_b_proj"},
+                                         {"attn_v_b", "self_attn.v_b_proj"},
+                                         {"attn_kv_b", "self_attn.kv_b_proj"},
+                                         {"attn_output", "self_attn.o_proj"},
+                                         {"ffn_norm", "post_attention_layernorm"},
+                                         {"ffn_gate", "mlp.gate_proj"},
+                                         {"ffn_up", "mlp.up_proj"},
+                                         {"ffn_down", "mlp.down_proj"},
+                                         {"ffn_gate_inp", "mlp.gate"},
+                                         {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias", false, true},
+                                         {"ffn_gate_exps", "mlp.experts.gate_proj"},
+                                         {"ffn_up_exps", "mlp.experts.up_proj"},
+                                         {"ffn_down_exps", "mlp.experts.down_proj"},
+                                         {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+                                         {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+                                         {"ffn_down_shexp", "mlp.shared_experts.down_proj"}},
+                                        mtp_head_names);
+constexpr GgufNames deepseek2_names = {.whole = transformer_whole, .layer = deepseek2_layer};
+constexpr std::string_view deepseek2_keys[] = {"attention.q_lora_rank",
+                                               "attention.kv_lora_rank",
+                                               "attention.key_length_mla",
+                                               "attention.value_length_mla",
+                                               "expert_feed_forward_length",
+                                               "expert_shared_count",
+                                               "expert_shared_feed_forward_length",
+                                               "expert_group_count",
+                                               "expert_group_used_count",
+                                               "leading_dense_block_count",
+                                               "expert_gating_func",
+                                               "expert_weights_scale",
+                                               "expert_weights_norm"};
+constexpr GgufField deepseek2_fields[] = {{"q_lora_rank", "attention.q_lora_rank"},
+                                          {"kv_lora_rank", "attention.kv_lora_rank"},
+                                          {"qk_rope_head_dim", "rope.dimension_count"},
+                                          {"qk_nope_head_dim", "attention.key_length_mla"},
+                                          {"v_head_dim", "attention.value_length_mla"},
+                                          {"n_routed_experts", "expert_count"},
+                                          {"n_shared_experts", "expert_shared_count"},
+                                          {"n_group", "expert_group_count"},
+                                          {"topk_group", "expert_group_used_count"},
+                                          {"norm_topk_prob", "expert_weights_norm"},
+                                          {"first_k_dense_replace", "leading_dense_block_count"},
+                                          {"routed_scaling_factor", "expert_weights_scale"}};
+
+void put_latent(const GgufKeys& keys, ordered_json& config) {
+  const std::int64_t rank = keys.size("attention.kv_lora_rank");
+  const std::int64_t turned = keys.size("rope.dimension_count");
+  const bool apart = keys.find_size("attention.key_length_mla").has_value();
+  const char* const key = apart ? "attention.key_length_mla" : "attention.key_length";
+  if (keys.size(key) <= turned) keys.fail(key, "must be above rope.dimension_count");
+  if (apart && keys.size("attention.key_length") - turned != rank) {
+    keys.fail("attention.key_length", "must be kv_lora_rank and rope.dimension_count together");
+  }
+  if (apart && keys.size("attention.value_length") != rank) keys.fail("attention.value_length", "must be kv_lora_rank");
+  if (const auto q_rank = keys.find_size("attention.q_lora_rank")) config["q_lora_rank"] = *q_rank;
+  config["kv_lora_rank"] = rank;
+  config["qk_rope_head_dim"] = turned;
+  config["qk_nope_head_dim"] = keys.size(key) - turned;
+  config["v_head_dim"] = keys.size(apart ? "attention.value_length_mla" : "attention.value_length");
+  config["num_key_value_heads"] = config["num_attention_heads"];
+  config["latent_norm_eps"] = config["rms_norm_eps"];
+  config.erase("head_dim");
+  config.erase("partial_rotary_factor");
+  if (!config.contains("rope_scaling") || config["rope_scaling"]["rope_type"] != "yarn") return;
+  ordered_json& yarn = config["rope_scaling"];
+  if (const auto multiplier = keys.find_number("rope.scaling.yarn_log_multiplier"); multiplier && *multiplier != 0) {
+    yarn["mscale"] = yarn["mscale_all_dim"] = 10 * *multiplier;
+  } else {
+    yarn["attention_factor"] = 1;
+  }
+}
+
+void put_deepseek2(const GgufKeys& keys, ordered_json& config) {
+  put_latent(keys, config);
+  put_sizes(keys, "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size", config);
+  config["n_shared_experts"] = keys.find_integer("expert_shared_count").value_or(0);
+  config["first_k_dense_replace"] = keys.find_integer("leading_dense_block_count").value_or(0);
+  config["norm_topk_prob"] = keys.find_boolean("expert_weights_norm").value_or(false);
+  const double scale = keys.find_number("expert_weights_scale").value_or(0);
+  config["routed_scaling_factor"] = scale == 0 ? 1 : scale;
+  config["n_group"] = keys.find_size("expert_group_count").value_or(1);
+  config["topk_group"] = keys.find_size("expert_group_used_count").value_or(1);
+  if (config["model_type"] == "deepseek_v2" && config["n_group"] != 1) {
+    keys.fail("expert_group_count", "must be 1 where experts are chosen by a softmax");
+  }
+}
+
+/// Files that do not say it have a sigmoid where they have a bias to choose experts by.
+Json read_deepseek2(const Gguf& file) {
+  const GgufKeys keys(file);
+  const auto gating = keys.find_integer("expert_gating_func");
+  bool biased = false;
+  for (const auto& [name, tensor] : file.tensors()) biased |= name.ends_with(".exp_probs_b.bias");
+  if (gating && *gating != softmax && *gating != sigmoid) {
+    keys.fail("expert_gating_func", "must be 1, the softmax, or 2, the sigmoid");
+  }
+  const bool third = gating ? *gating == sigmoid : biased;
+  return read_gguf_target(
+      file, {third ? "deepseek_v3" : "deepseek_v2", third ? "DeepseekV3ForCausalLM" : "DeepseekV2ForCausalLM",
+             deepseek2_keys, deepseek2_fields, put_deepseek2, GgufLayers::latent});
+}
+
+void write_deepseek2(const GgufModel& model, GgufKeyWriter& keys) {
+  const Json& config = model.config;
+  const GgufModel::Experts& experts = experts_of(model, keys);
+  const bool third = config.at("model_type").string() != "deepseek_v2";
+  const auto refuse = [&](const char* field, bool usual) {
+    const auto said = config.find(field);
+    if (said && said->boolean() != usual) {
+      said->fail(std::string("must be ") + (usual ? "true" : "false") + " in a GGUF of " + keys.architecture());
+    }
+  };
+  refuse("attention_bias", false);
+  refuse("rope_interleave", true);
+  const std::int64_t groups = integer_or(config, "n_group", 1);
+  if (!third && groups != 1 && config.at("topk_method").string() != "greedy") {
+    config.at("n_group").fail("must be 1 in a GGUF of deepseek2, where llama.cpp ranks groups otherwise");
+  }
+  const auto first = std::ranges::find_if(model.layers, [](const auto& layer) { return layer.experts.count > 0; });
+  const std::int64_t dense = first - model.layers.begin();
+  require_layers(model, keys, "mlp_layer_types", [&](std::int64_t i) { return i >= dense; });
+  write_transformer(model, keys, GgufLayers::latent);
+  if (dense > 0) write_experts(experts, keys);
+  const std::int64_t turned = config.at("qk_rope_head_dim").integer(1, 1 << 24);
+  if (const std::int64_t rank = integer_or(config, "q_lora_rank", 0); rank > 0) {
+    keys.size("attention.q_lora_rank", rank);
+  }
+  keys.size("attention.kv_lora_rank", config.at("kv_lora_rank").integer(1, 1 << 24));
+  keys.size("attention.key_length_mla", config.at("qk_nope_head_dim").integer(1, 1 << 24) + turned);
+  keys.size("attention.value_length_mla", config.at("v_head_dim").integer(1, 1 << 24));
+  keys.size("expert_shared_count", experts.shared / experts.intermediate);
+  keys.size("leading_dense_block_count", dense);
+  keys.size("expert_gating_func", third ? sigmoid : softmax);
+  if (third) keys.size("expert_group_count", groups);
+  if (third) keys.size("expert_group_used_count", integer_or(config, "topk_group", 1));
+  const auto scale = config.find("routed_scaling_factor");
+  keys.number("expert_weights_scale", scale ? scale->number() : 1);
+  if (experts.normalized) keys.truth("expert_weights_norm", true);
+}
+
+constexpr const char* deepseek2_types[] = {"deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite"};
+
 // MiniMax M2.
 
 constexpr GgufName minimax_m2_layer[] = {{"attn_norm", "input_layernorm"},
@@ -217,6 +372,7 @@ constexpr const char* ernie45_moe_types[] = {"ernie4_5_moe"};
 }  // namespace
 
 const GgufFamily gguf_glm4_moe = {"glm4moe", glm4_moe_types, glm4_moe_names, read_glm4_moe, write_glm4_moe};
+const GgufFamily gguf_deepseek2 = {"deepseek2", deepseek2_types, deepseek2_names, read_deepseek2, write_deepseek2};
 const GgufFamily gguf_minimax_m2 = {"minimax-m2", minimax_m2_types, minimax_m2_names, read_minimax_m2,
                                     write_minimax_m2};
 const GgufFamily gguf_ernie45_moe = {"ernie4_5-moe", ernie45_moe_types, ernie45_moe_names, read_ernie45_moe,

@@ -18,6 +18,7 @@ struct GgufModel {
     int heads = 0;
     int kv_heads = 0;
     int head_dim = 0;
+    int value_dim = 0;   // of a value
     int window = 0;      // 0: the layer sees everything
     float scale = 0;     // of scores
     float cap = 0;       // of scores; 0: none

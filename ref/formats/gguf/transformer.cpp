@@ -112,7 +112,7 @@ ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const ch
   const auto key_length = keys.find_size("attention.key_length");
   if (!key_length && hidden % heads != 0) keys.fail("attention.key_length", "is missing, and cannot be computed");
   const std::int64_t head_dim = key_length.value_or(hidden / heads);
-  if (keys.find_size("attention.value_length").value_or(head_dim) != head_dim) {
+  if (layers != GgufLayers::latent && keys.find_size("attention.value_length").value_or(head_dim) != head_dim) {
     keys.fail("attention.value_length", "differs from the length of keys, which is not implemented");
   }
   const auto embedding = file.tensors().find("token_embd.weight");
@@ -233,7 +233,8 @@ Json rope_block(const Json& config) {
 
 namespace {
 
-void write_rope(const Json& config, const GgufModel::Rope& rope, bool rounds_ramp, GgufKeyWriter& keys) {
+void write_rope(const Json& config, const GgufModel::Rope& rope, GgufLayers layers, bool rounds_ramp,
+                GgufKeyWriter& keys) {
   keys.number("rope.freq_base", rope.theta);
   if (rope.kind == "longrope") {  // its factors are tensors
     keys.size("rope.scaling.original_context_length", rope.context);
@@ -259,21 +260,28 @@ void write_rope(const Json& config, const GgufModel::Rope& rope, bool rounds_ram
   const auto original = block.find("original_max_position_embeddings");
   keys.size("rope.scaling.original_context_length",
             original ? original->integer(1, 1 << 30) : config.at("max_position_embeddings").integer(1, 1 << 30));
-  for (const auto& [field, key] : {std::pair("beta_fast", "rope.scaling.yarn_beta_fast"),
-                                   {"beta_slow", "rope.scaling.yarn_beta_slow"},
-                                   {"mscale_all_dim", "rope.scaling.yarn_log_multiplier"}}) {
+  for (const auto& [field, key] :
+       {std::pair("beta_fast", "rope.scaling.yarn_beta_fast"), {"beta_slow", "rope.scaling.yarn_beta_slow"}}) {
     const auto found = block.find(field);
     if (found && found->number() != 0) keys.number(key, found->number());
   }
-  if (const auto mscale = block.find("mscale"); mscale && mscale->number() != 0 && mscale->number() != 1) {
-    mscale->fail("must be 1 in a GGUF");
+  const auto number = [&](const char* name) {
+    const auto found = block.find(name);
+    return found ? found->number() : 0;
+  };
+  const bool latent = layers == GgufLayers::latent;
+  const double all = number("mscale_all_dim");
+  if (all != 0) keys.number("rope.scaling.yarn_log_multiplier", latent ? 0.1 * all : all);
+  if (latent && number("mscale") != all) {
+    block.find("mscale").value_or(block).fail("mscale must be mscale_all_dim in a GGUF of " + keys.architecture());
   }
+  if (!latent && number("mscale") != 0 && number("mscale") != 1) block.at("mscale").fail("must be 1 in a GGUF");
 }
 
 void write_attention(const GgufModel::Attention& layer, GgufKeyWriter& keys) {
   keys.size("attention.head_count", layer.heads);
   keys.size("attention.key_length", layer.head_dim);
-  keys.size("attention.value_length", layer.head_dim);
+  keys.size("attention.value_length", layer.value_dim);
 }
 
 /// Whatever layers are, its number of KV heads, and the widths of MLPs, in place of one for all.
@@ -320,7 +328,7 @@ void write_transformer(const GgufModel& model, GgufKeyWriter& keys, GgufLayers l
                                                     : 0;
   if (layers != GgufLayers::parts && width > 0) keys.size("feed_forward_length", width);
   if (first.experts.count > 0) write_experts(first.experts, keys);
-  if (!model.ropes.empty()) write_rope(model.config, model.ropes[0], rounds_ramp, keys);
+  if (!model.ropes.empty()) write_rope(model.config, model.ropes[0], layers, rounds_ramp, keys);
 }
 
 void write_plain_transformer(const GgufModel& model, GgufKeyWriter& keys) {

@@ -87,9 +87,10 @@ struct GgufField {
 
 // Reading.
 
-/// What a file may say of layers one by one. uneven: fields have the sizes of the first one. some_attend: those without
-/// attention have no KV heads. parts: so it is, and those without an MLP have no width of one.
-enum class GgufLayers { equal, uneven, some_attend, parts };
+/// What a file may say of layers one by one. uneven: fields have the sizes of the first one. latent: all are equal, and
+/// their values are a part of their keys. some_attend: those without attention have no KV heads. parts: so it is, and
+/// those without an MLP have no width of one.
+enum class GgufLayers { equal, uneven, latent, some_attend, parts };
 
 /// Returns the configuration fields of every decoder-only transformer.
 nlohmann::ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const char* model_type,
@@ -129,7 +130,8 @@ Json read_gguf_target(const Gguf& file, const GgufTarget& how);
 // Writing.
 
 /// Adds the keys of every transformer. some_attend, parts: the number of KV heads is that of each layer. `rounds_ramp`:
-/// that of yarn, to whole pairs, which no key says. Throws Error for a model of which that is not so.
+/// that of yarn, to whole pairs, which no key says. Throws Error for a model of which that is not so. latent: the
+/// logarithm's multiplier of yarn is a tenth of mscale_all_dim, which mscale must be.
 void write_transformer(const GgufModel& model, GgufKeyWriter& keys, GgufLayers layers = GgufLayers::equal,
                        bool rounds_ramp = true);
 void write_experts(const GgufModel::Experts& experts, GgufKeyWriter& keys);
