@@ -183,6 +183,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (layer.experts.scores == RouterScores::sigmoid) features.insert("sigmoid router");
     if (layer.experts.choice_bias) features.insert("experts chosen by a bias");
     if (layer.experts.groups > 1) features.insert("groups of experts");
+    if (layer.experts.weighted_inputs) features.insert("experts of weighted rows");
     if (layer.experts.scale != 1) features.insert("scaled experts");
     if (std::holds_alternative<ConvolutionShape>(layer.mixer)) features.insert("short convolutions");
     if (std::holds_alternative<RecurrentShape>(layer.mixer)) features.insert("gated delta net");
@@ -192,7 +193,9 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (layer.beside) features.insert("attention and state space side by side");
     const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
     if (attention == nullptr) continue;
-    if (attention->window != AttentionCache::everything) features.insert("sliding windows");
+    if (attention->window != AttentionCache::everything) {
+      features.insert(attention->chunked ? "chunks" : "sliding windows");
+    }
     if (attention->qkv_bias) features.insert("biases of q, k, v");
     if (attention->output_bias) features.insert("bias of o");
     if (attention->gate > 0) features.insert("gated attention");

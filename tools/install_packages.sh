@@ -5,7 +5,7 @@
 set -eu
 
 packages="g++ cmake ninja-build pkg-config libboost-dev libcli11-dev libcpp-httplib-dev libcurl4-openssl-dev libeigen3-dev libfmt-dev \
-libgmock-dev libgtest-dev libhdf5-dev libicu-dev libopenblas-dev libpcre2-dev librapidcheck-dev \
+libgmock-dev libgmp-dev libgtest-dev libhdf5-dev libicu-dev libopenblas-dev libpcre2-dev librapidcheck-dev \
 libxxhash-dev nlohmann-json3-dev $*"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -15,7 +15,7 @@
 // where two numbers are needed changes the distribution and is seen.
 #pragma once
 
-#include <boost/multiprecision/cpp_int.hpp>
+#include <boost/multiprecision/gmp.hpp>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -24,7 +24,7 @@
 
 namespace draftproof {
 
-using Rational = boost::multiprecision::cpp_rational;
+using Rational = boost::multiprecision::mpq_rational;
 
 class EnumeratedSource final : public RandomSource {
  public:

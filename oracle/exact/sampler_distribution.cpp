@@ -112,7 +112,7 @@ SamplerDistribution compute_distribution(const TextSampler& sampler) {
 }
 
 TextDistribution distribution_from(const std::vector<std::uint64_t>& weights) {
-  boost::multiprecision::cpp_int sum = 0;
+  boost::multiprecision::mpz_int sum = 0;
   for (const std::uint64_t weight : weights) sum += weight;
   if (sum == 0) throw Error("weights of a distribution need one that is positive");
   TextDistribution distribution;

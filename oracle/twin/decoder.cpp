@@ -150,7 +150,7 @@ class DecoderFamily final : public TwinFamily {
       rotate(queries, ropes_[static_cast<std::size_t>(facts.rope)], head_dim_, first);
       rotate(keys, ropes_[static_cast<std::size_t>(facts.rope)], head_dim_, first);
     }
-    grow(queries, first);
+    if (facts.grows) grow(queries, first);
     append(kept.keys, keys);
     append(kept.values, project("v"));
     const double usual = 1 / std::sqrt(static_cast<double>(head_dim_));
@@ -158,7 +158,8 @@ class DecoderFamily final : public TwinFamily {
                       .kv_heads = kv_heads_,
                       .head_dim = head_dim_,
                       .scale = facts_.attention_scale != 0 ? facts_.attention_scale : usual,
-                      .window = facts.window};
+                      .window = facts.window,
+                      .chunked = facts.chunked};
     if (const std::string sinks = prefix + "attention_sink_bias"; w_.has(sinks)) how.sinks = w_.vector(sinks);
     Matrix mixed = attend(how, queries, kept.keys, kept.values, first);
     if (gates.size() > 0) mixed = mixed.cwiseProduct(gates.unaryExpr(&sigmoid));
@@ -167,14 +168,10 @@ class DecoderFamily final : public TwinFamily {
     return biased(w_, prefix + "o_proj.bias", times(mixed, w_[prefix + "o_proj"]));
   }
 
-  /// Ministral 3 makes queries larger behind its original context.
   void grow(Matrix& queries, int first) const {
-    const auto& block = facts_.ropes[0].block;
-    const auto beta = block ? block->find("llama_4_scaling_beta") : std::nullopt;
-    if (!beta) return;
-    const auto step = static_cast<int>(block->at("original_max_position_embeddings").integer(1, 1 << 30));
+    const GrowthFacts& growth = facts_.growth;
     for (Eigen::Index r = 0; r < queries.rows(); ++r) {
-      queries.row(r) *= 1 + beta->number() * log64(1.0 + static_cast<double>((first + r) / step));
+      queries.row(r) *= 1 + growth.beta * log64(1.0 + static_cast<double>((first + r + growth.ahead) / growth.step));
     }
   }
 
@@ -191,7 +188,8 @@ class DecoderFamily final : public TwinFamily {
       for (const int e : chosen) {
         const std::string expert = prefix + "experts." + std::to_string(e) + ".";
         const double weight = p[e] / (facts_.normalized ? sum : 1) * facts_.routed_scale;
-        y.row(r) += weight * gated_mlp(w_, expert, x.row(r));
+        if (facts_.weighted_inputs) y.row(r) += gated_mlp(w_, expert, weight * x.row(r));
+        else y.row(r) += weight * gated_mlp(w_, expert, x.row(r));
       }
     }
     if (w_.has(prefix + "shared_mlp.down_proj.weight")) y += gated_mlp(w_, prefix + "shared_mlp.", x);

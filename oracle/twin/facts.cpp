@@ -101,6 +101,18 @@ void add_falcon_factors(const Json& config, DecoderFacts& facts) {
   }
 }
 
+GrowthFacts growth_of(const Json& config, const std::string& family) {
+  if (family == "llama4_text") {
+    const auto tuned = config.find("attn_temperature_tuning");
+    if (tuned && tuned->is_boolean() && !tuned->boolean()) return {};
+    return {number(config, "attn_scale", 0.1), static_cast<std::int64_t>(number(config, "floor_scale", 8192)), 1};
+  }
+  const auto block = config.find("rope_parameters");
+  const auto beta = block ? block->find("llama_4_scaling_beta") : std::nullopt;
+  if (!beta) return {};
+  return {beta->number(), block->at("original_max_position_embeddings").integer(1, 1 << 30), 0};
+}
+
 bool turns(const Json& config, const std::string& family, int layer) {
   if (is(family, {"nemotron_h", "jamba"})) return false;
   const bool windows = config.find("sliding_window").has_value();
@@ -109,8 +121,8 @@ bool turns(const Json& config, const std::string& family, int layer) {
     const auto kind = config.find("position_embedding_type");
     return kind && kind->string() == "rope";
   }
-  if (family != "smollm3") return true;
-  if (const auto listed = config.find("no_rope_layers")) {
+  if (!is(family, {"smollm3", "llama4_text"})) return true;
+  if (const auto listed = config.find("no_rope_layers"); listed && listed->size() > 0) {
     return listed->integers(0, 1)[static_cast<std::size_t>(layer)] == 1;
   }
   return (layer + 1) % static_cast<int>(number(config, "no_rope_layer_interval", 4)) != 0;
@@ -146,20 +158,21 @@ DecoderFacts decoder_facts(const Json& config) {
   facts.head_dim = config.find("head_dim")             ? integer(config, "head_dim")
                    : config.find("attention_head_dim") ? integer(config, "attention_head_dim")
                                                        : integer(config, "hidden_size") / facts.heads;
-  facts.epsilon = number(config,
-                         is(family, {"lfm2", "lfm2_moe"})       ? "norm_eps"
-                         : is(family, {"mamba2", "nemotron_h"}) ? "layer_norm_epsilon"
-                                                                : "rms_norm_eps",
-                         is(family, {"olmo2", "olmo3", "olmoe", "phi3", "mixtral", "exaone4", "ernie4_5", "arcee",
-                                     "lfm2", "lfm2_moe", "mamba2", "apertus", "bitnet", "gpt_oss", "glm4_moe",
-                                     "ernie4_5_moe", "falcon_h1", "nemotron_h", "glm4_moe_lite"})
-                             ? 1e-5
-                             : 1e-6);
+  facts.epsilon = number(
+      config,
+      is(family, {"lfm2", "lfm2_moe"})       ? "norm_eps"
+      : is(family, {"mamba2", "nemotron_h"}) ? "layer_norm_epsilon"
+                                             : "rms_norm_eps",
+      is(family, {"olmo2",    "olmo3",        "olmoe",     "phi3",       "mixtral",       "exaone4",    "ernie4_5",
+                  "arcee",    "lfm2",         "lfm2_moe",  "mamba2",     "apertus",       "bitnet",     "gpt_oss",
+                  "glm4_moe", "ernie4_5_moe", "falcon_h1", "nemotron_h", "glm4_moe_lite", "llama4_text"})
+          ? 1e-5
+          : 1e-6);
   const auto block = config.find("rope_parameters");
   const auto part = block ? block->find("partial_rotary_factor") : std::nullopt;
   const double share = part ? part->number() : number(config, "partial_rotary_factor", 1);
   facts.turned = static_cast<int>(facts.head_dim * share) / 2 * 2;
-  facts.interleaved = is(family, {"glm4", "cohere2", "ernie4_5", "ernie4_5_moe"});
+  facts.interleaved = is(family, {"glm4", "cohere2", "ernie4_5", "ernie4_5_moe", "llama4_text"});
   facts.layer_norm = is(family, {"cohere2", "stablelm", "starcoder2", "phi"});
   facts.gelu = is(family, {"starcoder2", "phi"});
   facts.relu2 = family == "bitnet" && config.at("hidden_act").string() == "relu2";
@@ -186,8 +199,9 @@ DecoderFacts decoder_facts(const Json& config) {
     facts.attention_scale = latent_scale(config);
   }
   if (family == "deepseek_v2") facts.best_of_group = 1;
-  facts.sigmoid_scores =
-      is(family, {"glm4_moe", "minimax_m2", "lfm2_moe", "nemotron_h", "deepseek_v3", "kimi_k2", "glm4_moe_lite"});
+  facts.sigmoid_scores = is(family, {"glm4_moe", "minimax_m2", "lfm2_moe", "nemotron_h", "deepseek_v3", "kimi_k2",
+                                     "glm4_moe_lite", "llama4_text"});
+  facts.weighted_inputs = family == "llama4_text";
   if (family == "lfm2_moe") facts.sum_added = 1e-6;
   if (family == "ernie4_5_moe") facts.sum_min = number(config, "moe_norm_min", 1e-12);
   if (family == "falcon_h1") add_falcon_factors(config, facts);
@@ -207,10 +221,21 @@ DecoderFacts decoder_facts(const Json& config) {
     facts.swiglu_alpha = number(config, "swiglu_alpha", 1.702);
     facts.swiglu_limit = number(config, "swiglu_limit", 7);
   }
+  facts.growth = growth_of(config, family);
   facts.ropes = ropes_of(config, family);
   for (int i = 0; i < depth(config, family); ++i) {
+    if (family == "llama4_text") {
+      const bool turned = turns(config, family, i);
+      facts.layers.push_back(
+          {.window = turned ? static_cast<int>(number(config, "attention_chunk_size", 8192)) : unlimited,
+           .chunked = turned,
+           .grows = !turned,
+           .rope = turned ? 0 : -1});
+      continue;
+    }
     const bool short_sighted = slides(config, family, i);
     facts.layers.push_back({.window = short_sighted ? integer(config, "sliding_window") : unlimited,
+                            .grows = facts.growth.beta != 0,
                             .rope = !turns(config, family, i)            ? -1
                                     : family == "olmo3" && short_sighted ? 1
                                                                          : 0});
@@ -403,7 +428,8 @@ NamedTensor separated(const NamedTensor& all, std::size_t first, std::size_t cou
 void add_experts(std::map<std::string, NamedTensor>& to, const std::string& family, const std::string& name,
                  const std::vector<std::int64_t>& shape, NamedTensor all) {
   const bool bias = is_bias_of_experts(name);
-  if (family == "gpt_oss" && !bias && !name.ends_with(".weight")) all = transposed(all, shape);
+  const bool by_inputs = is(family, {"gpt_oss", "llama4_text"});
+  if (by_inputs && !bias && !name.ends_with(".weight")) all = transposed(all, shape);
   if (bias) all.width = 1;
   const auto count = static_cast<std::size_t>(shape[0]);
   const std::size_t each = all.values.size() / static_cast<std::size_t>(all.width) / count;
@@ -451,7 +477,18 @@ void join_latent_matrices(const DecoderFacts& facts, std::map<std::string, Named
   }
 }
 
-/// Norms without weights are norms whose weights are 1.
+/// Norms without weights are norms whose weights are 1: those of heads, in the layers that turn them.
+void add_plain_head_norms(const DecoderFacts& facts, std::map<std::string, NamedTensor>& to) {
+  const std::vector<float> ones(static_cast<std::size_t>(facts.head_dim), 1.0F);
+  for (std::size_t i = 0; i < facts.layers.size(); ++i) {
+    if (facts.layers[i].rope < 0) continue;
+    for (const char* name : {"q_norm", "k_norm"}) {
+      to["layers." + std::to_string(i) + ".self_attn." + name + ".weight"] = {ones, facts.head_dim, Format::f32};
+    }
+  }
+}
+
+/// The same, and all others.
 void add_plain_norms(const DecoderFacts& facts, const Json& config, std::map<std::string, NamedTensor>& to) {
   const auto add = [&](const std::string& name, int width) {
     to[name + ".weight"] = {std::vector<float>(static_cast<std::size_t>(width), 1.0F), width, Format::f32};
@@ -461,8 +498,8 @@ void add_plain_norms(const DecoderFacts& facts, const Json& config, std::map<std
   for (std::size_t i = 0; i < facts.layers.size(); ++i) {
     const std::string prefix = "layers." + std::to_string(i) + ".";
     for (const char* name : {"input_layernorm", "post_attention_layernorm"}) add(prefix + name, hidden);
-    for (const char* name : {"self_attn.q_norm", "self_attn.k_norm"}) add(prefix + name, facts.head_dim);
   }
+  add_plain_head_norms(facts, to);
 }
 
 /// The numbers of xIELU that a GGUF has in its metadata.
@@ -523,6 +560,7 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
   }
   if (family == "nanochat") add_plain_norms(facts, config, tensors);
   if (facts.latent.rank > 0) join_latent_matrices(facts, tensors);
+  if (family == "llama4_text" && says(config, "use_qk_norm", true)) add_plain_head_norms(facts, tensors);
   if (family == "apertus" && checkpoint.metadata() != nullptr) add_activations(facts, config, tensors);
   for (auto& [name, tensor] : tensors) {
     const bool turned =

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
@@ -25,9 +26,18 @@ struct RopeFacts {
   bool backwards = false;  // pairs turn the other way
 };
 
+/// Queries are multiplied by 1 + beta * ln(1 + floor((position + ahead) / step)).
+struct GrowthFacts {
+  double beta = 0;
+  std::int64_t step = 1;
+  int ahead = 0;
+};
+
 struct LayerFacts {
   int window = unlimited;
-  int rope = 0;  // of DecoderFacts::ropes; -1: q and k are not turned
+  bool chunked = false;  // it sees the chunk, as long as a window, that a row is in
+  bool grows = false;    // by DecoderFacts::growth
+  int rope = 0;          // of DecoderFacts::ropes; -1: q and k are not turned
 };
 
 /// Of multi-head latent attention.
@@ -60,11 +70,13 @@ struct DecoderFacts {
   bool normalized = false;
   double routed_scale = 1;                    // of the weights of experts
   bool sigmoid_scores = false;                // of a router; else it has a softmax
+  bool weighted_inputs = false;               // of experts; else it is their outputs that are weighed
   int groups = 1, groups_chosen = 1;          // of experts
   int best_of_group = 2;                      // experts whose scores add up to that of a group
   double sum_added = 0, sum_min = 0;          // to the sum of the chosen scores; what it is at least
   double swiglu_alpha = 0, swiglu_limit = 0;  // of a clamped SwiGLU; 0: it is a plain one
   LatentFacts latent;
+  GrowthFacts growth;
   std::vector<RopeFacts> ropes;
   std::vector<LayerFacts> layers;
 };

@@ -57,7 +57,9 @@ Matrix attend(const TwinAttention& how, const Matrix& queries, const Matrix& key
   Matrix mixed(queries.rows(), how.heads * v);
   for (Eigen::Index r = 0; r < queries.rows(); ++r) {
     const Eigen::Index end = first + r + 1;  // of what it sees
-    const Eigen::Index begin = how.window == unlimited ? 0 : std::max<Eigen::Index>(0, end - how.window);
+    const Eigen::Index begin = how.window == unlimited ? 0
+                               : how.chunked           ? (end - 1) / how.window * how.window
+                                                       : std::max<Eigen::Index>(0, end - how.window);
     for (int h = 0; h < how.heads; ++h) {
       const int kv = h / (how.heads / how.kv_heads);
       const auto seen_keys = keys.block(begin, kv * d, end - begin, d);

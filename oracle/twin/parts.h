@@ -30,6 +30,7 @@ struct TwinAttention {
   double scale = 1;        // of scores
   double cap = 0;          // soft cap of scores; 0: none
   int window = unlimited;  // a row sees itself and the window - 1 positions before it
+  bool chunked = false;    // or of these the ones in its chunk
   Row sinks = {};          // a score of each head's own, without a value
   int value_dim = 0;       // of a head's value; 0: head_dim
 };

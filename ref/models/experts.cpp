@@ -344,14 +344,17 @@ void mix_experts(const TransformerPass& pass, const Experts& layer, const Expert
     }
     if (scratch.rows.empty()) continue;
     const auto row_of = [&](std::size_t i) { return static_cast<std::size_t>(scratch.rows[i] / layer.chosen); };
+    const auto weight_of = [&](std::size_t i) { return choices.weights[static_cast<std::size_t>(scratch.rows[i])]; };
     for (std::size_t i = 0; i < scratch.rows.size(); ++i) {
-      std::memcpy(scratch.gathered.data() + i * width, s.normed.data() + row_of(i) * width, width * sizeof(float));
+      float* const x = scratch.gathered.data() + i * width;
+      std::memcpy(x, s.normed.data() + row_of(i) * width, width * sizeof(float));
+      for (std::size_t d = 0; d < width && layer.weighted_inputs; ++d) x[d] *= weight_of(i);
     }
     const int count = static_cast<int>(scratch.rows.size());
     pass.mlp(weights.experts[static_cast<std::size_t>(id)], scratch.gathered.data(), count, scratch.out.data());
     for_rows(count, 2.0 * count * hidden, [&](int begin, int end) {
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        const float weight = choices.weights[static_cast<std::size_t>(scratch.rows[i])];
+        const float weight = layer.weighted_inputs ? 1 : weight_of(i);
         const float* const out = scratch.out.data() + i * width;
         float* const y = s.projected.data() + row_of(i) * width;
         for (std::size_t d = 0; d < width; ++d) y[d] += weight * out[d];

@@ -8,7 +8,8 @@
 // they are normalized divided by the sum of the chosen p by ascending id, plus `sum_added` and at least `sum_min`, in
 // some architectures times a scale, rounded to float once.
 //
-// The output of a row: y = 0, then y = y + weight * expert(x) for the chosen by ascending id, product and sum rounded.
+// The output of a row: y = 0, then y = y + weight * expert(x) for the chosen by ascending id, product and sum rounded;
+// in some architectures y = y + expert(weight * x).
 // Some architectures have a shared expert, which every row goes through: y = y + sigmoid(gate . x) * shared(x) at the
 // end, the sigmoid in double and rounded once, or without a gate y = y + shared(x).
 //

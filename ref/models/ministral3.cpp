@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Ministral 3 (Hugging Face `ministral3`, alone or as the text part of `mistral3`): Mistral with yarn, whose queries
-// grow with their position: after RoPE, q = q * (1 + beta * ln(1 + floor(p / original context))), the factor computed
-// in double and rounded once. Without llama_4_scaling_beta they do not (Mistral Small 3.1 has `mistral` in `mistral3`).
-// Source: transformers, models/ministral3.
-#include "kernels/math64.h"
-#include "kernels/threads.h"
+// grow (query_growth.h) behind each original context. Without llama_4_scaling_beta they do not (Mistral Small 3.1 has
+// `mistral` in `mistral3`). Source: transformers, models/ministral3.
 #include "ref/models/causal_transformer.h"
 #include "ref/models/models.h"
+#include "ref/models/query_growth.h"
 
 namespace draftproof {
 namespace {
-
-/// How queries grow.
-struct QueryGrowth {
-  double beta = 0;
-  std::int64_t step = 1;  // positions
-
-  float at(int position) const {
-    return static_cast<float>(1 + beta * log64(static_cast<double>(1 + position / step)));
-  }
-};
 
 QueryGrowth read_growth(const Json& text) {
   const auto block = text.find("rope_parameters");
@@ -27,7 +15,7 @@ QueryGrowth read_growth(const Json& text) {
   if (!beta) return {};
   const double number = beta->number();
   if (!(number >= 0 && number <= 1)) beta->fail("must lie between 0 and 1");
-  return {number, block->at("original_max_position_embeddings").integer(1, 1 << 30)};
+  return {.beta = number, .step = block->at("original_max_position_embeddings").integer(1, 1 << 30)};
 }
 
 TransformerConfig describe_text(const Json& text) {
@@ -52,23 +40,13 @@ class Ministral3 final : public CausalTransformer {
     pass.see(i);
     pass.normalize(weights.attention_norm);
     pass.project(attention, weights.attention);
-    grow_queries(pass, attention);
+    grow_queries(pass, attention, growth_);
     pass.attend(attention, weights.attention);
     pass.project_attended(weights.attention);
     pass.add_projected();
     pass.normalize(weights.mlp_norm);
     pass.mlp(weights.mlp);
     pass.add_projected();
-  }
-
-  void grow_queries(const TransformerPass& pass, const AttentionLayer& attention) const {
-    for_rows(pass.rows, 1.0 * pass.rows * attention.q_width(), [&](int begin, int end) {
-      for (int row = begin; row < end; ++row) {
-        const float factor = growth_.at(pass.scratch.positions[static_cast<std::size_t>(row)]);
-        float* const q = pass.scratch.qkv.data() + static_cast<std::ptrdiff_t>(row) * attention.projected();
-        for (int j = 0; j < attention.q_width(); ++j) q[j] *= factor;
-      }
-    });
   }
 
   std::vector<PreNormLayer> layers_;

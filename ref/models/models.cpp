@@ -45,6 +45,7 @@ std::span<const Architecture* const> all_architectures() noexcept {
       &deepseek_architecture,
       &minimax_m2_architecture,
       &ernie45_moe_architecture,
+      &llama4_architecture,
       &lfm2_architecture,
       &mamba2_architecture,
       &granite_hybrid_architecture,

@@ -42,6 +42,7 @@ extern const Architecture glm4_moe_architecture;
 extern const Architecture deepseek_architecture;
 extern const Architecture minimax_m2_architecture;
 extern const Architecture ernie45_moe_architecture;
+extern const Architecture llama4_architecture;
 extern const Architecture lfm2_architecture;
 extern const Architecture mamba2_architecture;
 extern const Architecture granite_hybrid_architecture;

@@ -135,8 +135,8 @@ Llama3Scaling read_llama3(const RopeFields& fields) {
   const auto number = [&](const char* name) { return static_cast<float>(fields.positive(name)); };
   const Llama3Scaling result = {number("factor"), number("low_freq_factor"), number("high_freq_factor"),
                                 number("original_max_position_embeddings")};
-  if (!(result.high_factor > result.low_factor)) {
-    fields.find("high_freq_factor")->fail("must be above low_freq_factor; between the two frequencies go over");
+  if (!(result.high_factor >= result.low_factor)) {
+    fields.find("high_freq_factor")->fail("must not be below low_freq_factor; between the two frequencies go over");
   }
   return result;
 }
@@ -284,7 +284,7 @@ Rope llama3_rope(double theta, int width, const Llama3Scaling& scaling) {
   for (float& frequency : rope.frequencies) {
     const float wavelength = turn / frequency;
     if (wavelength < scaling.original_context / scaling.high_factor) continue;
-    if (wavelength > scaling.original_context / scaling.low_factor) {
+    if (scaling.low_factor == scaling.high_factor || wavelength > scaling.original_context / scaling.low_factor) {
       frequency = frequency / scaling.factor;
       continue;
     }

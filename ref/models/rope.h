@@ -34,7 +34,7 @@ struct Rope {
 };
 
 /// Scaling of Llama 3.1: wavelengths above original_context / low_factor become `factor` times as long, those below
-/// original_context / high_factor stay, and those between are interpolated.
+/// original_context / high_factor stay, and those between are interpolated. Llama 4 has equal factors.
 struct Llama3Scaling {
   float factor = 0;
   float low_factor = 0;

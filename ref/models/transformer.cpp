@@ -430,7 +430,8 @@ void TransformerPass::project(const AttentionLayer& layer, const AttentionWeight
 }
 
 void TransformerPass::see(int layer) const {
-  const int donor = config.attention(layer).donor;
+  const AttentionLayer& attention = config.attention(layer);
+  const int donor = attention.donor;
   const int place = config.cache_of(donor == AttentionLayer::own ? layer : donor);
   std::size_t row = 0;
   for (std::size_t i = 0; i < scratch.caches.size(); ++i) {
@@ -439,7 +440,9 @@ void TransformerPass::see(int layer) const {
     const int end = last ? scratch.rows() : scratch.first_rows[i + 1];
     for (; row < static_cast<std::size_t>(end); ++row) {
       const int position = scratch.positions[row];
-      scratch.visible[row] = {scratch.kv[i]->first_visible(position), position + 1};
+      const int first =
+          attention.chunked ? position / attention.window * attention.window : scratch.kv[i]->first_visible(position);
+      scratch.visible[row] = {first, position + 1};
     }
   }
 }

@@ -189,7 +189,7 @@ struct TransformerPass {
   void project(const AttentionLayer& layer, const AttentionWeights& weights) const;
 
   /// Sets kv and visible: every row sees what the cache of this layer, or of its donor, holds before it and itself, in
-  /// a sliding window the last of these.
+  /// a sliding window the last of these, in chunks those of its own.
   void see(int layer) const;
 
   /// Stores k and v at the positions of the rows; attended [rows][attended_width()] = attention over `visible`. The

@@ -53,6 +53,7 @@ struct AttentionLayer {
 
   AttentionShape shape = {};
   int window = AttentionCache::everything;  // positions that a row sees, its own included
+  bool chunked = false;                     // of these the ones in its chunk, as long as the window
   int rope = 0;                             // of TransformerConfig::ropes; no_rope: heads are not turned
   bool interleaved = false;                 // the checkpoint has RoPE turn neighboring rows of q and k
   QkNorm qk_norm = QkNorm::none;
@@ -94,10 +95,11 @@ struct Experts {
   int groups = 1;            // of neighbors
   int groups_chosen = 1;     // that experts are chosen from
   GroupRank group_rank = GroupRank::two_best;
-  bool normalized = false;  // the weights of the chosen add up to 1
-  double sum_added = 0;     // to the sum that they are divided by
-  double sum_min = 0;       // what that sum is at least
-  float scale = 1;          // of the weights
+  bool normalized = false;       // the weights of the chosen add up to 1
+  double sum_added = 0;          // to the sum that they are divided by
+  double sum_min = 0;            // what that sum is at least
+  float scale = 1;               // of the weights
+  bool weighted_inputs = false;  // a weight multiplies what an expert reads, not what it gives
 };
 
 /// Of a layer that is an MLP, or experts, alone: it needs no cache.

@@ -116,6 +116,8 @@ bool has_stretched_layers(const TwinCheckpoint& twin) {
   return all && all->at("full_attention").find("factor");
 }
 
+constexpr int longest_text = 64;  // of the stored answers
+
 /// Some mistakes have no effect for models without the feature.
 bool possible(Mistake mistake, const TwinCheckpoint& twin) {
   const std::string last = "layers." + std::to_string(twin.layers - 1) + ".";
@@ -139,7 +141,8 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::blind_to_itself: return attends;
     case Mistake::swapped_head_norms:
     case Mistake::swapped_layer_norms:
-      if (twin.facts.embedding_norm) return false;  // no norm has weights
+      if (twin.facts.embedding_norm) return false;                                             // no norm has weights
+      if (mistake == Mistake::swapped_head_norms && twin.facts.weighted_inputs) return false;  // nor of heads
       return mistake == Mistake::swapped_layer_norms || twin.has("layers.0.self_attn.k_norm.weight");
     case Mistake::no_key_norm: return twin.has("layers.0.self_attn.k_norm.weight");
     case Mistake::no_key_bias:
@@ -157,7 +160,14 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::rounded_ramp: return stretching(twin) == "yarn" && twin.stretch->find("truncate");
     case Mistake::unstretched_rope: return twin.stretch.has_value() || has_stretched_layers(twin);
     case Mistake::evenly_stretched_rope: return stretching(twin) == "llama3" || stretching(twin) == "yarn";
-    case Mistake::ungrown_queries: return twin.stretch && twin.stretch->find("llama_4_scaling_beta");
+    case Mistake::ungrown_queries: return twin.facts.growth.beta != 0 && twin.facts.growth.step < longest_text;
+    case Mistake::other_queries_grown:
+      return twin.facts.growth.step < longest_text &&
+             std::ranges::any_of(twin.facts.layers, [](const auto& layer) { return layer.chunked; });
+    case Mistake::window_for_chunk:
+      return std::ranges::any_of(twin.facts.layers,
+                                 [](const auto& layer) { return layer.chunked && layer.window < longest_text; });
+    case Mistake::weighted_outputs: return twin.facts.weighted_inputs;
     case Mistake::plain_magnitude:
       return stretching(twin) == "longrope" || (stretching(twin) == "yarn" && !twin.stretch->find("mscale"));
     case Mistake::other_factors: return stretching(twin) == "longrope";
@@ -180,8 +190,7 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::best_of_groups: return twin.facts.groups > 1;
     case Mistake::window_longer:
     case Mistake::window_shorter:
-      return twin.gemma != 0 ||
-             std::ranges::any_of(twin.windows, [](int w) { return w != std::numeric_limits<int>::max(); });
+      return twin.gemma != 0 || std::ranges::any_of(twin.windows, [](int w) { return w < longest_text; });
     case Mistake::unscaled_scores: return attends && twin.gemma != 4 && !twin.gemma3n;
     case Mistake::no_embedding_scale: return twin.gemma != 0 || twin.facts.embedding_scale != 1;
     case Mistake::scale_of_heads: return twin.gemma != 0 || twin.facts.attention_scale != 0;
@@ -280,6 +289,9 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
                                 Mistake::evenly_stretched_rope,
                                 Mistake::plain_magnitude,
                                 Mistake::ungrown_queries,
+                                Mistake::other_queries_grown,
+                                Mistake::window_for_chunk,
+                                Mistake::weighted_outputs,
                                 Mistake::no_output_bias,
                                 Mistake::no_mlp_bias,
                                 Mistake::other_experts_weights,

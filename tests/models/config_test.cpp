@@ -207,9 +207,9 @@ const std::vector<BadConfig> bad_in_both = {
      R"( "original_max_position_embeddings": 8})",
      {"rope_scaling.factor", "positive"}},
     {"rope_scaling",
-     R"({"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4,)"
+     R"({"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 3,)"
      R"( "original_max_position_embeddings": 8})",
-     {"rope_scaling.high_freq_factor", "above low_freq_factor"}},
+     {"rope_scaling.high_freq_factor", "below low_freq_factor"}},
     {"rope_parameters", R"({"rope_theta": 5e5})", {"rope_parameters.rope_theta", "differs from another rope_theta"}},
     {"rope_parameters", R"({"partial_rotary_factor": 0.5})", {"rope_parameters.partial_rotary_factor", "partial"}},
     {"rope_parameters", R"({"full_attention": {}})", {"rope_parameters", "one RoPE per layer type"}},
@@ -556,7 +556,13 @@ TEST(Variations, WhatTheyDoNotHaveIsRefusedByName) {
            {"minimax-m2-tiny", "rotary_dim", "8", "differs from partial_rotary_factor"},
            {"minimax-m2-tiny", "rotary_dim", "3", "must be even; RoPE turns pairs"},
            {"ernie45-moe-tiny", "use_bias", "true", "ERNIE 4.5 with experts has no biases"},
-           {"ernie45-moe-tiny", "moe_norm_min", "-1", "must be at least 0"}}) {
+           {"ernie45-moe-tiny", "moe_norm_min", "-1", "must be at least 0"},
+           {"llama4-tiny", "no_rope_layers", "[1]", "must have a number for each of the 4 layers"},
+           {"llama4-tiny", "attention_chunk_size", "null", "attention_chunk_size is null"},
+           {"llama4-tiny", "layer_types", R"(["full_attention"])", "must list one type for each of the 4 layers"},
+           {"llama4-tiny", "attn_scale", "2", "must lie between 0 and 1"},
+           {"llama4-tiny", "moe_layers", "[4]", "moe_layers"},
+           {"llama4-tiny", "rope_parameters", "null", "rope_theta"}}) {
     const auto described = [&] { described_with(name, field, value); };
     EXPECT_THAT(error_of(described), testing::HasSubstr(words)) << name << " " << field;
   }

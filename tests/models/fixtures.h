@@ -78,7 +78,9 @@ inline const std::string tiny_variations[] = {"smollm3-tiny",
                                               "deepseek-v3-tiny-biased",
                                               "deepseek-v2-tiny",
                                               "deepseek-v2-tiny-groups",
-                                              "glm4-moe-lite-tiny"};
+                                              "glm4-moe-lite-tiny",
+                                              "llama4-tiny",
+                                              "llama4-tiny-published"};
 inline const std::string tiny_sliding_targets[] = {"qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd",
                                                    "qwen2-tiny-tied", "qwen2-tiny-untied"};
 

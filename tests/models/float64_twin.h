@@ -126,10 +126,12 @@ enum class Mistake {
   unstretched_rope,
   evenly_stretched_rope,  // every wavelength `factor` times as long
   ungrown_queries,
-  plain_magnitude,  // cos and sin without yarn's factor
+  other_queries_grown,  // those of the layers whose do not grow, and the reverse
+  plain_magnitude,      // cos and sin without yarn's factor
   no_output_bias,
   no_mlp_bias,
   other_experts_weights,  // normalized where they are not, and the reverse
+  weighted_outputs,       // of experts whose inputs are weighed
   next_expert,            // expert e + 1 where the router says e
   no_shared_expert,
   ungated_shared_expert,
@@ -147,6 +149,7 @@ enum class Mistake {
   frequencies_of_heads,  // RoPE of some dimensions with frequencies of the whole width
   window_longer,         // by one
   window_shorter,
+  window_for_chunk,
   reversed_taps,
   no_context_norm,
   context_input_norm,  // context rows through the layer's input norm
@@ -293,6 +296,12 @@ class TwinCheckpoint {
                    .conv_width = integer("linear_conv_kernel_dim")};
     }
     for (const twin::LayerFacts& layer : facts.layers) windows.push_back(layer.window);
+  }
+
+  /// Whether queries grow in the layer of this prefix, "layers.3.".
+  bool grows_at(const std::string& prefix) const {
+    if (!prefix.starts_with("layers.")) return false;
+    return facts.layers[std::stoul(prefix.substr(std::string("layers.").size()))].grows;
   }
 
   /// Makes theta and stretch those of one RoPE.
@@ -566,14 +575,12 @@ inline Rows biased(const TwinCheckpoint& checkpoint, const std::string& name, Ro
   return x;
 }
 
-/// Multiplies each row by 1 + beta * ln(1 + floor(position / original context)), where the config has a beta.
-inline void grow(const TwinCheckpoint& checkpoint, Rows& x, const std::vector<int>& positions, Rounding& round) {
-  const auto beta = checkpoint.stretch ? checkpoint.stretch->find("llama_4_scaling_beta") : std::nullopt;
-  if (!beta) return;
-  const auto step = static_cast<int>(checkpoint.stretch->at("original_max_position_embeddings").integer(1, 1 << 30));
+/// Multiplies each row by 1 + beta * ln(1 + floor((position + ahead) / step)).
+inline void grow(const twin::GrowthFacts& growth, Rows& x, const std::vector<int>& positions, Rounding& round) {
   for (int r = 0; r < x.rows(); ++r) {
-    const double grown = round.by(std::log(1.0 + positions[static_cast<std::size_t>(r)] / step), 2);
-    const double factor = round(1 + round(beta->number() * grown));
+    const std::int64_t steps = (positions[static_cast<std::size_t>(r)] + growth.ahead) / growth.step;
+    const double grown = round.by(std::log(1.0 + static_cast<double>(steps)), 2);
+    const double factor = round(1 + round(growth.beta * grown));
     for (int i = 0; i < x.width; ++i) x.row(r)[i] = round(x.row(r)[i] * factor);
   }
 }
@@ -745,7 +752,12 @@ inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& p
       double weight = normalized ? round(p[id] / sum) : p[id];
       if (mistake != Mistake::no_routed_scale) weight = round(weight * round(facts.routed_scale));
       const int expert = mistake == Mistake::next_expert ? (id + 1) % logits.width : id;
-      const Rows out = gated_mlp(checkpoint, prefix + "experts." + std::to_string(expert) + ".", one, round, mistake);
+      Rows read = one;
+      if (facts.weighted_inputs && mistake != Mistake::weighted_outputs) {
+        for (double& value : read.at) value = round(weight * value);
+        weight = 1;
+      }
+      const Rows out = gated_mlp(checkpoint, prefix + "experts." + std::to_string(expert) + ".", read, round, mistake);
       for (int i = 0; i < x.width; ++i) y.row(r)[i] = round(y.row(r)[i] + round(weight * out.row(0)[i]));
     }
   }
@@ -1160,7 +1172,9 @@ inline Rows attention_of(const TwinCheckpoint& checkpoint, const std::string& pr
     rotate(queries, angles, own_positions, round, mistake == Mistake::interleaved_rope);
     rotate(keys, angles, key_positions, round, mistake == Mistake::interleaved_rope);
   }
-  if (mistake != Mistake::ungrown_queries) grow(checkpoint, queries, own_positions, round);
+  const bool grows = checkpoint.facts.growth.beta != 0 && checkpoint.grows_at(prefix);
+  const bool grown = grows != (mistake == Mistake::other_queries_grown);
+  if (grown && mistake != Mistake::ungrown_queries) grow(checkpoint.facts.growth, queries, own_positions, round);
   if (mistake == Mistake::bias_on_turned_keys) keys = with_bias(std::move(keys), "k");
 
   const double usual = round(1 / round(std::sqrt(static_cast<double>(d))));
@@ -1402,7 +1416,8 @@ inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std:
     answers[0] = normed_by(target, "norm", std::move(answers[0]), round);
   }
   for (int layer = 0; layer < target.layers; ++layer) {
-    const int rope = target.facts.layers[static_cast<std::size_t>(layer)].rope;
+    const twin::LayerFacts& facts_of = target.facts.layers[static_cast<std::size_t>(layer)];
+    const int rope = facts_of.rope;
     const bool turns = rope >= 0 || mistake == Mistake::turned_everywhere;
     const Angles& angles = turns ? ropes[static_cast<std::size_t>(std::max(rope, 0))] : none;
     int window = target.windows[layer];
@@ -1410,8 +1425,10 @@ inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std:
       if (mistake == Mistake::window_longer) ++window;
       if (mistake == Mistake::window_shorter) --window;
     }
-    const auto sees = [window, mistake](int q, int k) {
+    const bool chunked = facts_of.chunked && mistake != Mistake::window_for_chunk;
+    const auto sees = [window, chunked, mistake](int q, int k) {
       if (mistake == Mistake::blind_to_itself && k == q && q > 0) return false;
+      if (chunked && k / window != q / window) return false;
       return k <= q + (mistake == Mistake::sees_the_next_row ? 1 : 0) && q - k < window;
     };
     answers.push_back(decoder_layer(target, layer, answers.back(), Rows(), angles, sees, round, mistake));

@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "gpt-oss-tiny", "glm4-moe-tiny", "minimax-m2-tiny", "ernie45-moe-tiny", "falcon-h1-tiny",
                     "falcon-h1-tiny-normed", "nemotron-h-tiny", "nemotron-h-tiny-experts", "jamba-tiny",
                     "deepseek-v3-tiny", "deepseek-v3-tiny-biased", "deepseek-v2-tiny", "deepseek-v2-tiny-groups",
-                    "glm4-moe-lite-tiny"),
+                    "glm4-moe-lite-tiny", "llama4-tiny", "llama4-tiny-published"),
     [](const auto& of) {
       std::string name = of.param;
       std::ranges::replace(name, '-', '_');

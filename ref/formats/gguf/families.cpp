@@ -41,6 +41,7 @@ std::span<const GgufFamily* const> all_gguf_families() noexcept {
       &gguf_deepseek2,
       &gguf_minimax_m2,
       &gguf_ernie45_moe,
+      &gguf_llama4,
       &gguf_qwen3_next,
       &gguf_lfm2,
       &gguf_lfm2_moe,

@@ -62,6 +62,7 @@ extern const GgufFamily gguf_glm4_moe;
 extern const GgufFamily gguf_deepseek2;
 extern const GgufFamily gguf_minimax_m2;
 extern const GgufFamily gguf_ernie45_moe;
+extern const GgufFamily gguf_llama4;
 extern const GgufFamily gguf_qwen3_next;
 extern const GgufFamily gguf_lfm2;
 extern const GgufFamily gguf_lfm2_moe;

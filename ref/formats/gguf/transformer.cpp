@@ -322,7 +322,8 @@ void write_transformer(const GgufModel& model, GgufKeyWriter& keys, GgufLayers l
   }
   if (layers >= GgufLayers::some_attend) write_parts(model, layers, keys);
   const GgufModel::Layer& first = model.layers[0];
-  const auto intermediate = model.config.find("intermediate_size");
+  const auto dense = model.config.find("intermediate_size_mlp");  // of Llama 4, beside that of experts
+  const auto intermediate = dense ? dense : model.config.find("intermediate_size");
   const std::int64_t width = first.intermediate > 0 ? first.intermediate
                              : intermediate         ? intermediate->integer(1, 1 << 24)
                                                     : 0;
