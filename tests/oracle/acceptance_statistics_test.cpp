@@ -65,6 +65,26 @@ TEST(Agreement, CountsTheLastWeight) {
   EXPECT_EQ(overlap(half, less), total - 1);
 }
 
+TEST(JudgedByDepth, LeavesOutChainsWhichBlockDecidesTogetherAndNotTrees) {
+  const auto judged = [](const char* draft) {
+    zoo::ZooSubject subject({.vocabulary = 6, .levels = 3, .seed = 5});
+    Request request;
+    request.prompt = {1, 2, 3};
+    request.sampling.temperature = 1;
+    request.max_new_tokens = 100;
+    Variation variation;
+    variation.draft = draft;
+    variation.draft_max = 5;
+    variation.rule = &block;
+    Trial trial(subject, request, 3, {variation});
+    long sum = 0;
+    for (const Judged& depth : judged_by_depth(trial, trial.runs[0])) sum += depth.judged;
+    return sum;
+  };
+  EXPECT_EQ(judged("perturbed"), 0);
+  EXPECT_GT(judged("scripted:~&*+&*/-<*<**/+&*~&*-"), 0);
+}
+
 TEST(JudgedByDepth, CountsTheRoundsAndExpectsTheAcceptedWhereNothingIsRandom) {
   for (const Rule* rule : {&matching, &rejection}) {
     for (const float temperature : {0.0F, 1.0F}) {

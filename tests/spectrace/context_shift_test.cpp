@@ -54,6 +54,20 @@ TEST(ContextShift, IsReplayedWithAndWithoutTheTarget) {
   }
 }
 
+TEST(ContextShift, ASuspectThatCannotFollowItIsLeftBehindAndTheTargetIsNot) {
+  Recorded recorded;
+  const File file(recorded.text(shifted(rejection, {.temperature = 1})));
+  const TraceReport alone = replay(file.path(), recorded.target());
+  for (const bool recurrent : {false, true}) {
+    TraceTarget target = recorded.target();
+    target.suspects.push_back(
+        {"another", make_hash_model({.vocabulary = 6, .levels = 4, .seed = 6, .recurrent = recurrent})});
+    const TraceReport report = replay(file.path(), target);
+    EXPECT_EQ(report.verdict(), ReportVerdict::pass_exact) << report_text(make_report(report));
+    EXPECT_EQ(report.examined.rows, alone.examined.rows);
+  }
+}
+
 TEST(ContextShift, ThatTheTraceDoesNotStateOrStatesOtherwiseIsFoundInTheRowsBehindIt) {
   Recorded recorded;
   const std::vector<std::string> lines = trace_of(recorded);
