@@ -25,7 +25,7 @@ Matrix delta_net(const TwinWeights& weights, const std::string& prefix, const Ma
   const Matrix qkv = project("in_proj_qkv"), z = project("in_proj_z"), b = project("in_proj_b");
   const Matrix a = project("in_proj_a");
   const Matrix taps = weights[prefix + "conv1d"].cast<double>();  // [channels][taps], the newest row last
-  const Row a_log = weights.vector(prefix + "A_log");
+  const Matrix rates = weights.rates(prefix);
   const Row dt_bias = weights.vector(prefix + "dt_bias");
   const Row norm = weights.norm(prefix + "norm");
   if (kept.states.empty()) {
@@ -44,12 +44,12 @@ Matrix delta_net(const TwinWeights& weights, const std::string& prefix, const Ma
     }
     c = c.unaryExpr(&silu);
     for (int h = 0; h < value_heads; ++h) {
-      const int key_head = h / (value_heads / key_heads);
+      const int key_head = weights.deals_heads() ? h % key_heads : h / (value_heads / key_heads);
       const Row q = unit(c.segment(key_head * key_dim, key_dim)) / std::sqrt(static_cast<double>(key_dim));
       const Row k = unit(c.segment(keys + key_head * key_dim, key_dim));
       const Row v = c.segment(2 * keys + h * value_dim, value_dim);
       Matrix& state = kept.states[static_cast<std::size_t>(h)];
-      state *= exp64(-exp64(a_log[h]) * softplus(a(r, h) + dt_bias[h]));
+      state *= exp64(-rates(h) * softplus(a(r, h) + dt_bias[h]));
       const Row delta = sigmoid(b(r, h)) * (v - k * state);
       state += k.transpose() * delta;
       const Row o = q * state;

@@ -320,8 +320,11 @@ std::string without_mixer(std::string name) {
 
 /// A name of Granite 4: its MLP is the only one of a layer, or is beside experts.
 std::string with_shared_mlp(std::string name, bool experts) {
-  for (const auto& [from, to] :
-       {std::pair("shared_mlp.input_linear", "mlp.gate_up_proj"), {"shared_mlp.output_linear", "mlp.down_proj"}}) {
+  for (const auto& [from, to] : {std::pair("shared_mlp.input_linear", "mlp.gate_up_proj"),
+                                 {"shared_mlp.output_linear", "mlp.down_proj"},
+                                 {"shared_mlp.gate_proj", "mlp.gate_proj"},  // of a GGUF
+                                 {"shared_mlp.up_proj", "mlp.up_proj"},
+                                 {"shared_mlp.down_proj", "mlp.down_proj"}}) {
     const std::size_t at = name.find(from);
     if (at == std::string::npos) continue;
     const std::string within = std::string(to).replace(0, 4, experts ? "mlp.shared_mlp." : "mlp.");

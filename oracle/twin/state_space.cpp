@@ -10,12 +10,12 @@ Matrix state_space(const TwinWeights& weights, const DecoderFacts& facts, const 
                    LayerPast& kept) {
   const Matrix taps = weights[prefix + "conv1d"].cast<double>();  // [channels][taps], the newest row last
   const Row bias = weights.vector(prefix + "conv1d.bias");
-  const Row a_log = weights.vector(prefix + "A_log");
+  const Matrix rates = weights.rates(prefix);
   const Row dt_bias = weights.vector(prefix + "dt_bias");
   const Row skip = weights.vector(prefix + "D");
   const bool norms = weights.has(prefix + "norm.weight");
   const Row norm = norms ? weights.vector(prefix + "norm") : Row();
-  const Eigen::Index heads = a_log.size(), inner = weights[prefix + "out_proj"].cols(), channels = taps.rows(),
+  const Eigen::Index heads = rates.size(), inner = weights[prefix + "out_proj"].cols(), channels = taps.rows(),
                      dim = inner / heads;
   const Eigen::Index groups = facts.state_groups, keys = (channels - inner) / 2, states = keys / groups;
   Matrix projected = times(x, weights[prefix + "in_proj"]);  // z, then x, B, C, then the steps
@@ -45,7 +45,7 @@ Matrix state_space(const TwinWeights& weights, const DecoderFacts& facts, const 
       const Row of_head = c.segment(h * dim, dim);
       const double step = softplus(projected(r, inner + channels + h) + dt_bias[h]);
       Matrix& state = kept.states[static_cast<std::size_t>(h)];
-      state *= exp64(-exp64(a_log[h]) * step);
+      state *= exp64(-rates(h) * step);
       state += c.segment(inner + group, states).transpose() * (step * of_head);
       const Row o = c.segment(inner + keys + group, states) * state + skip[h] * of_head;
       mixed.row(r).segment(h * dim, dim) = o;
@@ -64,11 +64,11 @@ Matrix state_space(const TwinWeights& weights, const DecoderFacts& facts, const 
 Matrix selective_scan(const TwinWeights& weights, const DecoderFacts& facts, const std::string& prefix, const Matrix& x,
                       LayerPast& kept) {
   const Matrix taps = weights[prefix + "conv1d"].cast<double>();  // [channels][taps], the newest row last
-  const Matrix a_log = weights[prefix + "A_log"].cast<double>();  // [channels][states]
+  const Matrix rates = weights.rates(prefix);                     // [channels][states]
   const Row bias = weights.vector(prefix + "conv1d.bias");
   const Row step_bias = weights.vector(prefix + "dt_proj.bias");
   const Row skip = weights.vector(prefix + "D");
-  const Eigen::Index channels = taps.rows(), states = a_log.cols();
+  const Eigen::Index channels = taps.rows(), states = rates.cols();
   const Matrix projected = times(x, weights[prefix + "in_proj"]);
   if (kept.states.empty()) {
     kept.inputs = Matrix::Zero(taps.cols() - 1, channels);
@@ -96,8 +96,8 @@ Matrix selective_scan(const TwinWeights& weights, const DecoderFacts& facts, con
     Row steps = times(part("dt_layernorm", 0, rank), weights[prefix + "dt_proj"]);
     steps = (steps + step_bias).unaryExpr(&softplus);
     for (Eigen::Index i = 0; i < channels; ++i) {
-      const auto decay = [&](double logarithm) { return exp64(-exp64(logarithm) * steps[i]); };
-      state.row(i) = state.row(i).cwiseProduct(a_log.row(i).unaryExpr(decay)) + key * (steps[i] * c[i]);
+      const auto decay = [&](double rate) { return exp64(-rate * steps[i]); };
+      state.row(i) = state.row(i).cwiseProduct(rates.row(i).unaryExpr(decay)) + key * (steps[i] * c[i]);
       mixed(r, i) = (query.dot(state.row(i)) + skip[i] * c[i]) * silu(projected(r, channels + i));
     }
   }

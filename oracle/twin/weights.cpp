@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/twin/weights.h"
 
+#include "kernels/math64.h"
 #include "ref/base/error.h"
 
 namespace draftproof::twin {
 
 TwinWeights::TwinWeights(const Checkpoint& checkpoint, bool long_context)
-    : config_(checkpoint.config()), long_context_(long_context) {
+    : config_(checkpoint.config()), long_context_(long_context), gguf_(checkpoint.metadata() != nullptr) {
   config_ = config_.find("text_config").value_or(config_);
   const std::string of = family();
   if (!of.starts_with("gemma")) facts_ = decoder_facts(config_);
-  // A GGUF stores the sum for Gemma.
+  // A GGUF stores the sum.
   const bool gemma = of.starts_with("gemma2") || (of.starts_with("gemma3") && !of.starts_with("gemma3n"));
-  norms_are_offsets_ = of.starts_with("qwen3_5") || of == "qwen3_next" || (gemma && checkpoint.metadata() == nullptr);
+  norms_are_offsets_ = !gguf_ && (of.starts_with("qwen3_5") || of == "qwen3_next" || gemma);
   for (const auto& [name, tensor] : decoder_tensors(checkpoint, config_)) {
     const auto size = static_cast<Eigen::Index>(tensor.values.size());
     const Eigen::Index width = tensor.width;
@@ -32,6 +33,14 @@ Row TwinWeights::vector(const std::string& name) const {
   const Weight& all = (*this)[name];
   return Eigen::Map<const Eigen::RowVectorXf>(all.data(), all.size()).cast<double>();
 }
+
+Matrix TwinWeights::rates(const std::string& prefix) const {
+  const Matrix stored = (*this)[prefix + "A_log"].cast<double>();
+  if (gguf_) return -stored;
+  return stored.unaryExpr(&exp64);
+}
+
+bool TwinWeights::deals_heads() const { return gguf_ && family().starts_with("qwen3_5"); }
 
 Row TwinWeights::norm(const std::string& name) const {
   const bool gated = name.ends_with("linear_attn.norm");

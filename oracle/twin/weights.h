@@ -28,6 +28,10 @@ class TwinWeights {
   Row vector(const std::string& name) const;
   /// Returns what a norm multiplies with: its weight, and 1 more where the family stores it that way.
   Row norm(const std::string& name) const;
+  /// Returns how fast states decay, [heads] or [channels][states]: exp(A_log), of which a GGUF stores the negative.
+  Matrix rates(const std::string& prefix) const;
+  /// Whether value head h of a gated delta net belongs to key head h % key_heads, as most GGUFs order them.
+  bool deals_heads() const;
   /// Returns the weight that makes logits: lm_head or, where embeddings are tied, embed_tokens.
   const Weight& head() const { return (*this)[has("lm_head.weight") ? "lm_head" : "embed_tokens"]; }
   std::int64_t count() const noexcept { return count_; }
@@ -46,6 +50,7 @@ class TwinWeights {
   DecoderFacts facts_;
   std::map<std::string, Weight> tensors_;
   bool long_context_ = false;
+  bool gguf_ = false;
   bool norms_are_offsets_ = false;
   std::int64_t count_ = 0;  // of numbers in all tensors
 };

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "kernels/threads.h"
+#include "oracle/twin/twin.h"
 #include "ref/base/error.h"
 #include "ref/acceptance/rule.h"
 #include "ref/chat/chat_template.h"
@@ -105,6 +106,25 @@ TEST(Convert, InFloatsHasTheBitsOfTheFolder) {
     const Folder folder;
     const Checkpoint gguf(converted(from, Format::f32, folder));
     EXPECT_EQ(logits_of(gguf, in_floats()), logits_of(from, in_floats())) << name;
+  }
+}
+
+/// What a GGUF has in another form than a folder: rates of states, norms, the order of heads, factors in weights.
+TEST(Convert, TheFloat64TwinOfTheFileIsThatOfTheFolder) {
+  for (const char* name : {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny",
+                           "mamba2-tiny", "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "falcon-h1-tiny",
+                           "nemotron-h-tiny", "jamba-tiny", "lfm2-tiny", "deepseek-v2-tiny", "llama4-tiny-published"}) {
+    const Checkpoint from(external(name));
+    const Folder folder;
+    const Twin of_folder(from, false);
+    const Twin of_file(Checkpoint(converted(from, Format::f32, folder)), false);
+    TwinText expected(of_folder);
+    TwinText text(of_file);
+    const std::vector<Token> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
+    const std::vector<double> want = expected.read(tokens);
+    const std::vector<double> got = text.read(tokens);
+    ASSERT_EQ(got.size(), want.size()) << name;
+    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4) << name << " " << i;
   }
 }
 
