@@ -135,6 +135,15 @@ TEST(Fetch, BeginsAFileAgainWhereTheServerSendsEverything) {
   hub.expect_whole();
 }
 
+TEST(Fetch, BeginsAFileAgainWhereTheServerHasNoSuchRange) {
+  Hub hub;
+  hub.server.faults.ends_at = 5000;
+  hub.refusal();
+  hub.server.faults = {.refuses_ranges = true};
+  EXPECT_EQ(hub.fetch().bytes, hub.size() + after);
+  hub.expect_whole();
+}
+
 TEST(Fetch, BeginsAFileAgainThatIsLongerThanItShouldBe) {
   Hub hub;
   hub.server.faults.ends_at = 5000;

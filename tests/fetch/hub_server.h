@@ -35,6 +35,7 @@ class HubServer {
     std::size_t ends_at = 0;       // of a large file; 0: it is sent to its end
     bool stalls = false;           // there, instead of closing the connection
     bool no_ranges = false;        // everything is sent, whatever is asked for
+    bool refuses_ranges = false;   // with status 416
     bool other_bytes = false;      // of the same number
     bool more_bytes = false;
     std::string redirect_to = {};        // of large files: where another server has them
@@ -45,8 +46,9 @@ class HubServer {
     http_.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
       const std::lock_guard hold(guard_);
       asked_.push_back({request.path, request.get_header_value("Range"), request.get_header_value("Authorization")});
-      if (faults.status == 0) return httplib::Server::HandlerResponse::Unhandled;
-      response.status = faults.status;
+      const bool refused = faults.refuses_ranges && request.has_header("Range");
+      if (faults.status == 0 && !refused) return httplib::Server::HandlerResponse::Unhandled;
+      response.status = refused ? 416 : faults.status;
       if (!faults.retry_after.empty()) response.set_header("Retry-After", faults.retry_after);
       response.set_content("{\"error\": \"said by the server\"}", "application/json");
       return httplib::Server::HandlerResponse::Handled;

@@ -61,7 +61,7 @@ TEST(Endpoint, AServerWithADraftPasses) {
 }
 
 TEST(EndpointSlow, PreemptedAnswersPass) {
-  ServeProcess server({"--draft", dflash, "--draft-max", "5", "--parallel", "4", "--kv-budget", "1MiB"});
+  ServeProcess server({"--draft", dflash, "--draft-max", "5", "--parallel", "8", "--kv-budget", "768KiB"});
   const auto [outcome, json] = verify_endpoint(server.url(), {"--requests", "32", "--seed", "3"});
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(json["server"]["preemptions_total"].get<int>(), Gt(0));

@@ -63,16 +63,17 @@ class Exchange {
     if (transfer.from > 0) set(CURLOPT_RANGE, (std::to_string(transfer.from) + "-").c_str());
   }
 
-  /// Returns where the answer redirects to; empty when it was the file.
+  /// Returns where the answer redirects to; empty when it was the file, or has no bytes from there on.
   std::string run() {
     const CURLcode result = curl_easy_perform(handle_.get());
     if (thrown_) std::rethrow_exception(thrown_);
     const long status = status_now();
     if (result != CURLE_OK) fail(result);
     if (status >= 300 && status < 400) return redirection();
-    if (status != 200 && status != 206) refuse(status);
+    if (status != 200 && status != 206 && !has_no_such_range()) refuse(status);
     return "";
   }
+  bool has_no_such_range() const { return status_now() == 416 && transfer_.from > 0; }
 
  private:
   template <class Value>
@@ -192,11 +193,16 @@ HubAccess HubAccess::of_environment() {
   return access;
 }
 
-void carry_out(const Transfer& transfer, const HubAccess& access, const std::string& what) {
+void carry_out(Transfer transfer, const HubAccess& access, const std::string& what) {
   std::string url = transfer.url;
   for (int count = 0; count < redirections_max; ++count) {
-    url = Exchange(transfer, access, what, url).run();
-    if (url.empty()) return;
+    Exchange exchange(transfer, access, what, url);
+    url = exchange.run();
+    if (!url.empty()) continue;
+    if (!exchange.has_no_such_range()) return;
+    transfer.start_over();
+    transfer.from = 0;
+    url = transfer.url;
   }
   throw Error(what + ": " + access.endpoint + " redirects too often");
 }

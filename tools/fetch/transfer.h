@@ -22,13 +22,13 @@ struct HubAccess {
 struct Transfer {
   std::string url;
   std::uint64_t from = 0;                      // of the first byte wanted
-  std::function<void()> start_over;            // the server sends everything, although `from` was asked for
+  std::function<void()> start_over;            // the server sends everything, or has nothing from `from` on
   std::function<void(std::string_view)> take;  // what comes, in order; what it throws ends the transfer
 };
 
 /// Carries it out, redirections included. Throws Error, in one sentence that begins with `what`, when the server cannot
 /// be reached, refuses, redirects from https to http, or ends too early.
-void carry_out(const Transfer& transfer, const HubAccess& access, const std::string& what);
+void carry_out(Transfer transfer, const HubAccess& access, const std::string& what);
 
 /// Returns all of a text of at most 64 MiB.
 std::string get_text(const std::string& url, const HubAccess& access, const std::string& what);
