@@ -31,7 +31,8 @@ class BesideLlamaCpp(unittest.TestCase):
         texts = zip(prompts, answers, expected, strict=True)
         parted = [(gap, *each) for each in texts if (gap := self.gap(model, *each)) is not None]
         print(f"\n  {model.name}: {summary([gap for gap, *_ in parted], len(prompts))}")
-        self.assertEqual([each for each in parted if each[0] > ROUNDING], [])
+        # Both engines round, so their gaps lie within twice that of each other; llama.cpp's is at most 0 here.
+        self.assertEqual([each for each in parted if each[0] > 2 * ROUNDING], [])
 
     def test_tokens_are_the_same(self):
         texts = [*TEXTS, "na\u00efve \u4f60\u597d \U0001f600\n\n\tx  y", " 12345 6.7e-8", "<|im_end|><eos>", PAGES]
