@@ -13,6 +13,7 @@
 #include <functional>
 #include <limits>
 
+#include "ref/base/require.h"
 #include "ref/base/sha256.h"
 #include "tests/formats/files.h"
 #include "tests/oracle/fixture_parts.h"
@@ -253,6 +254,7 @@ Kills kill_writers(const std::filesystem::path& file, int times,
   // A slow disk gets more tries: what no writer came to shows nothing.
   for (int time = 0; time < times || (kills.second == 0 && time < 20 * times); ++time) {
     const pid_t child = fork();
+    REQUIRE(child >= 0, "a process can be created");  // -1 would be every process, below
     if (child == 0) {
       for (;;) {
         write(file, second);

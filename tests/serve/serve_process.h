@@ -60,7 +60,9 @@ class ServeProcess {
 
   const std::string& url() const { return url_; }
   int port() const { return std::stoi(url_.substr(url_.rfind(':') + 1)); }
-  void send(int signal) const { kill(process_, signal); }
+  void send(int signal) const {
+    if (process_ > 0) kill(process_, signal);  // -1, where there is no server, would be every process
+  }
   /// Returns the exit status after a signal; 128 when that killed it.
   int end(int signal = SIGTERM) {
     if (process_ <= 0) return -1;
