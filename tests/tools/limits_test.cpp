@@ -21,13 +21,13 @@ constexpr int vacuous = 2;  // of a text without draft tokens
 struct Limits : ::testing::Test {
   Folder folder;
   const std::string trace = (folder.path() / "t.jsonl").string();
-  const std::vector<std::string> check = {"trace",     "check", trace, "--target", fixture("models/tale-small"),
-                                          "--threads", "2"};
+  const std::string model = (folder.path() / "model").string();  // another user may not read the folder of the sources
+  const std::vector<std::string> check = {"trace", "check", trace, "--target", model, "--threads", "2"};
 
   void SetUp() override {
     if (sanitized) GTEST_SKIP() << "a sanitizer takes address space and threads of its own";
-    const std::vector<std::string> decode = {
-        "generate", fixture("models/tale-small"), "-p", "Once", "-n", "4", "--trace", trace};
+    files::copy(fixture("models/tale-small"), model, files::copy_options::recursive);
+    const std::vector<std::string> decode = {"generate", model, "-p", "Once", "-n", "4", "--trace", trace};
     ASSERT_EQ(run_command(decode).status, 0);
     files::permissions(folder.path(), files::perms::others_all, files::perm_options::add);
     files::permissions(trace, files::perms::others_read, files::perm_options::add);
