@@ -2,9 +2,9 @@
 #include "kernels/process_limits.h"
 
 #include <sched.h>
+#include <sys/stat.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -13,10 +13,16 @@
 namespace draftproof {
 namespace {
 
-namespace files = std::filesystem;
+// Paths are strings: when memory runs out, this is asked for what is left, and libstdc++ 12 frees what it does not own
+// when a std::filesystem::path cannot be made.
+
+bool is_folder(const std::string& path) {
+  struct stat found = {};
+  return stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+}
 
 /// The first number of a file; nothing when there is none, as in "max 100000".
-std::optional<double> number_in(const files::path& file) {
+std::optional<double> number_in(const std::string& file) {
   std::ifstream in(file);
   double number = 0;
   if (!(in >> number)) return std::nullopt;
@@ -24,7 +30,7 @@ std::optional<double> number_in(const files::path& file) {
 }
 
 /// The number behind `key` in a file of lines "key number"; 0 when there is none.
-double number_of(const files::path& file, const std::string& key) {
+double number_of(const std::string& file, const std::string& key) {
   std::ifstream in(file);
   std::string name;
   double number = 0;
@@ -39,24 +45,24 @@ class ControlGroup {
  public:
   /// `path`: as /proc/self/cgroup has it. Inside a container it may be that of the host, which is not to be seen there;
   /// then the root of the tree is the container's own group.
-  ControlGroup(files::path tree, const std::string& path) : tree_(std::move(tree)) {
-    std::error_code ignored;
-    place_ = tree_ / files::path(path).relative_path();
-    if (!files::is_directory(place_, ignored)) place_ = tree_;
+  ControlGroup(std::string tree, std::string path) : tree_(std::move(tree)) {
+    while (path.ends_with('/')) path.pop_back();
+    place_ = tree_ + path;
+    if (!is_folder(place_)) place_ = tree_;
   }
 
   /// Calls visit(folder) for the group and those around it.
   template <class Visit>
   void each_level(const Visit& visit) const {
-    for (files::path place = place_;; place = place.parent_path()) {
-      visit(place);
-      if (place == tree_ || place.empty() || place == place.parent_path()) return;
+    for (std::string place = place_;; place.erase(place.rfind('/'))) {
+      visit(place + "/");
+      if (place.size() <= tree_.size()) return;
     }
   }
 
  private:
-  files::path tree_;
-  files::path place_;
+  std::string tree_;
+  std::string place_;
 };
 
 void limit_cpus(double quota, double period, CgroupLimits& limits) {
@@ -71,31 +77,31 @@ void limit_memory(double max, double used, double cached, CgroupLimits& limits) 
 }
 
 void read_version_2(const ControlGroup& group, CgroupLimits& limits) {
-  group.each_level([&](const files::path& at) {
-    std::ifstream cpu(at / "cpu.max");
+  group.each_level([&](const std::string& at) {
+    std::ifstream cpu(at + "cpu.max");
     double quota = 0;
     double period = 0;
     if (cpu >> quota >> period) limit_cpus(quota, period, limits);
-    const std::optional<double> max = number_in(at / "memory.max");
+    const std::optional<double> max = number_in(at + "memory.max");
     if (!max) return;
-    const files::path stat = at / "memory.stat";
-    limit_memory(*max, number_in(at / "memory.current").value_or(0),
+    const std::string stat = at + "memory.stat";
+    limit_memory(*max, number_in(at + "memory.current").value_or(0),
                  number_of(stat, "inactive_file") + number_of(stat, "active_file"), limits);
   });
 }
 
 void read_cpu_version_1(const ControlGroup& group, CgroupLimits& limits) {
-  group.each_level([&](const files::path& at) {
-    limit_cpus(number_in(at / "cpu.cfs_quota_us").value_or(0), number_in(at / "cpu.cfs_period_us").value_or(0), limits);
+  group.each_level([&](const std::string& at) {
+    limit_cpus(number_in(at + "cpu.cfs_quota_us").value_or(0), number_in(at + "cpu.cfs_period_us").value_or(0), limits);
   });
 }
 
 void read_memory_version_1(const ControlGroup& group, CgroupLimits& limits) {
-  group.each_level([&](const files::path& at) {
-    const std::optional<double> max = number_in(at / "memory.limit_in_bytes");
+  group.each_level([&](const std::string& at) {
+    const std::optional<double> max = number_in(at + "memory.limit_in_bytes");
     if (!max) return;
-    const files::path stat = at / "memory.stat";
-    limit_memory(*max, number_in(at / "memory.usage_in_bytes").value_or(0),
+    const std::string stat = at + "memory.stat";
+    limit_memory(*max, number_in(at + "memory.usage_in_bytes").value_or(0),
                  number_of(stat, "total_inactive_file") + number_of(stat, "total_active_file"), limits);
   });
 }
@@ -104,8 +110,9 @@ void read_memory_version_1(const ControlGroup& group, CgroupLimits& limits) {
 
 CgroupLimits cgroup_limits(const std::string& root) {
   CgroupLimits limits;
-  const files::path trees = files::path(root) / "sys/fs/cgroup";
-  std::ifstream groups(files::path(root) / "proc/self/cgroup");
+  const std::string folder = root.ends_with('/') ? root : root + "/";
+  const std::string trees = folder + "sys/fs/cgroup";
+  std::ifstream groups(folder + "proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {  // "4:memory:/a/b", or "0::/a/b" of version 2
     const auto first = line.find(':');
     const auto second = first == std::string::npos ? first : line.find(':', first + 1);
@@ -114,8 +121,8 @@ CgroupLimits cgroup_limits(const std::string& root) {
     std::istringstream controllers(line.substr(first + 1, second - first - 1));
     if (controllers.str().empty()) read_version_2(ControlGroup(trees, path), limits);
     for (std::string name; std::getline(controllers, name, ',');) {
-      if (name == "cpu") read_cpu_version_1(ControlGroup(trees / name, path), limits);
-      if (name == "memory") read_memory_version_1(ControlGroup(trees / name, path), limits);
+      if (name == "cpu") read_cpu_version_1(ControlGroup(trees + "/" + name, path), limits);
+      if (name == "memory") read_memory_version_1(ControlGroup(trees + "/" + name, path), limits);
     }
   }
   return limits;
