@@ -81,7 +81,8 @@ struct AttentionShape {
   float scale;
   float cap = 0;                 // scores become cap * tanh(score / cap); 0: they stay
   const float* sinks = nullptr;  // [heads]: a score of each head's own, without a value; nullptr: none
-  int latent = 0;                // values at the end of a key that are its value; 0: values are their own
+  int latent = 0;                // values at the end of a key that are its value, behind an even number of others;
+                                 // 0: values are their own
 };
 
 /// Returns the dimensions of a value, and of what attention gives a head.

@@ -202,6 +202,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (attention->sinks) features.insert("attention sinks");
     if (attention->shape.cap != 0) features.insert("capped scores");
     if (attention->latent) features.insert("latent attention");
+    if (attention->growth.beta != 0) features.insert("queries that grow");
     if (attention->values_from_keys) features.insert("values of the keys");
     if (attention->qk_norm == QkNorm::whole) features.insert("norms of q and k, all heads together");
     if (attention->rope == AttentionLayer::no_rope) {

@@ -36,6 +36,7 @@ extern const Rule block_with_replacement_of_token;
 extern const Rule block_with_coins_by_position;
 extern const Rule block_with_share_not_cut;
 extern const Rule block_rounded_down;
+extern const Rule block_with_coins_from_front;
 extern const Rule numbered_by_row;
 extern const Rule replacement_in_advance;
 extern const Rule residual_not_normalized;

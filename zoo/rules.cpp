@@ -218,6 +218,7 @@ enum class BlockFault {
   coins_by_position,     // they do not name the round, and behind the accepted draft tokens they are tossed again
   share_not_cut,         // a share may be larger than 1 on the way
   rounded_down,          // a share loses what its coin would give back
+  coins_from_front,      // the first coin that fails ends the block, though one of a longer prefix would succeed
 };
 
 /// Block verification (ref/acceptance/block.cpp) with a fault.
@@ -236,11 +237,14 @@ Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence,
   std::vector<std::uint64_t> shares;
   Wide share = whole;
   int accepted = 0;
-  for (int i = 0; i < j.size(); ++i) {
+  bool ended = false;
+  for (int i = 0; i < j.size() && !ended; ++i) {
     p.push_back(rows.row(i));
     shares.push_back(static_cast<std::uint64_t>(std::min<Wide>(share, whole)));
     const std::uint64_t rest = Residual(p.back(), j.q(i), shares.back(), whole).sum();
-    if (rest > 0 && toss(i, 0, rest, Distribution::total * (whole - shares.back()))) accepted = i;
+    const bool succeeds = rest > 0 && toss(i, 0, rest, Distribution::total * (whole - shares.back()));
+    if (succeeds) accepted = i;
+    ended = fault == BlockFault::coins_from_front && rest > 0 && !succeeds;
     const std::uint64_t offered = j.q(i).weight(j.draft_token(i));
     const Wide max = Wide{fault == BlockFault::share_not_cut ? 8 * whole : whole} * offered;
     const Wide kept = std::min(share * p.back().weight(j.draft_token(i)), max);
@@ -248,7 +252,7 @@ Verdict judge_as_block(const Proposal& proposal, TargetRows& rows, int sequence,
     share = kept / offered + (fault != BlockFault::rounded_down && !toss(i, 1, offered - lost, lost) ? 1 : 0);
   }
   const auto last = static_cast<std::uint64_t>(std::min<Wide>(share, whole));
-  if (toss(j.size(), 0, last, whole - last)) return j.all_accepted();
+  if (!ended && toss(j.size(), 0, last, whole - last)) return j.all_accepted();
   const auto at = static_cast<std::size_t>(accepted);
   const bool of_token = fault == BlockFault::replacement_of_token;
   const Residual rest(p[at], j.q(accepted), of_token ? 1 : shares[at], of_token ? 1 : whole);
@@ -502,6 +506,7 @@ const Rule block_with_replacement_of_token = claiming(block, judge_as_block<Bloc
 const Rule block_with_coins_by_position = claiming(block, judge_as_block<BlockFault::coins_by_position>);
 const Rule block_with_share_not_cut = claiming(block, judge_as_block<BlockFault::share_not_cut>);
 const Rule block_rounded_down = claiming(block, judge_as_block<BlockFault::rounded_down>);
+const Rule block_with_coins_from_front = claiming(block, judge_as_block<BlockFault::coins_from_front>);
 const Rule numbered_by_row = claiming(rejection, number_by_row);
 const Rule replacement_in_advance = claiming(rejection, replace_in_advance);
 const Rule fallback_never_needed = claiming(rejection, with_fallback);

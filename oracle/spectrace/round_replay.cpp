@@ -74,6 +74,25 @@ void replay_tokens(const ReplayedRound& r) {
   sequence.text.resize(static_cast<std::size_t>(r.position_of(0)));
 }
 
+/// `block` reads rows behind those it accepts: of our variant the stated ones, of another as many as it likes.
+void expect_width(const ReplayedRound& r, Verification verification) {
+  const auto drafted = static_cast<std::int64_t>(r.round.draft_tokens.size());
+  const std::int64_t min = r.round.accepted + std::int64_t{1};
+  const std::int64_t width = *r.round.width;
+  const bool blocks = r.rule() == AcceptanceRule::block;
+  const bool ours = r.sequence.declared.rule.variant == our_block && !r.round.p_rows.empty();
+  if (blocks && verification == Verification::serial && !ours) {
+    r.findings.expect(
+        width >= min && width <= drafted + 1, "width",
+        [&] { return "rows of the verification pass are " + number(min) + " to " + number(drafted + 1); },
+        [&] { return number(width); });
+    return;
+  }
+  const std::int64_t read = blocks ? static_cast<std::int64_t>(r.round.p_rows.size()) : min;
+  r.findings.expect_equal("width", "rows of the verification pass are",
+                          verification == Verification::serial ? read : drafted + 1, width);
+}
+
 /// Checks where the next token comes from, the width of the pass and the number of draft tokens.
 void expect_shape(const ReplayedRound& r) {
   const auto drafted = static_cast<std::int64_t>(r.round.draft_tokens.size());
@@ -91,13 +110,8 @@ void expect_shape(const ReplayedRound& r) {
         },
         [&] { return name_of(r.round.next_from) + r.about_accepted(); });
   }
-  if (const auto& verification = r.sequence.declared.verification; verification && r.round.width) {
-    const bool batched = *verification != Verification::serial;
-    const bool together = r.rule() == AcceptanceRule::block && !r.round.p_rows.empty();  // it reads on
-    const auto read = together ? static_cast<std::int64_t>(r.round.p_rows.size()) : accepted + std::int64_t{1};
-    r.findings.expect_equal("width", "rows of the verification pass are", batched ? drafted + 1 : read,
-                            std::int64_t{*r.round.width});
-  }
+  const auto& verification = r.sequence.declared.verification;
+  if (verification && r.round.width) expect_width(r, *verification);
   if (const auto& max = r.sequence.declared.max_draft_tokens) {
     r.findings.expect(
         drafted <= *max, "draft_length", [&] { return "at most " + number(*max) + " draft tokens"; },

@@ -27,6 +27,7 @@ AttentionCache::AttentionCache(int kv_heads, int head_dim, int window, int capac
     : window_(window), capacity_(capacity), max_pending_rows_(max_pending_rows), turn_back_(std::move(turn_back)) {
   REQUIRE(kv_heads >= 1 && head_dim >= 1, "a layer has heads and dimensions");
   REQUIRE(latent >= 0 && latent <= head_dim, "latent values are a part of a key");
+  REQUIRE(latent == 0 || (head_dim - latent) % 2 == 0, "latent values lie behind an even number of others");
   REQUIRE(window >= 0, "a window is a number of positions, or `everything`");
   REQUIRE(capacity >= 1 && max_pending_rows >= 1, "a cache has room for at least one row");
   const int blocks = blocks_of(window, capacity, max_pending_rows);

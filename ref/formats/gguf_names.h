@@ -18,11 +18,16 @@ struct GgufName {
 };
 
 template <std::size_t A, std::size_t B>
-constexpr std::array<GgufName, A + B> joined(const GgufName (&first)[A], const GgufName (&then)[B]) {
+constexpr std::array<GgufName, A + B> joined(const GgufName (&first)[A], const std::array<GgufName, B>& then) {
   std::array<GgufName, A + B> names = {};
   for (std::size_t i = 0; i < A; ++i) names[i] = first[i];
   for (std::size_t i = 0; i < B; ++i) names[A + i] = then[i];
   return names;
+}
+
+template <std::size_t A, std::size_t B>
+constexpr std::array<GgufName, A + B> joined(const GgufName (&first)[A], const GgufName (&then)[B]) {
+  return joined(first, std::to_array(then));
 }
 
 /// How a folder stores the experts of a layer where one tensor has all of them. Names follow the layer's number; of

@@ -54,6 +54,8 @@ std::vector<std::string> files_of(const std::filesystem::path& snapshot) {
   std::error_code failure;
   std::filesystem::recursive_directory_iterator entry(snapshot, failure);
   for (; !failure && entry != std::filesystem::recursive_directory_iterator(); entry.increment(failure)) {
+    std::error_code of_entry;
+    if (entry->is_directory(of_entry)) continue;
     files.push_back(entry->path().lexically_relative(snapshot).generic_string());
   }
   std::ranges::sort(files);

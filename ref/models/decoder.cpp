@@ -56,7 +56,7 @@ class LayerStack : public CausalTransformer {
         weights.mlp = load_plain_mlp(from, hidden(), layer.intermediate, layer.mlp_bias, prefix(i) + names.up,
                                      prefix(i) + names.down);
       } else {
-        weights.mlp = load_mlp(from, hidden(), layer.intermediate, layer.mlp_bias, prefix(i) + "mlp.");
+        weights.mlp = load_mlp(from, hidden(), layer.intermediate, layer.mlp_bias, prefix(i) + names.mlp_block);
       }
       if (config().activation == Activation::xielu) weights.mlp.xielu = load_xielu(from, i, prefix(i) + "mlp.act_fn.");
       if (config().sub_norms) {
@@ -76,15 +76,6 @@ class LayerStack : public CausalTransformer {
     for (int i = 0; i < layers(); ++i) {
       layers_[static_cast<std::size_t>(i)].*norm = load_norm(from, config(), prefix(i) + name + ".weight", hidden());
     }
-  }
-
-  /// projected = attention(normed)
-  void attend(const TransformerPass& pass, int i) const {
-    const AttentionLayer& attention = config().attention(i);
-    pass.see(i);
-    pass.project(attention, weights(i).attention);
-    pass.attend(attention, weights(i).attention);
-    pass.project_attended(weights(i).attention);
   }
 
   /// projected = MLP(normed), or the experts'
@@ -110,7 +101,7 @@ class PreNormDecoder final : public LayerStack {
  private:
   void layer(const TransformerPass& pass, int i) override {
     pass.normalize(weights(i).attention_norm);
-    attend(pass, i);
+    pass.self_attention(i, weights(i).attention);
     pass.add_projected();
     pass.normalize(weights(i).mlp_norm);
     mlp(pass, i);
@@ -129,7 +120,7 @@ class PostNormDecoder final : public LayerStack {
  private:
   void layer(const TransformerPass& pass, int i) override {
     read_stream(pass);
-    attend(pass, i);
+    pass.self_attention(i, weights(i).attention);
     pass.normalize_projected(weights(i).attended_norm);
     pass.add_projected();
     read_stream(pass);
@@ -158,7 +149,7 @@ class SandwichDecoder final : public LayerStack {
  private:
   void layer(const TransformerPass& pass, int i) override {
     pass.normalize(weights(i).attention_norm);
-    attend(pass, i);
+    pass.self_attention(i, weights(i).attention);
     pass.normalize_projected(weights(i).attended_norm);
     pass.add_projected();
     pass.normalize(weights(i).mlp_norm);
@@ -178,7 +169,7 @@ class ParallelDecoder final : public LayerStack {
  private:
   void layer(const TransformerPass& pass, int i) override {
     pass.normalize(weights(i).attention_norm);
-    attend(pass, i);
+    pass.self_attention(i, weights(i).attention);
     pass.add_projected();
     mlp(pass, i);  // of the same rows
     pass.add_projected();

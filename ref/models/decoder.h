@@ -19,7 +19,8 @@ struct DecoderNames {
   const char* attended_norm = "post_attention_layernorm";
   const char* mlp_norm = "post_attention_layernorm";
   const char* mlp_out_norm = "post_feedforward_layernorm";
-  const char* output = "o_proj";   // behind attention
+  const char* output = "o_proj";  // behind attention
+  const char* mlp_block = "mlp.";
   const char* up = "mlp.up_proj";  // of MLPs without a gate
   const char* down = "mlp.down_proj";
   const char* experts_block = "mlp.";

@@ -84,18 +84,12 @@ class DeepSeekBlock final : public MtpBlock {
   DeepSeekScratch scratch_;
 };
 
-TransformerConfig describe_block(const Checkpoint&, const TransformerConfig& model) {
-  TransformerConfig config = model;
-  config.layers = {model.layers.back()};
-  return config;
-}
-
 std::unique_ptr<MtpBlock> load_block(const WeightLoader& from, const TransformerConfig& config, int layer,
                                      const std::string& prefix) {
   return std::make_unique<DeepSeekBlock>(from, config, layer, prefix);
 }
 
-constexpr MtpBlocks blocks = {describe_block, load_block};
+constexpr MtpBlocks blocks = {describe_like_last, load_block};
 
 /// Throws Error, naming the field, when it is there and has another value.
 void require_string(const Json& json, const char* field, const std::string& value) {

@@ -96,12 +96,8 @@ class FalconH1 final : public CausalTransformer {
 
   void layer(const TransformerPass& pass, int i) override {
     const Layer& weights = layers_[static_cast<std::size_t>(i)];
-    const AttentionLayer& attention = config().attention(i);
     pass.normalize(weights.mixer_norm);
-    pass.see(i);
-    pass.project(attention, weights.attention);
-    pass.attend(attention, weights.attention);
-    pass.project_attended(weights.attention);
+    pass.self_attention(i, weights.attention);
     pass.add_projected(factors_.attention);
     state_space(pass, i, weights.state_space, scratch_);
     pass.add_projected(factors_.state_space);

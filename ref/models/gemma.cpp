@@ -97,12 +97,8 @@ GemmaLayer load_gemma_layer(const WeightLoader& from, const TransformerConfig& c
 }
 
 void gemma_attention(const TransformerPass& pass, int i, const GemmaLayer& weights) {
-  const AttentionLayer& layer = pass.config.attention(i);
-  pass.see(i);
   pass.normalize(weights.attention_norm);
-  pass.project(layer, weights.attention);
-  pass.attend(layer, weights.attention);
-  pass.project_attended(weights.attention);
+  pass.self_attention(i, weights.attention);
   pass.normalize_projected(weights.attended_norm);
   pass.add_projected();
 }

@@ -167,13 +167,9 @@ class Gemma3n final : public CausalTransformer {
     predict(pass, weights);
     std::copy_n(predicted_.data(), all, s.hidden_states.data());
 
-    const AttentionLayer& attention = config().attention(i);
     pass.normalize(weights.attention_norm);
     add_laurel(pass, weights);
-    pass.see(i);
-    pass.project(attention, weights.attention);
-    pass.attend(attention, weights.attention);
-    pass.project_attended(weights.attention);
+    pass.self_attention(i, weights.attention);
     pass.normalize_projected(weights.attended_norm);
     pass.add_projected();
     for_each_row(pass, [&](std::ptrdiff_t row) {

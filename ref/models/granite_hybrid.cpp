@@ -73,7 +73,7 @@ class GraniteHybrid final : public CausalTransformer {
     if (const auto* const recurrent = std::get_if<StateSpaceWeights>(&weights.mixer)) {
       state_space(pass, i, *recurrent, state_space_);
     } else {
-      attend(pass, i, std::get<AttentionWeights>(weights.mixer));
+      pass.self_attention(i, std::get<AttentionWeights>(weights.mixer));
     }
     pass.add_projected();
     pass.normalize(weights.mlp_norm);
@@ -85,14 +85,6 @@ class GraniteHybrid final : public CausalTransformer {
       add_shared(pass, weights.shared);
     }
     pass.add_projected();
-  }
-
-  static void attend(const TransformerPass& pass, int i, const AttentionWeights& weights) {
-    const AttentionLayer& layer = pass.config.attention(i);
-    pass.see(i);
-    pass.project(layer, weights);
-    pass.attend(layer, weights);
-    pass.project_attended(weights);
   }
 
   /// projected += shared(normed)

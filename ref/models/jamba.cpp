@@ -53,11 +53,7 @@ class Jamba final : public CausalTransformer {
     if (const auto* const recurrent = std::get_if<SelectiveScanWeights>(&weights.mixer)) {
       selective_scan(pass, i, *recurrent, scan_);
     } else {
-      const auto& attention = std::get<AttentionWeights>(weights.mixer);
-      pass.see(i);
-      pass.project(config().attention(i), attention);
-      pass.attend(config().attention(i), attention);
-      pass.project_attended(attention);
+      pass.self_attention(i, std::get<AttentionWeights>(weights.mixer));
     }
     pass.add_projected();
     pass.normalize(weights.mlp_norm);

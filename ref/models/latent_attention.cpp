@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/threads.h"
+
 namespace draftproof {
 namespace {
 
@@ -40,6 +42,31 @@ void copy_pairs(const float* from, int width, bool interleaved, float* to) {
     to[j] = from[2 * j];
     to[width / 2 + j] = from[2 * j + 1];
   }
+}
+
+/// Rows of all heads: those of a head are `step` floats behind those of the one before.
+struct HeadRows {
+  const float* data;
+  std::ptrdiff_t step;
+  std::ptrdiff_t stride;
+};
+
+/// y = x . w^T for each head. The matrices are small, so a thread multiplies whole ones.
+void multiply_heads(const TransformerPass& pass, const std::vector<PackedMatrix>& w, const HeadRows& x,
+                    std::vector<PackedActivations>& scratch, float* y, std::ptrdiff_t y_step, std::ptrdiff_t y_stride) {
+  const int heads = static_cast<int>(w.size());
+  const int workers = threads();
+  if (scratch.size() < static_cast<std::size_t>(workers)) scratch.resize(static_cast<std::size_t>(workers));
+  for (PackedActivations& of_thread : scratch) of_thread.reserve(pass.kernels, w[0], pass.rows);
+  const double work = 1.0 * pass.rows * heads * w[0].inputs() * w[0].outputs();
+  parallel_ranges(heads, work, workers, [&](int begin, int end, int worker) {
+    PackedActivations& packed = scratch[static_cast<std::size_t>(worker)];
+    for (std::ptrdiff_t h = begin; h < end; ++h) {
+      const PackedMatrix& of_head = w[static_cast<std::size_t>(h)];
+      pack_activations(pass.kernels, of_head, x.data + h * x.step, x.stride, pass.rows, packed);
+      matmul(pass.kernels, of_head, packed, y + h * y_step, y_stride);
+    }
+  });
 }
 
 /// scratch.in, normalized, and the queries of all heads, which the result points to.
@@ -84,12 +111,8 @@ void project(const TransformerPass& pass, const AttentionLayer& layer, const Lat
   const int head_dim = layer.shape.head_dim;
   const std::ptrdiff_t stride = layer.projected();
   const LatentQueries queries = project_in(pass, layer, weights, scratch);
-  for (int h = 0; h < w.heads; ++h) {
-    const PackedMatrix& keys = weights.keys[static_cast<std::size_t>(h)];
-    pack_activations(kernels, keys, queries.data + std::ptrdiff_t{h} * w.query, queries.stride, pass.rows,
-                     s.activations);
-    matmul(kernels, keys, s.activations, s.qkv.data() + std::ptrdiff_t{h} * head_dim + w.turned, stride);
-  }
+  multiply_heads(pass, weights.keys, {queries.data, w.query, queries.stride}, scratch.of_heads, s.qkv.data() + w.turned,
+                 head_dim, stride);
   const int half = w.turned / 2;
   const Turns& turns = s.turns[static_cast<std::size_t>(layer.rope)];
   for_rows(pass.rows, 8.0 * pass.rows * w.heads * w.turned, [&](int begin, int end) {
@@ -165,13 +188,8 @@ void latent_attention(const TransformerPass& pass, int i, const LatentWeights& w
   reserve_rows(scratch.values, pass.rows, w.values);
   project(pass, layer, weights, scratch);
   pass.attend(layer, weights.attention);
-  for (int h = 0; h < w.heads; ++h) {
-    const PackedMatrix& values = weights.values[static_cast<std::size_t>(h)];
-    pack_activations(pass.kernels, values, s.attended.data() + std::ptrdiff_t{h} * w.latent, layer.attended_width(),
-                     pass.rows, s.activations);
-    matmul(pass.kernels, values, s.activations, scratch.values.data() + std::ptrdiff_t{h} * layer.latent->value,
-           w.values);
-  }
+  multiply_heads(pass, weights.values, {s.attended.data(), w.latent, layer.attended_width()}, scratch.of_heads,
+                 scratch.values.data(), layer.latent->value, w.values);
   pass.project_attended(weights.attention, scratch.values.data());
 }
 

@@ -38,6 +38,7 @@ LatentWeights load_latent_attention(const WeightLoader& from, const TransformerC
 /// Memory kept from call to call.
 struct LatentScratch {
   std::vector<float> in, queries, values;
+  std::vector<PackedActivations> of_heads;  // of each thread
 
   static std::size_t bytes_per_row(const AttentionLayer& layer) noexcept;
 };

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <variant>
 
+#include "ref/models/causal_convolution.h"
 #include "ref/models/causal_transformer.h"
 #include "ref/models/experts.h"
 #include "ref/models/models.h"
@@ -39,10 +40,7 @@ ShortConvolutionWeights load_convolution(const WeightLoader& from, int hidden, c
   ShortConvolutionWeights weights;
   weights.in = load_matrix(from, {{prefix + "in_proj.weight", 3 * shape.channels}}, hidden);
   weights.out = load_matrix(from, {{prefix + "out_proj.weight", hidden}}, shape.channels);
-  const bool folder = from.weights.metadata() == nullptr;
-  const std::vector<std::int64_t> stored = folder ? std::vector<std::int64_t>{shape.channels, 1, shape.width}
-                                                  : std::vector<std::int64_t>{shape.channels, shape.width};
-  weights.taps = taps_by_row(from.floats(prefix + "conv.weight", stored), shape.width);
+  weights.taps = load_taps(from, prefix + "conv.weight", shape.channels, shape.width);
   return weights;
 }
 
@@ -87,7 +85,7 @@ class Lfm2 final : public CausalTransformer {
     if (const auto* const convolution = std::get_if<ShortConvolutionWeights>(&weights.mixer)) {
       convolve(pass, i, *convolution);
     } else {
-      attend(pass, i, std::get<AttentionWeights>(weights.mixer));
+      pass.self_attention(i, std::get<AttentionWeights>(weights.mixer));
     }
     pass.add_projected();
     pass.normalize(weights.mlp_norm);
@@ -95,14 +93,6 @@ class Lfm2 final : public CausalTransformer {
     if (experts.count == 0) pass.mlp(weights.mlp);
     else mix_experts(pass, experts, weights.experts, experts_);
     pass.add_projected();
-  }
-
-  static void attend(const TransformerPass& pass, int i, const AttentionWeights& weights) {
-    const AttentionLayer& layer = pass.config.attention(i);
-    pass.see(i);
-    pass.project(layer, weights);
-    pass.attend(layer, weights);
-    pass.project_attended(weights);
   }
 
   void convolve(const TransformerPass& pass, int i, const ShortConvolutionWeights& weights) {

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The text model of Llama 4 (Hugging Face `llama4_text`, alone or within `llama4`). Layers that turn q and k, neighbors
 // together, see the chunk of the text that they are in, and normalize each head of q and k without weights: behind
-// RoPE, which is the same as before. The others see everything, and their queries grow (query_growth.h). Experts, in
-// some layers, read the row times the sigmoid of their logit, beside a shared one. Source: transformers, models/llama4.
+// RoPE, which is the same as before. The others see everything, and their queries grow. Experts, in some layers, read
+// the row times the sigmoid of their logit, beside a shared one. Source: transformers, models/llama4.
 #include <algorithm>
 
-#include "ref/models/causal_transformer.h"
-#include "ref/models/experts.h"
+#include "ref/models/decoder.h"
 #include "ref/models/models.h"
-#include "ref/models/query_growth.h"
 
 namespace draftproof {
 namespace {
@@ -19,7 +17,9 @@ constexpr int default_chunk = 8192;
 constexpr int default_step = 8192;
 constexpr double default_beta = 0.1;
 constexpr Defaults defaults = {.head_dim = 128, .epsilon = 1e-5};
-constexpr ExpertNames expert_names = {.router = "router.weight", .transposed = true};
+constexpr DecoderNames tensors = {.mlp_block = "feed_forward.",
+                                  .experts_block = "feed_forward.",
+                                  .experts = {.router = "router.weight", .transposed = true}};
 
 bool says(const Json& config, const char* field, bool absent) {
   const auto value = config.find(field);
@@ -95,7 +95,7 @@ TransformerConfig describe_text(const Json& text) {
   if (config.ropes[0].factor != 1) {  // norms behind RoPE take it away again
     text.fail("has RoPE of kind '" + config.ropes[0].kind + "', which is not implemented");
   }
-  read_growth(text);
+  const QueryGrowth growth = read_growth(text);
   const auto types = text.find("layer_types");
   if (types && (!types->is_array() || types->size() != config.layers.size())) {
     types->fail("must list one type for each of the " + std::to_string(config.depth()) + " layers");
@@ -106,66 +106,17 @@ TransformerConfig describe_text(const Json& text) {
     auto& attention = std::get<AttentionLayer>(config.layers[static_cast<std::size_t>(i)].mixer);
     const bool turns = turned[static_cast<std::size_t>(i)];
     attention.interleaved = true;
-    if (!turns) attention.rope = AttentionLayer::no_rope;
-    if (turns && normed) attention.qk_norm = QkNorm::heads;
+    if (!turns) {
+      attention.rope = AttentionLayer::no_rope;
+      attention.growth = growth;
+    }
+    if (turns && normed) attention.qk_norm = QkNorm::plain_heads;
     attention.window = read_chunk(text, i, turns);
     attention.chunked = attention.window != AttentionCache::everything;
   }
   put_experts(text, config);
   return config;
 }
-
-class Llama4 final : public CausalTransformer {
- public:
-  Llama4(const WeightLoader& from, const TransformerConfig& description)
-      : CausalTransformer(from, description), growth_(read_growth(text_config(from.weights.config()))) {
-    for (int i = 0; i < layers(); ++i) {
-      const AttentionLayer& attention = config().attention(i);
-      const LayerConfig& layer = config().layers[static_cast<std::size_t>(i)];
-      const std::string feed_forward = prefix(i) + "feed_forward.";
-      Layer& weights = layers_.emplace_back();
-      weights.attention = load_attention(from, config(), attention, prefix(i) + "self_attn.", hidden());
-      if (attention.qk_norm != QkNorm::none) {
-        weights.attention.q_norm.assign(static_cast<std::size_t>(attention.shape.head_dim), 1.0F);
-        weights.attention.k_norm = weights.attention.q_norm;
-      }
-      weights.attention_norm = load_norm(from, config(), prefix(i) + "input_layernorm.weight", hidden());
-      weights.mlp_norm = load_norm(from, config(), prefix(i) + "post_attention_layernorm.weight", hidden());
-      if (layer.experts.count == 0) weights.mlp = load_mlp(from, hidden(), layer.intermediate, false, feed_forward);
-      else weights.experts = load_experts(from, hidden(), layer.experts, feed_forward, expert_names);
-    }
-    stretch_rope(from, rope(0));
-  }
-
- private:
-  struct Layer {
-    AttentionWeights attention;
-    std::vector<float> attention_norm, mlp_norm;  // [hidden]
-    MlpWeights mlp;
-    ExpertsWeights experts;  // in place of the MLP
-  };
-
-  void layer(const TransformerPass& pass, int i) override {
-    const AttentionLayer& attention = config().attention(i);
-    const Layer& weights = layers_[static_cast<std::size_t>(i)];
-    pass.see(i);
-    pass.normalize(weights.attention_norm);
-    pass.project(attention, weights.attention);
-    if (attention.rope == AttentionLayer::no_rope) grow_queries(pass, attention, growth_);
-    pass.attend(attention, weights.attention);
-    pass.project_attended(weights.attention);
-    pass.add_projected();
-    pass.normalize(weights.mlp_norm);
-    const Experts& experts = config().layers[static_cast<std::size_t>(i)].experts;
-    if (experts.count == 0) pass.mlp(weights.mlp);
-    else mix_experts(pass, experts, weights.experts, experts_);
-    pass.add_projected();
-  }
-
-  std::vector<Layer> layers_;
-  QueryGrowth growth_;
-  ExpertsScratch experts_;
-};
 
 TransformerConfig describe_model(const Json& json) {
   const Json text = text_config(json);
@@ -177,7 +128,7 @@ TransformerConfig describe_model(const Json& json) {
 }
 
 std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
-  return std::make_unique<Llama4>(from, config);
+  return load_pre_norm_decoder(from, config, tensors);
 }
 
 constexpr ArchitectureName names[] = {{"llama4_text", "Llama4ForCausalLM"},

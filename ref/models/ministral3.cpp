@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Ministral 3 (Hugging Face `ministral3`, alone or as the text part of `mistral3`): Mistral with yarn, whose queries
-// grow (query_growth.h) behind each original context. Without llama_4_scaling_beta they do not (Mistral Small 3.1 has
-// `mistral` in `mistral3`). Source: transformers, models/ministral3.
-#include "ref/models/causal_transformer.h"
+// grow behind each original context. Without llama_4_scaling_beta they do not (Mistral Small 3.1 has `mistral` in
+// `mistral3`). Source: transformers, models/ministral3.
+#include <variant>
+
+#include "ref/models/decoder.h"
 #include "ref/models/models.h"
-#include "ref/models/query_growth.h"
 
 namespace draftproof {
 namespace {
@@ -21,37 +22,10 @@ QueryGrowth read_growth(const Json& text) {
 TransformerConfig describe_text(const Json& text) {
   TransformerConfig config = read_transformer_config(text);
   if (const auto cap = text.find("final_logit_softcapping")) cap->fail("soft-capped logits are not implemented");
-  read_growth(text);
+  for (LayerConfig& layer : config.layers) std::get<AttentionLayer>(layer.mixer).growth = read_growth(text);
   set_window(text, read_window(text), config);
   return config;
 }
-
-class Ministral3 final : public CausalTransformer {
- public:
-  Ministral3(const WeightLoader& from, const TransformerConfig& description)
-      : CausalTransformer(from, description), growth_(read_growth(text_config(from.weights.config()))) {
-    for (int i = 0; i < layers(); ++i) layers_.push_back(load_pre_norm_layer(from, config(), i, prefix(i)));
-  }
-
- private:
-  void layer(const TransformerPass& pass, int i) override {
-    const AttentionLayer& attention = config().attention(i);
-    const PreNormLayer& weights = layers_[static_cast<std::size_t>(i)];
-    pass.see(i);
-    pass.normalize(weights.attention_norm);
-    pass.project(attention, weights.attention);
-    grow_queries(pass, attention, growth_);
-    pass.attend(attention, weights.attention);
-    pass.project_attended(weights.attention);
-    pass.add_projected();
-    pass.normalize(weights.mlp_norm);
-    pass.mlp(weights.mlp);
-    pass.add_projected();
-  }
-
-  std::vector<PreNormLayer> layers_;
-  QueryGrowth growth_;
-};
 
 TransformerConfig describe_model(const Json& json) {
   const Json text = text_config(json);
@@ -65,7 +39,7 @@ TransformerConfig describe_model(const Json& json) {
 }
 
 std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
-  return std::make_unique<Ministral3>(from, config);
+  return load_pre_norm_decoder(from, config);
 }
 
 constexpr ArchitectureName names[] = {

@@ -107,12 +107,7 @@ std::string architecture_name(const Json& config) { return find_architecture(con
 
 TransformerConfig describe(const Json& config) {
   TransformerConfig result = checkpoint_kind(config).describe(config);
-  int end = 0;
-  for (const Rope& rope : result.ropes) end = std::max(end, rope.context);
-  if (end > 0) {
-    result.long_context = result.context;
-    result.context = std::min(result.context, end);
-  }
+  limit_context(result);
   return result;
 }
 

@@ -37,18 +37,18 @@ class PreNormBlock final : public MtpBlock {
   ExpertsScratch scratch_;
 };
 
-TransformerConfig describe_like_last(const Checkpoint&, const TransformerConfig& model) {
-  TransformerConfig config = model;
-  config.layers = {model.layers.back()};
-  return config;
-}
-
 std::unique_ptr<MtpBlock> load_pre_norm_block(const WeightLoader& from, const TransformerConfig& config, int layer,
                                               const std::string& prefix) {
   return std::make_unique<PreNormBlock>(from, config, layer, prefix);
 }
 
 }  // namespace
+
+TransformerConfig describe_like_last(const Checkpoint&, const TransformerConfig& model) {
+  TransformerConfig config = model;
+  config.layers = {model.layers.back()};
+  return config;
+}
 
 const MtpBlocks pre_norm_blocks = {describe_like_last, load_pre_norm_block};
 

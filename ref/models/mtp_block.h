@@ -26,6 +26,9 @@ struct MtpBlocks {
                                     const std::string& prefix);
 };
 
+/// Returns the description of a block that is like the last layer of the model.
+TransformerConfig describe_like_last(const Checkpoint& files, const TransformerConfig& model);
+
 /// Of architectures whose layers are those of Llama, the MLP or experts in it: the block is like the last layer.
 extern const MtpBlocks pre_norm_blocks;
 

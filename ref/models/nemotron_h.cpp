@@ -62,10 +62,7 @@ class NemotronH final : public CausalTransformer {
     if (const auto* const recurrent = std::get_if<StateSpaceWeights>(&weights.part)) {
       state_space(pass, i, *recurrent, state_space_);
     } else if (const auto* const attention = std::get_if<AttentionWeights>(&weights.part)) {
-      pass.see(i);
-      pass.project(config().attention(i), *attention);
-      pass.attend(config().attention(i), *attention);
-      pass.project_attended(*attention);
+      pass.self_attention(i, *attention);
     } else if (const auto* const mlp = std::get_if<MlpWeights>(&weights.part)) {
       pass.mlp(*mlp);
     } else {

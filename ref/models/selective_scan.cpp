@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <variant>
 
 #include "kernels/math64.h"
@@ -75,13 +76,9 @@ struct SelectivePass {
 
   /// convolved = SiLU of the convolution of row `row` of these pending rows, which is row `at` of the pass.
   void convolve(const SelectiveScanCache::Rows& pending, int row, int at) const {
-    const auto channels = static_cast<std::size_t>(shape.channels);
-    float* const sums = row_of(scratch.convolved, at, shape.channels);
-    convolve_row(weights.convolution.data(), shape.conv_width, shape.channels, pending, row, sums);
-    float* const powers = row_of(scratch.exponentials, at, shape.channels);
-    for (std::size_t i = 0; i < channels; ++i) sums[i] += weights.conv_bias[i];
-    pass.kernels.exponentials(sums, 0, -1, channels, powers);
-    for (std::size_t i = 0; i < channels; ++i) sums[i] /= 1 + powers[i];
+    // The steps come later, and their room is free.
+    convolve_row(pass.kernels, weights.convolution, weights.conv_bias, pending, row,
+                 row_of(scratch.convolved, at, shape.channels), row_of(scratch.steps, at, shape.channels));
   }
 
   /// selected = t, B, C of rows [first, first + rows), normalized; steps = W_t t
@@ -115,7 +112,8 @@ struct SelectivePass {
     }
   }
 
-  void run(const RowRange& range) const {
+  /// Begins a range: the inputs of its rows are stored and convolved.
+  SelectiveScanCache::Rows begin_range(const RowRange& range) const {
     SelectiveScanCache& cache = *scratch.caches[static_cast<std::size_t>(range.segment)];
     cache.branch(range.position);
     const SelectiveScanCache::Rows pending = cache.claim_rows(weights.rates.data(), range.position, range.rows);
@@ -125,13 +123,31 @@ struct SelectivePass {
     for_rows(range.rows, (20.0 + shape.conv_width) * range.rows * shape.channels, [&](int begin, int end) {
       for (int i = begin; i < end; ++i) convolve(pending, i, range.row + i);
     });
-    select(range.row, range.rows);
+    return pending;
+  }
+
+  /// Ends it, its rows selected.
+  void end_range(const RowRange& range, const SelectiveScanCache::Rows& pending) const {
     for_rows(range.rows, 60.0 * range.rows * shape.channels, [&](int begin, int end) {
       for (int i = begin; i < end; ++i) store(pending, i, range.row + i);
     });
     const float* const queries = row_of(scratch.selected, range.row, selected()) + shape.step_rank + shape.state_size;
     scan(pass.kernels, shape, weights.rates.data(), pending.folded(), range.rows, pending.from, pending.to, queries,
          selected(), row_of(scratch.scanned, range.row, shape.channels));
+  }
+
+  /// Ranges of one turn are of different segments. Their rows are selected together where they follow each other: one
+  /// pass over the weights for all sequences.
+  void run(std::span<const RowRange> turn) const {
+    scratch.pending.clear();
+    for (const RowRange& range : turn) scratch.pending.push_back(begin_range(range));
+    for (std::size_t i = 0; i < turn.size();) {
+      const int first = turn[i].row;
+      int end = first;
+      for (; i < turn.size() && turn[i].row == end; ++i) end += turn[i].rows;
+      select(first, end - first);
+    }
+    for (std::size_t i = 0; i < turn.size(); ++i) end_range(turn[i], scratch.pending[i]);
   }
 
   /// mixed = SiLU(z) * (scanned + D * x)
@@ -166,10 +182,7 @@ SelectiveScanWeights load_selective_scan(const WeightLoader& from, int hidden, c
   weights.selection = matrix("x_proj", shape.step_rank + 2 * states, channels);
   weights.steps = matrix("dt_proj", channels, shape.step_rank);
   weights.out = matrix("out_proj", hidden, channels);
-  weights.convolution = taps_by_row(
-      from.floats(prefix + "conv1d.weight", gguf ? std::vector<std::int64_t>{channels, shape.conv_width}
-                                                 : std::vector<std::int64_t>{channels, 1, shape.conv_width}),
-      shape.conv_width);
+  weights.convolution = load_taps(from, prefix + "conv1d.weight", channels, shape.conv_width);
   weights.conv_bias = from.floats(prefix + "conv1d.bias", {channels});
   weights.step_bias = from.floats(prefix + "dt_proj.bias", {channels});
   weights.rates = taps_by_row(from.floats(prefix + "A_log", {channels, states}), states);
@@ -182,7 +195,7 @@ SelectiveScanWeights load_selective_scan(const WeightLoader& from, int hidden, c
 }
 
 std::size_t SelectiveScanScratch::bytes_per_row(const SelectiveScanShape& shape) noexcept {
-  return sizeof(float) * static_cast<std::size_t>(9 * shape.channels + shape.step_rank + 2 * shape.state_size);
+  return sizeof(float) * static_cast<std::size_t>(8 * shape.channels + shape.step_rank + 2 * shape.state_size);
 }
 
 std::unique_ptr<SelectiveScanCache> new_selective_scan_cache(const Kernels& kernels, const SelectiveScanShape& shape,
@@ -206,15 +219,19 @@ void selective_scan(const TransformerPass& pass, int layer, const SelectiveScanW
   reserve_rows(scratch.projected, rows, 2 * channels);
   reserve_rows(scratch.selected, rows, layer_pass.selected());
   reserve_rows(scratch.gated, rows, 2 * channels);
-  for (std::vector<float>* const buffer :
-       {&scratch.convolved, &scratch.exponentials, &scratch.steps, &scratch.scanned, &scratch.mixed}) {
+  for (std::vector<float>* const buffer : {&scratch.convolved, &scratch.steps, &scratch.scanned, &scratch.mixed}) {
     reserve_rows(*buffer, rows, channels);
   }
 
   pack_activations(pass.kernels, weights.in, pass.scratch.normed.data(), weights.in.inputs(), rows,
                    scratch.activations);
   matmul(pass.kernels, weights.in, scratch.activations, scratch.projected.data(), 2 * channels);
-  for (const RowRange& range : pass.scratch.ranges) layer_pass.run(range);
+  const std::span<const RowRange> ranges = pass.scratch.ranges;
+  for (std::size_t i = 0; i < ranges.size();) {
+    const std::size_t first = i;
+    while (i < ranges.size() && ranges[i].turn == ranges[first].turn) ++i;
+    layer_pass.run(ranges.subspan(first, i - first));
+  }
   for_rows(rows, 30.0 * rows * channels, [&](int begin, int end) { layer_pass.finish(begin, end); });
   pack_activations(pass.kernels, weights.out, scratch.mixed.data(), channels, rows, scratch.activations);
   matmul(pass.kernels, weights.out, scratch.activations, pass.scratch.projected.data(), weights.out.outputs());

@@ -44,8 +44,9 @@ SelectiveScanWeights load_selective_scan(const WeightLoader& from, int hidden, c
 
 /// Memory kept from call to call.
 struct SelectiveScanScratch {
-  std::vector<SelectiveScanCache*> caches;  // of each segment, in the layer that is computed
-  std::vector<float> projected, convolved, exponentials, selected, steps, scanned, gated, mixed;
+  std::vector<SelectiveScanCache*> caches;        // of each segment, in the layer that is computed
+  std::vector<SelectiveScanCache::Rows> pending;  // of each range of a turn
+  std::vector<float> projected, convolved, selected, steps, scanned, gated, mixed;
   PackedActivations activations;
 
   /// Bytes of one row, those packed for weights left out.

@@ -71,13 +71,8 @@ struct Scan {
 
   /// convolved = SiLU of the convolution of row `row` of these pending rows, which is row `at` of the pass.
   void convolve(const StateSpaceCache::Rows& pending, int row, int at) const {
-    const std::ptrdiff_t channels = shape.channels();
-    float* const sums = row_of(scratch.convolved, at, shape.channels());
-    convolve_row(weights.convolution.data(), shape.conv_width, channels, pending, row, sums);
-    for (std::ptrdiff_t i = 0; i < channels; ++i) sums[i] += weights.conv_bias[static_cast<std::size_t>(i)];
-    float* const powers = row_of(scratch.exponentials, at, shape.channels());
-    pass.kernels.exponentials(sums, 0, -1, static_cast<std::size_t>(channels), powers);
-    for (std::ptrdiff_t i = 0; i < channels; ++i) sums[i] /= 1 + powers[i];
+    convolve_row(pass.kernels, weights.convolution, weights.conv_bias, pending, row,
+                 row_of(scratch.convolved, at, shape.channels()), row_of(scratch.exponentials, at, shape.channels()));
   }
 
   /// Stores what row `at` of the pass folds into the states at pending row `row`.
@@ -206,10 +201,7 @@ StateSpaceWeights load_state_space(const WeightLoader& from, int hidden, const S
   StateSpaceWeights weights;
   weights.in = load_matrix(from, {{prefix + "in_proj.weight", inner + channels + shape.heads}}, hidden);
   weights.out = load_matrix(from, {{prefix + "out_proj.weight", hidden}}, inner);
-  weights.convolution = taps_by_row(
-      from.floats(prefix + "conv1d.weight", gguf ? std::vector<std::int64_t>{channels, shape.conv_width}
-                                                 : std::vector<std::int64_t>{channels, 1, shape.conv_width}),
-      shape.conv_width);
+  weights.convolution = load_taps(from, prefix + "conv1d.weight", channels, shape.conv_width);
   weights.conv_bias = from.floats(prefix + "conv1d.bias", {channels});
   const std::vector<float> a_log = of_heads("A_log");
   if (!gguf) weights.rates = rates_of(a_log);
@@ -252,7 +244,7 @@ void state_space(const TransformerPass& pass, int layer, const StateSpaceWeights
   pack_activations(pass.kernels, weights.in, pass.scratch.normed.data(), weights.in.inputs(), rows,
                    scratch.activations);
   matmul(pass.kernels, weights.in, scratch.activations, scratch.projected.data(), scan.width());
-  if (weights.factors != StateSpaceWeights().factors) {
+  if (std::ranges::any_of(weights.factors, [](float factor) { return factor != 1; })) {
     for_rows(rows, 1.0 * rows * scan.width(), [&](int begin, int end) { scan.scale(begin, end); });
   }
   for (const RowRange& range : pass.scratch.ranges) scan.run(range);

@@ -166,6 +166,11 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
 
 void load_head_norms(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
                      const std::string& prefix, AttentionWeights& to) {
+  if (layer.qk_norm == QkNorm::plain_heads) {
+    to.q_norm.assign(static_cast<std::size_t>(layer.shape.head_dim), 1.0F);
+    to.k_norm = to.q_norm;
+    return;
+  }
   const bool whole = layer.qk_norm == QkNorm::whole;
   to.q_norm = load_norm(from, config, prefix + "q_norm.weight", whole ? layer.q_width() : layer.shape.head_dim);
   if (layer.donor != AttentionLayer::own) return;
@@ -419,13 +424,22 @@ void TransformerPass::project(const AttentionLayer& layer, const AttentionWeight
     normalize_heads(weights.q_norm, layer.q_width(), q);
     normalize_heads(weights.k_norm, layer.kv_width(), k);
     normalize_heads(weights.v_norm, layer.kv_width(), v);
-    if (layer.rope == AttentionLayer::no_rope) return;
-    const int half = config.ropes[static_cast<std::size_t>(layer.rope)].half();
-    const Turns& turns = s.turns[static_cast<std::size_t>(layer.rope)];
-    const float* const cosine = turns.cosine.data() + static_cast<std::ptrdiff_t>(begin) * half;
-    const float* const sine = turns.sine.data() + static_cast<std::ptrdiff_t>(begin) * half;
-    kernels.rope(q, stride, count, shape.heads, shape.head_dim, half, cosine, sine);
-    if (own) kernels.rope(k, stride, count, shape.kv_heads, shape.head_dim, half, cosine, sine);
+    if (layer.rope != AttentionLayer::no_rope) {
+      const int half = config.ropes[static_cast<std::size_t>(layer.rope)].half();
+      const Turns& turns = s.turns[static_cast<std::size_t>(layer.rope)];
+      const float* const cosine = turns.cosine.data() + static_cast<std::ptrdiff_t>(begin) * half;
+      const float* const sine = turns.sine.data() + static_cast<std::ptrdiff_t>(begin) * half;
+      kernels.rope(q, stride, count, shape.heads, shape.head_dim, half, cosine, sine);
+      if (own) kernels.rope(k, stride, count, shape.kv_heads, shape.head_dim, half, cosine, sine);
+    }
+    if (layer.growth.beta != 0) {
+      for (int row = 0; row < count; ++row) {
+        const float factor = layer.growth.at(s.positions[static_cast<std::size_t>(begin + row)]);
+        const std::span<float> queries(q + static_cast<std::ptrdiff_t>(row) * stride,
+                                       static_cast<std::size_t>(layer.q_width()));
+        for (float& value : queries) value *= factor;
+      }
+    }
   });
 }
 
@@ -501,6 +515,14 @@ void TransformerPass::project_attended(const AttentionWeights& weights, float* a
   pack_activations(kernels, weights.output, attended, weights.output.inputs(), rows, s.activations);
   matmul(kernels, weights.output, s.activations, s.projected.data(), config.hidden);
   add_bias(kernels, weights.output_bias, rows, s.projected.data());
+}
+
+void TransformerPass::self_attention(int layer, const AttentionWeights& weights) const {
+  const AttentionLayer& attention = config.attention(layer);
+  see(layer);
+  project(attention, weights);
+  attend(attention, weights);
+  project_attended(weights);
 }
 
 void TransformerPass::mlp(const MlpWeights& weights) const {

@@ -185,7 +185,7 @@ struct TransformerPass {
   void normalize(const std::vector<float>& weight, const float* from, float* to) const;
 
   /// qkv [rows][layer.projected()] = normed [rows][qkv.inputs()] . qkv^T; to q and k are then added the biases, their
-  /// heads normalized, and turned; heads of v are normalized.
+  /// heads normalized, and turned; q grows; heads of v are normalized.
   void project(const AttentionLayer& layer, const AttentionWeights& weights) const;
 
   /// Sets kv and visible: every row sees what the cache of this layer, or of its donor, holds before it and itself, in
@@ -202,6 +202,9 @@ struct TransformerPass {
   void project_attended(const AttentionWeights& weights) const;
   /// The same of other rows, [rows][output.inputs()].
   void project_attended(const AttentionWeights& weights, float* attended) const;
+
+  /// projected [rows][hidden] = attention of normed: all of the above for one layer.
+  void self_attention(int layer, const AttentionWeights& weights) const;
 
   /// projected [rows][hidden] = the MLP of normed
   void mlp(const MlpWeights& weights) const;

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/math64.h"
 #include "ref/base/require.h"
 
 namespace draftproof {
@@ -18,6 +19,10 @@ constexpr int mtp_heads_max = 64;              // nor of MTP heads
 constexpr int default_max_window_layers = 28;  // transformers' Qwen3Config: so many layers see everything
 
 }  // namespace
+
+float QueryGrowth::at(int position) const {
+  return static_cast<float>(1 + beta * log64(static_cast<double>(1 + (std::int64_t{position} + ahead) / step)));
+}
 
 const AttentionLayer& TransformerConfig::attention(int layer) const {
   const auto* const found = std::get_if<AttentionLayer>(&layers.at(static_cast<std::size_t>(layer)).mixer);
@@ -272,7 +277,16 @@ TransformerConfig read_transformer_config(const Json& config, const Defaults& de
   for (std::size_t i = 0; i < windows.size(); ++i) {
     std::get<AttentionLayer>(result.layers[i].mixer).window = windows[i];
   }
+  limit_context(result);
   return result;
+}
+
+void limit_context(TransformerConfig& config) {
+  int end = 0;
+  for (const Rope& rope : config.ropes) end = std::max(end, rope.context);
+  if (end == 0 || config.long_context > 0) return;
+  config.long_context = config.context;
+  config.context = std::min(config.context, end);
 }
 
 TransformerConfig read_target_config(const Json& config, const Defaults& defaults, const Features& features) {

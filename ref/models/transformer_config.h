@@ -32,10 +32,21 @@ struct ClampedSwiglu {
 };
 
 /// Of q and k, behind their projection and bias. heads: each head is normalized. whole: all heads together.
-enum class QkNorm : std::uint8_t { none, heads, whole };
+/// plain_heads: each head, without weights.
+enum class QkNorm : std::uint8_t { none, heads, whole, plain_heads };
 
 /// layer: the mean is subtracted first, and a bias is added where the checkpoint has one. plain: rms without weights.
 enum class Norm : std::uint8_t { rms, layer, plain };
+
+/// Queries that grow with their position p, of models made for contexts longer than what they were trained on: behind
+/// RoPE, q = q * (1 + beta * ln(1 + floor((p + ahead) / step))), the factor computed in double and rounded once.
+struct QueryGrowth {
+  double beta = 0;        // 0: they do not grow
+  std::int64_t step = 1;  // positions
+  int ahead = 0;
+
+  float at(int position) const;
+};
 
 /// Multi-head latent attention (latent_attention.h): all heads have one key, of which RoPE turns the first part; the
 /// rest is the latent vector, which is also the value.
@@ -57,6 +68,7 @@ struct AttentionLayer {
   int rope = 0;                             // of TransformerConfig::ropes; no_rope: heads are not turned
   bool interleaved = false;                 // the checkpoint has RoPE turn neighboring rows of q and k
   QkNorm qk_norm = QkNorm::none;
+  QueryGrowth growth = {};
   int gate = 0;  // floats behind v
   bool qkv_bias = false;
   bool output_bias = false;
@@ -123,7 +135,7 @@ const StateSpaceShape* find_state_space(const LayerConfig& layer) noexcept;
 struct TransformerConfig {
   int vocabulary = 0;
   int hidden = 0;
-  int context = 0;       // max_position_embeddings
+  int context = 0;       // max_position_embeddings, at most that of RoPE
   int long_context = 0;  // the same with the long factors of longrope, where the model has them; else 0
   float epsilon = 0;     // of all norms
   Norm norm = Norm::rms;
@@ -187,6 +199,10 @@ TransformerConfig read_uniform_layers(const Json& config, const Defaults& defaul
 
 /// The same of a target. A draft brings its own cap of the target's logits; here one is refused.
 TransformerConfig read_target_config(const Json& config, const Defaults& defaults = {}, const Features& features = {});
+
+/// Limits the context to the longest text that RoPE is for; what it was becomes long_context. Done again it changes
+/// nothing.
+void limit_context(TransformerConfig& config);
 
 /// Returns the config of the text part of a multimodal checkpoint, `text_config`; of other configs all.
 Json text_config(const Json& config);

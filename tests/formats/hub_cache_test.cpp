@@ -96,6 +96,7 @@ TEST(HubCache, TakesTheOnlyModelOfASnapshotAndNoSnapshotThatIsBeingFetched) {
   const files::path folder = hub_folder(cache.path(), name);
   files::create_directories(folder / "snapshots/c/sub");
   files::create_directories(folder / "blobs");
+  files::create_directories(folder / "snapshots/c/sub.gguf");
   for (const char* file : {"b-00001-of-00002.gguf", "b-00002-of-00002.gguf", "mmproj-b.gguf"}) {
     put(folder / "snapshots/c/sub" / file, "");
   }

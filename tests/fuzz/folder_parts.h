@@ -146,6 +146,13 @@ inline void damage_config(nlohmann::ordered_json& config, Numbers& numbers) {
                                       "nvfp4-pack-quantized",
                                       "mxfp4-pack-quantized",
                                       "affine",
+                                      "modelopt",
+                                      "bitnet",
+                                      "FP8",
+                                      "NVFP4",
+                                      "bitlinear",
+                                      "autobitlinear",
+                                      "offline",
                                       "weight"};
   static const std::pair<const char*, ordered_json> fields[] = {{"desc_act", true},
                                                                 {"sym", true},
@@ -153,12 +160,17 @@ inline void damage_config(nlohmann::ordered_json& config, Numbers& numbers) {
                                                                 {"checkpoint_format", "gptq_v2"},
                                                                 {"zero_point", false},
                                                                 {"bits", 8},
+                                                                {"bits", 2},
                                                                 {"bits", 3},
                                                                 {"group_size", 48},
                                                                 {"weight_block_size", {3, 5}},
                                                                 {"mode", "mxfp4"},
                                                                 {"format", "int-quantized"},
-                                                                {"quant_method", "fp8"}};
+                                                                {"quant_method", "fp8"},
+                                                                {"quant_method", "modelopt"},
+                                                                {"quant_method", "bitnet"},
+                                                                {"quant_algo", "FP8"},
+                                                                {"quant_algo", "NVFP4"}};
   switch (numbers.below(7)) {
     case 0: value = one_of(extremes, numbers); return;
     case 1: value = one_of(words, numbers); return;
@@ -250,6 +262,7 @@ inline std::string other_name(const std::string& name, Numbers& numbers) {
   static const char* const endings[] = {".weight",
                                         ".weight_scale",
                                         ".weight_scale_inv",
+                                        ".weight_scale_2",
                                         ".weight_packed",
                                         ".weight_shape",
                                         ".weight_zero_point",

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ref/models/dflash.h"
+#include "ref/models/eagle3.h"
 #include "ref/models/memory.h"
 #include "ref/models/transformer.h"
 #include "tests/models/fixtures.h"
@@ -581,6 +582,16 @@ TEST(Variations, TheContextOfLongropeIsThatOfItsShortFactorsOrOfItsLongOnes) {
   EXPECT_EQ(described_with("phi3-tiny-longrope", "unused", "true").context, 128);
   EXPECT_EQ(described_with("phi3-tiny-longrope", "unused", "true").long_context, 512);
   EXPECT_EQ(described_with("phi3-tiny", "unused", "true").context, 512);
+}
+
+TEST(Variations, DraftsWithLongropeEndWithItsOriginalContext) {
+  Fields draft = good_target;
+  draft["num_hidden_layers"] = "1";
+  draft["rope_scaling"] = R"({"type": "longrope", "short_factor": [1], "long_factor": [2]})";
+  draft["original_max_position_embeddings"] = "16";
+  const TransformerConfig eagle3 = describe_eagle3(Json::parse(json_of(draft), "config.json")).transformer;
+  EXPECT_EQ(eagle3.context, 16);
+  EXPECT_EQ(eagle3.long_context, 64);
 }
 
 TEST(Architectures, EachIsFoundByEachOfItsNamesAndByTheModelTypeAlone) {

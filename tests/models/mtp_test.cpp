@@ -244,7 +244,7 @@ TEST_P(MtpFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   if (GetParam() == "mtp-qwen3-two") {
     EXPECT_GT(ratio(twin, Slip::next_head, Mistake::none), 100);
     EXPECT_GT(ratio(twin, Slip::own_tables_only, Mistake::none), 100);
-  } else {
+  } else if (GetParam().starts_with("mtp-qwen35")) {
     for (const Mistake mistake : {Mistake::no_gate, Mistake::gates_behind_queries}) {
       EXPECT_GT(ratio(twin, Slip::none, mistake), 100) << "mistake " << static_cast<int>(mistake);
     }
@@ -319,43 +319,10 @@ TEST_P(MtpFixture, RowsOfOtherTextsAndWholeChainsInOneCallChangeNoBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MtpFixture, testing::Values("mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-two"),
+INSTANTIATE_TEST_SUITE_P(All, MtpFixture,
+                         testing::Values("mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-two", "mtp-deepseek-v3",
+                                         "mtp-glm4-moe"),
                          printable_name);
-
-/// Heads whose layers the twin does not have; the reference is transformers' layers in float64.
-class MtpOfLayers : public MtpFixture {};
-
-TEST_P(MtpOfLayers, AgreesWithTheReferenceHoweverTheTextIsRead) {
-  const Hdf5 file = answers();
-  Pair pair(folder(), in_floats(best_kernels()));
-  for (int i = 0; i < case_count; ++i) {
-    const Input input(file, i);
-    const Answer ours = ask(pair, input, {20});
-    EXPECT_EQ(ask(pair, input, {1}), ours);
-    EXPECT_EQ(ask(pair, input, {3, 1, 2}, 5), ours);
-    Input other = input;
-    other.tapped.front() += 1;
-    const std::vector<float> got[] = {ours.features, ours.logits};
-    const Answer changed = ask(pair, other, {20});
-    const std::vector<float> wrong[] = {changed.features, changed.logits};
-    for (std::size_t a = 0; a < std::size(names); ++a) {
-      const auto want = stored<double>(file, fmt::format("case{}/float64/{}", i, names[a]));
-      ASSERT_EQ(got[a].size(), want.size());
-      double largest = 0;
-      double error = 0;
-      double error_of_wrong = 0;
-      for (std::size_t at = 0; at < want.size(); ++at) {
-        largest = std::max(largest, std::abs(want[at]));
-        error = std::max(error, std::abs(got[a][at] - want[at]));
-        error_of_wrong = std::max(error_of_wrong, std::abs(wrong[a][at] - want[at]));
-      }
-      EXPECT_LE(error, 5e-6 * largest) << "case " << i << " " << names[a];
-      EXPECT_GT(error_of_wrong, 5e-4 * largest) << "case " << i << " " << names[a];
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(All, MtpOfLayers, testing::Values("mtp-deepseek-v3", "mtp-glm4-moe"), printable_name);
 
 /// The fixture mtp-qwen35 as llama.cpp converts it: the head is a block behind the layers, norms hold 1 + weight.
 /// `left_out`: tensors whose names in the file contain this.

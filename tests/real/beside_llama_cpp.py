@@ -18,6 +18,7 @@ class BesideLlamaCpp(unittest.TestCase):
         """None where the texts are equal; else by how many logits ours prefers its own token where they part."""
         place = first_difference(ours, theirs)
         if place is None:
+            self.assertEqual(len(ours), len(theirs), f"{model.name}, after {prompt}")
             return None
         near = generate(model, prompt + ours[:place], 1, "--logprobs", "--top-logprobs", 20)["top_logprobs"][0]
         logprob = {entry["token"]: entry["logprob"] for entry in near}

@@ -45,6 +45,7 @@ class BesideTransformers(unittest.TestCase):
         """How many are transformers' texts. Others part where its row prefers another token: by so many logits."""
         gaps = []
         for prompt, answer in zip(prompts, answers, strict=True):
+            self.assertTrue(answer, f"{model.name}, {whose}: nothing follows {prompt}")
             with torch.no_grad():
                 rows = self.reference[model](torch.tensor([prompt + answer])).logits[0, len(prompt) - 1 : -1]
             place = first_difference(answer, rows.argmax(1).tolist())

@@ -90,7 +90,7 @@ def said(answer: dict) -> str:
 
 
 def first_difference(some: Sequence[int], others: Sequence[int]) -> int | None:
-    """Where two texts part; one that goes on where the other ends by its limit does not."""
+    """Where two texts part, as far as both go; None where they do not."""
     return next((place for place, pair in enumerate(zip(some, others)) if pair[0] != pair[1]), None)
 
 

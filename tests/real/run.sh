@@ -40,10 +40,11 @@ if [ -n "${DRAFTPROOF_REAL_PYTHON:-}" ]; then
   python=$DRAFTPROOF_REAL_PYTHON
 elif [ $# -gt 0 ]; then
   environment=$folder/$suite
-  if [ ! -f "$environment/done" ]; then
+  if [ "$(cat "$environment/installed" 2>/dev/null)" != "$*" ]; then
+    rm -rf "$environment"
     "$python" -m venv "$environment" || skip "there is no venv module for $python"
     "$environment/bin/pip" install --quiet "$@" >"$log" 2>&1 || skip "pip cannot install $*: $(tail -n 1 "$log")"
-    touch "$environment/done"
+    echo "$*" >"$environment/installed"
   fi
   python=$environment/bin/python
 fi

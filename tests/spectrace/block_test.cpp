@@ -48,6 +48,32 @@ TEST(BlockTraces, OfWrongRulesAreFoundByWhatTheyAccept) {
   }
 }
 
+TEST(BlockTraces, ASerialVerificationThatDoesNotStateItsRowsMayHaveReadOn) {
+  Recorded recorded;
+  const auto lines =
+      lines_of(recorded.text({"", &block, {.temperature = 1}, "perturbed", Verification::serial, {}, 60}));
+  const auto findings = [&](bool too_few) {
+    auto changed = lines;
+    int read_on = 0;
+    for (std::string& line : changed) {
+      Json event = Json::parse(line);
+      event.erase("p_rows");
+      if (event["type"] == "round") {
+        read_on += event["width"] > event["accepted"].get<int>() + 1;
+        if (too_few && event["accepted"] > 0) event["width"] = event["accepted"];
+      }
+      line = event.dump();
+    }
+    EXPECT_GT(read_on, 0);
+    const File file(sealed(changed));
+    const TraceReport report = replay(file.path(), recorded.target());
+    EXPECT_NE(report.verdict(), ReportVerdict::invalid_trace);
+    return report.findings.size();
+  };
+  EXPECT_EQ(findings(false), 0U);
+  EXPECT_GT(findings(true), 0U) << "fewer rows than were accepted, and one more";
+}
+
 TEST(BlockTraces, ARoundWithoutItsRowsIsNotDecidedAgainAndTheReportSaysSo) {
   Recorded recorded;
   auto lines = lines_of(recorded.text({"", &block, {.temperature = 1}, "perturbed"}));

@@ -109,23 +109,42 @@ TEST(Convert, InFloatsHasTheBitsOfTheFolder) {
   }
 }
 
+void expect_equal_twins(const Checkpoint& from, const std::string& name) {
+  const Folder folder;
+  const Twin of_folder(from, false);
+  const Twin of_file(Checkpoint(converted(from, Format::f32, folder)), false);
+  TwinText expected(of_folder);
+  TwinText text(of_file);
+  const std::vector<Token> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
+  const std::vector<double> want = expected.read(tokens);
+  const std::vector<double> got = text.read(tokens);
+  ASSERT_EQ(got.size(), want.size()) << name;
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4) << name << " " << i;
+}
+
 /// What a GGUF has in another form than a folder: rates of states, norms, the order of heads, factors in weights.
 TEST(Convert, TheFloat64TwinOfTheFileIsThatOfTheFolder) {
   for (const char* name : {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny",
                            "mamba2-tiny", "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "falcon-h1-tiny",
                            "nemotron-h-tiny", "jamba-tiny", "lfm2-tiny", "deepseek-v2-tiny", "llama4-tiny-published"}) {
-    const Checkpoint from(external(name));
-    const Folder folder;
-    const Twin of_folder(from, false);
-    const Twin of_file(Checkpoint(converted(from, Format::f32, folder)), false);
-    TwinText expected(of_folder);
-    TwinText text(of_file);
-    const std::vector<Token> tokens = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
-    const std::vector<double> want = expected.read(tokens);
-    const std::vector<double> got = text.read(tokens);
-    ASSERT_EQ(got.size(), want.size()) << name;
-    for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4) << name << " " << i;
+    expect_equal_twins(Checkpoint(external(name)), name);
   }
+}
+
+TEST(Convert, ExpertsMayBeginWithTheFirstLayer) {
+  const Folder swapped;
+  files::copy(external("nemotron-h-tiny-experts"), swapped.path());
+  json config = json::parse(text_of(swapped.path() / "config.json"));
+  std::swap(config["layers_block_type"][0], config["layers_block_type"][1]);
+  ASSERT_EQ(config["layers_block_type"][0], "moe");
+  put(swapped.path() / "config.json", config.dump());
+  std::string weights = text_of(swapped.path() / "model.safetensors");
+  for (std::size_t at = 0; (at = weights.find("layers.", at)) != std::string::npos; ++at) {
+    char& number = weights[at + 7];
+    if (number == '0' || number == '1') number = number == '0' ? '1' : '0';
+  }
+  put(swapped.path() / "model.safetensors", weights);
+  expect_equal_twins(Checkpoint(swapped.path()), "swapped layers");
 }
 
 /// A copy of a folder with another config of the text model.
@@ -481,21 +500,23 @@ TEST(Convert, AnEagle3DraftHasTheNamesAndKeysOfLlamaCpp) {
   EXPECT_EQ(read_draft_vocabulary(read, 61, 144), read_draft_vocabulary(from, 61, 144));
 }
 
+/// Says why a model with a changed config is not converted; empty when it is.
+std::string error_of(const std::string& name, const std::function<void(json& config)>& change) {
+  const Folder copy;
+  files::copy(external(name), copy.path());
+  json config = json::parse(text_of(copy.path() / "config.json"));
+  change(config);
+  put(copy.path() / "config.json", config.dump());
+  const Folder folder;
+  try {
+    converted(Checkpoint(copy.path()), Format::f32, folder);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 TEST(Convert, AnEagle3DraftThatAGgufCannotHoldIsRefusedInOneSentence) {
-  const auto error_of = [](const std::string& name, const std::function<void(json & config)>& change) {
-    const Folder copy;
-    files::copy(external(name), copy.path());
-    json config = json::parse(text_of(copy.path() / "config.json"));
-    change(config);
-    put(copy.path() / "config.json", config.dump());
-    const Folder folder;
-    try {
-      converted(Checkpoint(copy.path()), Format::f32, folder);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
   using testing::HasSubstr;
   EXPECT_THAT(error_of("eagle3-speculators", [](json&) {}), HasSubstr("norm_output: has no form in a GGUF of eagle3"));
   EXPECT_THAT(error_of("eagle3-chunks", [](json&) {}), HasSubstr("fc_norm: has no form in a GGUF of eagle3"));
@@ -519,7 +540,7 @@ TEST(Convert, WhatAGgufCannotSayIsRefusedByName) {
       {"gpt-oss-tiny", "swiglu_limit: must be 7 in a GGUF of gpt-oss"},
       {"llama4-tiny", "attention_chunk_size: must be 8192 in a GGUF of llama4"},
       {"glm4-moe-tiny", "n_group: must be 1 in a GGUF of glm4moe"},
-      {"deepseek-v3-tiny", "mscale: mscale must be mscale_all_dim in a GGUF of deepseek2"},
+      {"deepseek-v3-tiny", "must have mscale and mscale_all_dim, the same and not 0, in a GGUF of deepseek2"},
       {"deepseek-v3-tiny-biased", "attention_bias: must be false in a GGUF of deepseek2"},
       {"deepseek-v2-tiny-groups", "n_group: must be 1 in a GGUF of deepseek2"},
       {"gemma2-tiny", "query_pre_attn_scalar: must be 8 in a GGUF of gemma2"},
@@ -531,6 +552,35 @@ TEST(Convert, WhatAGgufCannotSayIsRefusedByName) {
       ADD_FAILURE() << name;
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr(name), testing::HasSubstr(words)));
+    }
+  }
+}
+
+TEST(Convert, AYarnWithoutItsFactorOfScoresHasNoFormForDeepSeek) {
+  const auto scaled = [](double all) {
+    return [all](json& config) {
+      config["rope_parameters"]["mscale"] = config["rope_parameters"]["mscale_all_dim"] = all;
+    };
+  };
+  EXPECT_EQ(error_of("deepseek-v3-tiny", scaled(0.5)), "");
+  EXPECT_THAT(error_of("deepseek-v3-tiny", scaled(0)), testing::HasSubstr("the same and not 0"));
+}
+
+TEST(Convert, AFileOfLlama4WithoutItsChunksIsRefused) {
+  const Checkpoint from(external("llama4-tiny-published"));
+  const GgufFamily& family = gguf_family_for(from.config(), GgufReader::llama_cpp);
+  for (const auto& [key, value] : {std::pair("sliding_window", 0U), {"sliding_window_pattern", 2U}}) {
+    const Folder folder;
+    const std::string file = (folder.path() / "model.gguf").string();
+    GgufFields fields;
+    add_model_fields(from, family, Format::f32, fields);
+    fields.size(std::string("llama4.attention.") + key, value);
+    write_gguf(file, fields, gguf_tensors(from, family, Format::f32));
+    try {
+      Checkpoint(file).config();
+      ADD_FAILURE() << key;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr(file), testing::HasSubstr(key)));
     }
   }
 }

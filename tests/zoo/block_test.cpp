@@ -59,7 +59,7 @@ TEST(Block, PreservesTheDistributionAndAcceptsMoreDraftTokens) {
 /// would toss them again, and would then depend on the verdict of this one.
 TEST(Block, EveryFaultChangesTheDistribution) {
   for (const Rule* const wrong : {&block_with_coins_by_position, &block_with_replacement_of_token,
-                                  &block_with_share_not_cut, &block_rounded_down}) {
+                                  &block_with_share_not_cut, &block_rounded_down, &block_with_coins_from_front}) {
     bool found = false;
     for (std::uint64_t seed = 1; seed <= 12 && !found; ++seed) {
       for (const char* draft : {"perturbed", "scripted:~~~", "scripted:+~?"}) {

@@ -10,8 +10,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr GgufName whole_names[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.final_layernorm"}, {"output", "lm_head"}};
 /// llama.cpp writes, and looks for, an ffn_norm without ".weight".
 constexpr GgufName layer_names[] = {{"attn_norm", "input_layernorm"},
                                     {"attn_q", "self_attn.q_proj"},
@@ -30,7 +28,7 @@ constexpr GgufName layer_names[] = {{"attn_norm", "input_layernorm"},
                                     {"ffn_gate", "feed_forward.gate_proj"},
                                     {"ffn_up", "feed_forward.up_proj"},
                                     {"ffn_down", "feed_forward.down_proj"}};
-constexpr GgufNames names = {.whole = whole_names, .layer = layer_names};
+constexpr GgufNames names = {.whole = final_layernorm_whole, .layer = layer_names};
 
 constexpr GgufStateSpaceFields sizes = {.heads = "mamba_n_heads",
                                         .head_dim = "mamba_d_head",

@@ -9,8 +9,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr GgufName whole_names[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.final_layernorm"}, {"output", "lm_head"}};
 constexpr GgufName layer_names[] = {{"attn_norm", "input_layernorm"},
                                     {"attn_q", "self_attn.q_proj"},
                                     {"attn_k", "self_attn.k_proj"},
@@ -34,7 +32,7 @@ constexpr GgufName layer_names[] = {{"attn_norm", "input_layernorm"},
                                     {"ffn_gate_exps", "feed_forward.experts.gate_proj"},
                                     {"ffn_up_exps", "feed_forward.experts.up_proj"},
                                     {"ffn_down_exps", "feed_forward.experts.down_proj"}};
-constexpr GgufNames names = {.whole = whole_names, .layer = layer_names};
+constexpr GgufNames names = {.whole = final_layernorm_whole, .layer = layer_names};
 
 constexpr std::string_view own_keys[] = {"ssm.conv_kernel", "ssm.state_size", "ssm.time_step_rank", "ssm.inner_size"};
 constexpr GgufField own_fields[] = {{"attn_layer_period", "attention.head_count_kv"},

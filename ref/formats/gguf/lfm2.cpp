@@ -57,7 +57,6 @@ constexpr GgufField moe_fields[] = {{"norm_eps", "attention.layer_norm_rms_epsil
                                     {"conv_L_cache", "shortconv.l_cache"},
                                     {"layer_types", "attention.head_count_kv"},
                                     {"num_dense_layers", "leading_dense_block_count"}};
-constexpr std::int64_t sigmoid = 2;  // of expert_gating_func
 
 void put_moe(const GgufKeys& keys, ordered_json& config) {
   put_layers(keys, config);
@@ -65,7 +64,7 @@ void put_moe(const GgufKeys& keys, ordered_json& config) {
   config["num_experts_per_tok"] = keys.size("expert_used_count");
   config["moe_intermediate_size"] = keys.size("expert_feed_forward_length");
   config["num_dense_layers"] = keys.find_integer("leading_dense_block_count").value_or(0);
-  if (keys.find_size("expert_gating_func").value_or(sigmoid) != sigmoid) {
+  if (keys.find_size("expert_gating_func").value_or(sigmoid_gating) != sigmoid_gating) {
     keys.fail("expert_gating_func", "is not implemented; only 2, the sigmoid, is");
   }
 }
@@ -108,7 +107,7 @@ void write_moe(const GgufModel& model, GgufKeyWriter& keys) {
   while (model.layers[static_cast<std::size_t>(dense)].experts.count == 0) ++dense;
   if (dense > 0) write_experts(model.layers.back().experts, keys);
   keys.size("leading_dense_block_count", dense);
-  keys.size("expert_gating_func", sigmoid);
+  keys.size("expert_gating_func", sigmoid_gating);
 }
 
 constexpr const char* types[] = {"lfm2"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The text model of Llama 4. Chunks, the growth of queries and norms of heads are as in the published models, whose
-// files say of these only that there are none (a window of 0).
+// files do not say them.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -64,10 +64,13 @@ void put(const GgufKeys& keys, ordered_json& config) {
   config["floor_scale"] = growth_step;
   config["attn_scale"] = growth_beta;
   config["attention_chunk_size"] = chunk;
-  config["no_rope_layer_interval"] = keys.find_size("attention.sliding_window_pattern").value_or(interval);
-  if (keys.find_integer("attention.sliding_window").value_or(chunk) != 0) return;
-  config["attention_chunk_size"] = nullptr;
-  config["no_rope_layers"] = std::vector<int>(config["num_hidden_layers"].get<std::size_t>(), 1);
+  config["no_rope_layer_interval"] = interval;
+  if (keys.find_integer("attention.sliding_window_pattern").value_or(interval) != interval) {
+    keys.fail("attention.sliding_window_pattern", "must be 4");
+  }
+  if (keys.find_integer("attention.sliding_window").value_or(chunk) == 0) {
+    keys.fail("attention.sliding_window", "is 0, and layers without chunks are not implemented");
+  }
 }
 
 Json read(const Gguf& file) {

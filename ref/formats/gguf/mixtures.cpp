@@ -2,6 +2,7 @@
 // Families whose routers choose experts by a bias: GLM-4 with experts, DeepSeek V2 (without one) and V3, MiniMax M2,
 // ERNIE 4.5 with experts.
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -11,9 +12,6 @@ namespace draftproof {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr std::int64_t softmax = 1;
-constexpr std::int64_t sigmoid = 2;
 
 /// Reads the number of experts and of those that a row chooses, and their size, into these fields.
 void put_sizes(const GgufKeys& keys, const char* count, const char* chosen, const char* size, ordered_json& config) {
@@ -25,7 +23,7 @@ void put_sizes(const GgufKeys& keys, const char* count, const char* chosen, cons
 /// Absent, the family's own is meant.
 void require_gating(const GgufKeys& keys, std::int64_t scores) {
   if (keys.find_integer("expert_gating_func").value_or(scores) != scores) {
-    keys.fail("expert_gating_func", scores == sigmoid ? "must be 2, the sigmoid" : "must be 1, the softmax");
+    keys.fail("expert_gating_func", scores == sigmoid_gating ? "must be 2, the sigmoid" : "must be 1, the softmax");
   }
 }
 
@@ -50,6 +48,21 @@ std::int64_t integer_or(const Json& config, const char* field, std::int64_t abse
   return value ? value->integer(-1, 1 << 24) : absent;
 }
 
+/// MLPs, and experts beside shared ones.
+constexpr auto shared_mixture = std::to_array<GgufName>({{"ffn_gate", "mlp.gate_proj"},
+                                                         {"ffn_up", "mlp.up_proj"},
+                                                         {"ffn_down", "mlp.down_proj"},
+                                                         {"ffn_gate_inp", "mlp.gate"},
+                                                         {"ffn_gate_exps", "mlp.experts.gate_proj"},
+                                                         {"ffn_up_exps", "mlp.experts.up_proj"},
+                                                         {"ffn_down_exps", "mlp.experts.down_proj"},
+                                                         {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+                                                         {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+                                                         {"ffn_down_shexp", "mlp.shared_experts.down_proj"}});
+/// The same with what GLM-4 and DeepSeek V3 have besides.
+constexpr auto biased_mixture = joined({{"exp_probs_b.bias", "mlp.gate.e_score_correction_bias", false, true}},
+                                       joined(mtp_head_names, shared_mixture));
+
 // GLM-4 with experts.
 
 constexpr auto glm4_moe_layer = joined({{"attn_norm", "input_layernorm"},
@@ -59,24 +72,13 @@ constexpr auto glm4_moe_layer = joined({{"attn_norm", "input_layernorm"},
                                         {"attn_output", "self_attn.o_proj"},
                                         {"attn_q_norm", "self_attn.q_norm"},
                                         {"attn_k_norm", "self_attn.k_norm"},
-                                        {"post_attention_norm", "post_attention_layernorm"},
-                                        {"ffn_gate", "mlp.gate_proj"},
-                                        {"ffn_up", "mlp.up_proj"},
-                                        {"ffn_down", "mlp.down_proj"},
-                                        {"ffn_gate_inp", "mlp.gate"},
-                                        {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias", false, true},
-                                        {"ffn_gate_exps", "mlp.experts.gate_proj"},
-                                        {"ffn_up_exps", "mlp.experts.up_proj"},
-                                        {"ffn_down_exps", "mlp.experts.down_proj"},
-                                        {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
-                                        {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
-                                        {"ffn_down_shexp", "mlp.shared_experts.down_proj"}},
-                                       mtp_head_names);
+                                        {"post_attention_norm", "post_attention_layernorm"}},
+                                       biased_mixture);
 constexpr GgufNames glm4_moe_names = {.whole = transformer_whole, .layer = glm4_moe_layer};
 constexpr std::string_view glm4_moe_keys[] = {
     "expert_feed_forward_length", "expert_shared_count", "expert_shared_feed_forward_length",
     "leading_dense_block_count",  "expert_gating_func",  "expert_weights_scale",
-    "expert_weights_norm"};
+    "expert_weights_norm",        "expert_group_count",  "expert_group_used_count"};
 constexpr GgufField glm4_moe_fields[] = {{"n_routed_experts", "expert_count"},
                                          {"n_shared_experts", "expert_shared_count"},
                                          {"first_k_dense_replace", "leading_dense_block_count"},
@@ -84,13 +86,14 @@ constexpr GgufField glm4_moe_fields[] = {{"n_routed_experts", "expert_count"},
 
 void put_glm4_moe(const GgufKeys& keys, ordered_json& config) {
   put_sizes(keys, "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size", config);
-  require_gating(keys, sigmoid);
+  require_gating(keys, sigmoid_gating);
   config["n_shared_experts"] = keys.find_integer("expert_shared_count").value_or(0);
   config["first_k_dense_replace"] = keys.find_integer("leading_dense_block_count").value_or(0);
   config["norm_topk_prob"] = keys.find_boolean("expert_weights_norm").value_or(false);
   if (const auto scale = keys.find_number("expert_weights_scale"); scale && *scale != 0) {
     config["routed_scaling_factor"] = *scale;
   }
+  require_one_group(keys);
   config["attention_bias"] = keys.has_tensor("blk.0.attn_q.bias");
   config["use_qk_norm"] = keys.has_tensor("blk.0.attn_q_norm.weight");
   if (!config.contains("partial_rotary_factor")) config["partial_rotary_factor"] = 1;
@@ -108,7 +111,7 @@ void write_glm4_moe(const GgufModel& model, GgufKeyWriter& keys) {
   if (model.layers[0].experts.count == 0) write_experts(experts, keys);
   keys.size("expert_shared_count", experts.shared / experts.intermediate);
   keys.size("leading_dense_block_count", integer_or(config, "first_k_dense_replace", 1));
-  keys.size("expert_gating_func", sigmoid);
+  keys.size("expert_gating_func", sigmoid_gating);
   const auto scale = config.find("routed_scaling_factor");
   keys.number("expert_weights_scale", scale ? scale->number() : 1);
   keys.truth("expert_weights_norm", experts.normalized);
@@ -132,19 +135,8 @@ constexpr auto deepseek2_layer = joined({{"attn_norm", "input_layernorm"},
                                          {"attn_v_b", "self_attn.v_b_proj"},
                                          {"attn_kv_b", "self_attn.kv_b_proj"},
                                          {"attn_output", "self_attn.o_proj"},
-                                         {"ffn_norm", "post_attention_layernorm"},
-                                         {"ffn_gate", "mlp.gate_proj"},
-                                         {"ffn_up", "mlp.up_proj"},
-                                         {"ffn_down", "mlp.down_proj"},
-                                         {"ffn_gate_inp", "mlp.gate"},
-                                         {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias", false, true},
-                                         {"ffn_gate_exps", "mlp.experts.gate_proj"},
-                                         {"ffn_up_exps", "mlp.experts.up_proj"},
-                                         {"ffn_down_exps", "mlp.experts.down_proj"},
-                                         {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
-                                         {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
-                                         {"ffn_down_shexp", "mlp.shared_experts.down_proj"}},
-                                        mtp_head_names);
+                                         {"ffn_norm", "post_attention_layernorm"}},
+                                        biased_mixture);
 constexpr GgufNames deepseek2_names = {.whole = transformer_whole, .layer = deepseek2_layer};
 constexpr std::string_view deepseek2_keys[] = {"attention.q_lora_rank",
                                                "attention.kv_lora_rank",
@@ -221,10 +213,10 @@ Json read_deepseek2(const Gguf& file) {
   const auto gating = keys.find_integer("expert_gating_func");
   bool biased = false;
   for (const auto& [name, tensor] : file.tensors()) biased |= name.ends_with(".exp_probs_b.bias");
-  if (gating && *gating != softmax && *gating != sigmoid) {
+  if (gating && *gating != softmax_gating && *gating != sigmoid_gating) {
     keys.fail("expert_gating_func", "must be 1, the softmax, or 2, the sigmoid");
   }
-  const bool third = gating ? *gating == sigmoid : biased;
+  const bool third = gating ? *gating == sigmoid_gating : biased;
   return read_gguf_target(
       file, {third ? "deepseek_v3" : "deepseek_v2", third ? "DeepseekV3ForCausalLM" : "DeepseekV2ForCausalLM",
              deepseek2_keys, deepseek2_fields, put_deepseek2, GgufLayers::latent});
@@ -260,7 +252,7 @@ void write_deepseek2(const GgufModel& model, GgufKeyWriter& keys) {
   keys.size("attention.value_length_mla", config.at("v_head_dim").integer(1, 1 << 24));
   keys.size("expert_shared_count", experts.shared / experts.intermediate);
   keys.size("leading_dense_block_count", dense);
-  keys.size("expert_gating_func", third ? sigmoid : softmax);
+  keys.size("expert_gating_func", third ? sigmoid_gating : softmax_gating);
   if (third) keys.size("expert_group_count", groups);
   if (third) keys.size("expert_group_used_count", integer_or(config, "topk_group", 1));
   const auto scale = config.find("routed_scaling_factor");
@@ -291,7 +283,7 @@ constexpr GgufField minimax_m2_fields[] = {{"intermediate_size", "expert_feed_fo
 
 void put_minimax_m2(const GgufKeys& keys, ordered_json& config) {
   put_sizes(keys, "num_experts", "num_experts_per_tok", "intermediate_size", config);
-  require_gating(keys, sigmoid);
+  require_gating(keys, sigmoid_gating);
 }
 
 Json read_minimax_m2(const Gguf& file) {
@@ -301,30 +293,22 @@ Json read_minimax_m2(const Gguf& file) {
 
 void write_minimax_m2(const GgufModel& model, GgufKeyWriter& keys) {
   write_plain_transformer(model, keys);
-  keys.size("expert_gating_func", sigmoid);
+  keys.size("expert_gating_func", sigmoid_gating);
 }
 
 constexpr const char* minimax_m2_types[] = {"minimax_m2"};
 
 // ERNIE 4.5 with experts: the order of rows is that of the folder.
 
-constexpr GgufName ernie45_moe_layer[] = {{"attn_norm", "input_layernorm"},
-                                          {"attn_q", "self_attn.q_proj"},
-                                          {"attn_k", "self_attn.k_proj"},
-                                          {"attn_v", "self_attn.v_proj"},
-                                          {"attn_output", "self_attn.o_proj"},
-                                          {"ffn_norm", "post_attention_layernorm"},
-                                          {"ffn_gate", "mlp.gate_proj"},
-                                          {"ffn_up", "mlp.up_proj"},
-                                          {"ffn_down", "mlp.down_proj"},
-                                          {"ffn_gate_inp", "mlp.gate"},
-                                          {"exp_probs_b.bias", "mlp.moe_statics.e_score_correction_bias", false, true},
-                                          {"ffn_gate_exps", "mlp.experts.gate_proj"},
-                                          {"ffn_up_exps", "mlp.experts.up_proj"},
-                                          {"ffn_down_exps", "mlp.experts.down_proj"},
-                                          {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
-                                          {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
-                                          {"ffn_down_shexp", "mlp.shared_experts.down_proj"}};
+constexpr auto ernie45_moe_layer =
+    joined({{"attn_norm", "input_layernorm"},
+            {"attn_q", "self_attn.q_proj"},
+            {"attn_k", "self_attn.k_proj"},
+            {"attn_v", "self_attn.v_proj"},
+            {"attn_output", "self_attn.o_proj"},
+            {"ffn_norm", "post_attention_layernorm"},
+            {"exp_probs_b.bias", "mlp.moe_statics.e_score_correction_bias", false, true}},
+           shared_mixture);
 constexpr GgufNames ernie45_moe_names = {.whole = transformer_whole, .layer = ernie45_moe_layer};
 constexpr std::string_view ernie45_moe_keys[] = {"expert_feed_forward_length",        "expert_shared_count",
                                                  "expert_shared_feed_forward_length", "interleave_moe_layer_step",
@@ -337,7 +321,7 @@ constexpr GgufField ernie45_moe_fields[] = {{"moe_num_experts", "expert_count"},
 
 void put_ernie45_moe(const GgufKeys& keys, ordered_json& config) {
   put_sizes(keys, "moe_num_experts", "moe_k", "moe_intermediate_size", config);
-  require_gating(keys, softmax);
+  require_gating(keys, softmax_gating);
   const std::int64_t shared = keys.find_integer("expert_shared_count").value_or(0);
   const std::int64_t size = keys.size("expert_feed_forward_length");
   config["moe_num_shared_experts"] = shared;

@@ -12,29 +12,20 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr GgufName whole_names[] = {
-    {"token_embd", "model.embeddings"}, {"output_norm", "model.norm_f"}, {"output", "lm_head"}};
-constexpr GgufName layer_names[] = {{"attn_norm", "norm"},
-                                    {"attn_q", "mixer.q_proj"},
-                                    {"attn_k", "mixer.k_proj"},
-                                    {"attn_v", "mixer.v_proj"},
-                                    {"attn_output", "mixer.o_proj"},
-                                    {"ssm_in", "mixer.in_proj"},
-                                    {"ssm_conv1d", "mixer.conv1d"},
-                                    {"ssm_dt.bias", "mixer.dt_bias", false, true},
-                                    {"ssm_a", "mixer.A_log", false, true},
-                                    {"ssm_d", "mixer.D", false, true},
-                                    {"ssm_norm", "mixer.norm"},
-                                    {"ssm_out", "mixer.out_proj"},
-                                    {"ffn_up", "mixer.up_proj"},
-                                    {"ffn_down", "mixer.down_proj"},
-                                    {"ffn_gate_inp", "mixer.gate"},
-                                    {"exp_probs_b.bias", "mixer.gate.e_score_correction_bias", false, true},
-                                    {"ffn_up_exps", "mixer.experts.up_proj"},
-                                    {"ffn_down_exps", "mixer.experts.down_proj"},
-                                    {"ffn_up_shexp", "mixer.shared_experts.up_proj"},
-                                    {"ffn_down_shexp", "mixer.shared_experts.down_proj"}};
-constexpr GgufNames names = {.whole = whole_names, .layer = layer_names};
+constexpr auto layer_names = joined({{"attn_q", "mixer.q_proj"},
+                                     {"attn_k", "mixer.k_proj"},
+                                     {"attn_v", "mixer.v_proj"},
+                                     {"attn_output", "mixer.o_proj"},
+                                     {"ffn_up", "mixer.up_proj"},
+                                     {"ffn_down", "mixer.down_proj"},
+                                     {"ffn_gate_inp", "mixer.gate"},
+                                     {"exp_probs_b.bias", "mixer.gate.e_score_correction_bias", false, true},
+                                     {"ffn_up_exps", "mixer.experts.up_proj"},
+                                     {"ffn_down_exps", "mixer.experts.down_proj"},
+                                     {"ffn_up_shexp", "mixer.shared_experts.up_proj"},
+                                     {"ffn_down_shexp", "mixer.shared_experts.down_proj"}},
+                                    mamba2_layer);
+constexpr GgufNames names = {.whole = mamba2_whole, .layer = layer_names};
 
 constexpr GgufStateSpaceFields sizes = {.heads = "mamba_num_heads",
                                         .head_dim = "mamba_head_dim",
@@ -70,7 +61,6 @@ constexpr std::string_view moe_keys[] = {"attention.layer_norm_epsilon",
                                          "expert_gating_func",
                                          "expert_feed_forward_length",
                                          "expert_shared_feed_forward_length"};
-constexpr std::int64_t sigmoid = 2;  // of expert_gating_func
 
 /// `mlp`: what layers with a width are.
 void put_layers(const GgufKeys& keys, const char* mlp, ordered_json& config) {
@@ -104,12 +94,10 @@ void put_moe(const GgufKeys& keys, ordered_json& config) {
   if (const auto scale = keys.find_number("expert_weights_scale"); scale && *scale != 0) {
     config["routed_scaling_factor"] = *scale;
   }
-  if (keys.find_integer("expert_gating_func").value_or(sigmoid) != sigmoid) {
+  if (keys.find_integer("expert_gating_func").value_or(sigmoid_gating) != sigmoid_gating) {
     keys.fail("expert_gating_func", "must be 2, the sigmoid");
   }
-  if (keys.find_integer("expert_group_count").value_or(1) > 1) {
-    keys.fail("expert_group_count", "must be 1; groups of experts are not implemented");
-  }
+  require_one_group(keys);
 }
 
 Json read(const Gguf& file) {
@@ -142,7 +130,7 @@ void write_moe(const GgufModel& model, GgufKeyWriter& keys) {
   const auto groups = config.find("n_group");
   if (groups && groups->integer(1, 1 << 16) != 1) groups->fail("must be 1 in a GGUF of " + keys.architecture());
   write(model, keys);
-  write_experts(found->experts, keys);
+  if (model.layers[0].experts.count == 0) write_experts(found->experts, keys);
   const auto scale = config.find("routed_scaling_factor");
   keys.size("expert_shared_count", 1);
   keys.truth("expert_weights_norm", found->experts.normalized);

@@ -9,8 +9,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr GgufName whole[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.final_layernorm"}, {"output", "lm_head"}};
 constexpr GgufName layer[] = {{"attn_norm", "input_layernorm"},
                               {"attn_q", "self_attn.q_proj"},
                               {"attn_k", "self_attn.k_proj"},
@@ -19,7 +17,7 @@ constexpr GgufName layer[] = {{"attn_norm", "input_layernorm"},
                               {"attn_output", "self_attn.dense"},
                               {"ffn_up", "mlp.fc1"},
                               {"ffn_down", "mlp.fc2"}};
-constexpr GgufNames names = {.whole = whole, .layer = layer};
+constexpr GgufNames names = {.whole = final_layernorm_whole, .layer = layer};
 constexpr std::string_view own_keys[] = {"attention.layer_norm_epsilon"};
 constexpr GgufField own_fields[] = {{"layer_norm_eps", "attention.layer_norm_epsilon"}};
 

@@ -31,16 +31,6 @@ namespace {
 
 // Mamba-2.
 
-constexpr GgufName mamba2_whole[] = {
-    {"token_embd", "model.embeddings"}, {"output_norm", "model.norm_f"}, {"output", "lm_head"}};
-constexpr GgufName mamba2_layer[] = {{"attn_norm", "norm"},
-                                     {"ssm_in", "mixer.in_proj"},
-                                     {"ssm_conv1d", "mixer.conv1d"},
-                                     {"ssm_dt.bias", "mixer.dt_bias", false, true},
-                                     {"ssm_a", "mixer.A_log", false, true},
-                                     {"ssm_d", "mixer.D", false, true},
-                                     {"ssm_norm", "mixer.norm"},
-                                     {"ssm_out", "mixer.out_proj"}};
 constexpr GgufNames mamba2_names = {.whole = mamba2_whole, .layer = mamba2_layer};
 
 constexpr GgufStateSpaceFields mamba2_sizes = {.heads = "num_heads",
@@ -70,7 +60,7 @@ Json read_mamba2(const Gguf& file) {
   ordered_json config = {{"model_type", "mamba2"},
                          {"architectures", {"Mamba2ForCausalLM"}},
                          {"hidden_size", keys.size("embedding_length")},
-                         {"num_hidden_layers", keys.size("block_count")},
+                         {"num_hidden_layers", keys.layers()},
                          {"max_position_embeddings", keys.size("context_length")},
                          {"layer_norm_epsilon", keys.number("attention.layer_norm_rms_epsilon")},
                          {"hidden_act", "silu"},

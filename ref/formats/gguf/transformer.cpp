@@ -165,6 +165,12 @@ void refuse_experts(const GgufKeys& keys, ordered_json&) {
   }
 }
 
+void require_one_group(const GgufKeys& keys) {
+  if (keys.find_integer("expert_group_count").value_or(1) > 1) {
+    keys.fail("expert_group_count", "must be 1; groups of experts are not implemented");
+  }
+}
+
 /// llama.cpp normalizes the weights of the chosen experts of every Qwen3-MoE and Qwen3.5; all of their layers have
 /// experts.
 void put_experts(const GgufKeys& keys, ordered_json& config) {
@@ -178,7 +184,7 @@ void put_experts(const GgufKeys& keys, ordered_json& config) {
   if (!keys.find_boolean("expert_weights_norm").value_or(true)) {
     keys.fail("expert_weights_norm", "must be true, as llama.cpp has it");
   }
-  if (keys.find_size("expert_gating_func").value_or(1) != 1) {
+  if (keys.find_size("expert_gating_func").value_or(softmax_gating) != softmax_gating) {
     keys.fail("expert_gating_func", "is not implemented; only 1, the softmax, is");
   }
 }
@@ -272,8 +278,9 @@ void write_rope(const Json& config, const GgufModel::Rope& rope, GgufLayers laye
   const bool latent = layers == GgufLayers::latent;
   const double all = number("mscale_all_dim");
   if (all != 0) keys.number("rope.scaling.yarn_log_multiplier", latent ? 0.1 * all : all);
-  if (latent && number("mscale") != all) {
-    block.find("mscale").value_or(block).fail("mscale must be mscale_all_dim in a GGUF of " + keys.architecture());
+  if (latent && (all == 0 || number("mscale") != all)) {
+    block.find("mscale").value_or(block).fail("must have mscale and mscale_all_dim, the same and not 0, in a GGUF of " +
+                                              keys.architecture());
   }
   if (!latent && number("mscale") != 0 && number("mscale") != 1) block.at("mscale").fail("must be 1 in a GGUF");
 }

@@ -2,6 +2,7 @@
 // What families of decoder-only transformers share: names of tensors, and keys, read and written.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -14,6 +15,10 @@ namespace draftproof {
 
 inline constexpr GgufName transformer_whole[] = {
     {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+
+/// The same with another name of the last norm.
+inline constexpr GgufName final_layernorm_whole[] = {
+    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.final_layernorm"}, {"output", "lm_head"}};
 
 /// Of MTP heads, which are behind the layers.
 inline constexpr GgufName mtp_head_names[] = {
@@ -75,6 +80,10 @@ inline constexpr std::string_view transformer_keys[] = {"block_count",
 inline constexpr std::string_view target_keys[] = {"attention.causal", "expert_count", "expert_used_count",
                                                    "nextn_predict_layers"};
 
+/// What expert_gating_func says of scores.
+inline constexpr std::int64_t softmax_gating = 1;
+inline constexpr std::int64_t sigmoid_gating = 2;
+
 /// And of those with recurrent layers.
 inline constexpr std::string_view recurrence_keys[] = {"ssm.conv_kernel", "ssm.state_size", "ssm.group_count",
                                                        "ssm.time_step_rank", "ssm.inner_size"};
@@ -96,6 +105,8 @@ enum class GgufLayers { equal, uneven, latent, some_attend, parts };
 nlohmann::ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const char* model_type,
                                           const char* class_name, GgufLayers layers = GgufLayers::equal);
 
+/// Throws Error when experts are in groups.
+void require_one_group(const GgufKeys& keys);
 /// Throws Error when keys name experts.
 void refuse_experts(const GgufKeys& keys, nlohmann::ordered_json& config);
 /// Adds the fields of experts in every layer.

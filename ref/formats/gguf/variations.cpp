@@ -168,7 +168,7 @@ void put_unnormalized_experts(const GgufKeys& keys, ordered_json& config) {
   config["num_experts"] = keys.size("expert_count");
   config["num_experts_per_tok"] = keys.size("expert_used_count");
   config["norm_topk_prob"] = false;
-  if (keys.find_size("expert_gating_func").value_or(1) != 1) {
+  if (keys.find_size("expert_gating_func").value_or(softmax_gating) != softmax_gating) {
     keys.fail("expert_gating_func", "is not implemented; only 1, the softmax, is");
   }
 }
