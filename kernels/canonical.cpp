@@ -78,6 +78,38 @@ void add_fifths(const Byte* from, int lane, int* q) {
   for (int k = 0; k < 32; ++k) q[k] |= (from[byte_of(0, lane, k % 4)] >> k / 4 & 1) << 4;
 }
 
+/// Writes 32 inputs of two bits each: two vectors of sixteen.
+void put_twos(Byte* to, int lane, const int* q) {
+  for (int k = 0; k < 32; ++k) to[byte_of(k / 16, lane, k % 4)] |= static_cast<Byte>(q[k] << k % 16 / 4 * 2);
+}
+void get_twos(const Byte* from, int lane, int* q) {
+  for (int k = 0; k < 32; ++k) q[k] = from[byte_of(k / 16, lane, k % 4)] >> k % 16 / 4 * 2 & 3;
+}
+
+/// Writes 32 inputs of three bits each: six vectors, two in each of three, and two more in the high two bits of these.
+void put_threes(Byte* to, int lane, const int* q) {
+  for (int t = 0; t < 4; ++t) {
+    const int third_high = (q[24 + t] >> 2) | (q[28 + t] >> 2) << 1;
+    const int high[3] = {q[24 + t] & 3, q[28 + t] & 3, third_high};
+    for (int v = 0; v < 3; ++v) {
+      to[byte_of(v, lane, t)] = static_cast<Byte>(q[8 * v + t] | q[8 * v + 4 + t] << 3 | high[v] << 6);
+    }
+  }
+}
+void get_threes(const Byte* from, int lane, int* q) {
+  for (int t = 0; t < 4; ++t) {
+    int high[3];
+    for (int v = 0; v < 3; ++v) {
+      const int both = from[byte_of(v, lane, t)];
+      q[8 * v + t] = both & 7;
+      q[8 * v + 4 + t] = both >> 3 & 7;
+      high[v] = both >> 6;
+    }
+    q[24 + t] = high[0] | (high[2] & 1) << 2;
+    q[28 + t] = high[1] | high[2] >> 1 << 2;
+  }
+}
+
 /// Turns numbers into the codes that stand for them, and back.
 void to_codes(const FormatTraits& kind, int* q, int count) {
   for (int k = 0; k < count; ++k) {
@@ -107,6 +139,7 @@ void put_32(Format format, Byte* unit, int half, int lane, const Byte* from) {
     put_fours(to, lane, block.q);
     if (kind.code_bits == 5) put_fifths(to + 256, lane, block.q);
   }
+  if (kind.scales == 0) unit[unit_of(format).d + half * lanes + lane] = from[kind.scale];
   for (int i = 0; i < kind.scales; ++i) {
     put_word(unit + unit_of(format).d, static_cast<std::size_t>((2 * i + half) * lanes + lane),
              word_at(from, static_cast<std::size_t>(i)));
@@ -128,13 +161,16 @@ QuantizationBlock get_32(Format format, const Byte* unit, int half, int lane) {
   const auto half_at = [&](int i) {
     return f16_to_f32(word_at(unit + unit_of(format).d, static_cast<std::size_t>(i * lanes + lane)));
   };
-  block.d = half_at(half);
+  block.d = kind.scales == 0 ? power_of_two(unit[unit_of(format).d + half * lanes + lane]) : half_at(half);
   if (kind.has_minimums) {
     block.dmin = -half_at(2 + half);
     block.m[0] = block.m[1] = 1;
   }
   return block;
 }
+
+/// Returns the place of the scale of group j of sixteen inputs.
+int paired_scale(const Unit& places, int lane, int j) { return places.scales + (j / 2 * lanes + lane) * 2 + j % 2; }
 
 void put_256(Format format, Byte* unit, int lane, const Byte* from) {
   const FormatTraits& kind = traits(format);
@@ -152,6 +188,13 @@ void put_256(Format format, Byte* unit, int lane, const Byte* from) {
     return;
   }
   to_codes(kind, block.q, 256);
+  if (has_paired_scales(format)) {
+    for (int g = 0; g < 8; ++g) {
+      (format == Format::q2_k ? put_twos : put_threes)(unit + g * code_bytes(format), lane, block.q + g * 32);
+    }
+    for (int j = 0; j < 16; ++j) unit[paired_scale(places, lane, j)] = static_cast<Byte>(block.s[j] | block.m[j] << 4);
+    return;
+  }
   for (int g = 0; g < 8; ++g) {
     const int* const q = block.q + g * 32;
     put_fours(unit + g * 256, lane, q);
@@ -175,6 +218,19 @@ QuantizationBlock get_256(Format format, const Byte* unit, int lane) {
     for (int j = 0; j < 16; ++j) {
       get_sixes(unit + 192 * j, lane, block.q + 16 * j);
       block.s[j] = static_cast<std::int8_t>(unit[places.scales + j * lanes + lane]);
+    }
+    return block;
+  }
+  if (has_paired_scales(format)) {
+    for (int g = 0; g < 8; ++g) {
+      (format == Format::q2_k ? get_twos : get_threes)(unit + g * code_bytes(format), lane, block.q + g * 32);
+    }
+    from_codes(kind, block.q, 256);
+    if (kind.has_minimums) block.dmin = half_at(1);
+    for (int j = 0; j < 16; ++j) {
+      const Byte s = unit[paired_scale(places, lane, j)];
+      block.s[j] = kind.has_minimums ? s & 15 : int{static_cast<std::int8_t>(s)};
+      if (kind.has_minimums) block.m[j] = s >> 4;
     }
     return block;
   }

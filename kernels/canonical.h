@@ -11,7 +11,7 @@
 //         k = 16 + 4j + t; then d
 //   q5_0  as q4_0, with the fifth bits of a block after its low four: [2]([4][16][4] + [16][4]), bit v of a byte of the
 //         latter belongs to k = 4v + t
-//   iq4_nl  as q4_0, with codes for q
+//   iq4_nl  as q4_0, with codes for q; mxfp4 likewise, with [2][16] bytes e for d
 //   q4_1  as q4_0, with m [2][16] f16 after d; q5_1 as q5_0 likewise
 //   q4_k  one quantization block of 256: [8 groups][4][16][4] bytes as q4_0; s [8][16], m [4][16][2]; d [16],
 //         dmin [16] f16
@@ -19,6 +19,12 @@
 //   q6_k  [16 groups][3][16][4] bytes: the low six bits of vector v are q - 32 of k = 4v + t in two's complement, the
 //         high two bits are bits 2v and 2v + 1 of q - 32 of k = 12 + t; s [16][16]; d [16]
 //   iq4_xs  one quantization block of 256: codes as the q of q4_k; s [8][16]; d [16]
+//   q2_k  one quantization block of 256: [8 groups][2][16][4] bytes, bits 2v and 2v + 1 of byte t of vector h are q of
+//         k = 16h + 4v + t; [8][16][2] bytes, s of a group of 16 in the low and m in the high four bits; d [16],
+//         dmin [16]
+//   q3_k  one quantization block of 256: [8 groups][3][16][4] bytes: the low six bits of vector v are q of k = 8v + t
+//         and k = 8v + 4 + t; q of k = 24 + t and k = 28 + t are the high two bits of the first and of the second
+//         vector and one bit each of the third; s [8][16][2]; d [16]
 //
 // Only constants and declarations, because the instruction-set files include this header.
 #pragma once
@@ -36,7 +42,7 @@ struct Unit {
   int high;      // fifth bits of q
   int scales;    // s
   int minimums;  // m
-  int d;         // f16, followed by dmin or m
+  int d;         // f16, followed by dmin or m; or e
 };
 
 static inline constexpr Unit unit_of(Format format) {
@@ -54,6 +60,9 @@ static inline constexpr Unit unit_of(Format format) {
     case Format::q5_k: return {256, 2880, 2048, 2560, 2688, 2816};
     case Format::q6_k: return {256, 3392, 0, 3072, 0, 3328};
     case Format::iq4_xs: return {256, 2208, 0, 2048, 0, 2176};
+    case Format::mxfp4: return {64, 544, 0, 0, 0, 512};
+    case Format::q2_k: return {256, 1344, 0, 1024, 1024, 1280};
+    case Format::q3_k: return {256, 1824, 0, 1536, 0, 1792};
   }
   return {};
 }
@@ -62,6 +71,12 @@ static inline constexpr Unit unit_of(Format format) {
 static inline constexpr std::ptrdiff_t panel_bytes(Format format, int inputs) {
   const Unit unit = unit_of(format);
   return static_cast<std::ptrdiff_t>((inputs + unit.inputs - 1) / unit.inputs) * unit.bytes;
+}
+
+/// Whether the scales of two groups of 16 inputs lie beside each other, with their minimums: formats of two and three
+/// bits, whose products of sixteen inputs fit 16 bits.
+static inline constexpr bool has_paired_scales(Format format) {
+  return format == Format::q2_k || format == Format::q3_k;
 }
 
 static inline constexpr ActivationFormat canonical_activation_format_of(Format format) {

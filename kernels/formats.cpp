@@ -124,6 +124,50 @@ void read_q5_1(Bytes from, QuantizationBlock& block) {
 void read_iq4_nl(Bytes from, QuantizationBlock& block) {
   read_32(block, [&](int j) { return iq4_numbers[four_bits(from + 2, j)]; });
 }
+void read_mxfp4(Bytes from, QuantizationBlock& block) {
+  read_32(block, [&](int j) { return fp4_numbers[four_bits(from + 1, j)]; });
+}
+
+/// Returns value i of codes of two bits.
+int two_bits(Bytes codes, int i) { return codes[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3; }
+
+void put_two_bits(int code, int i, std::uint8_t* codes) {
+  std::uint8_t& byte = codes[i / 128 * 32 + i % 32];
+  byte = static_cast<std::uint8_t>(byte | code << i / 32 % 4 * 2);
+}
+
+void read_q2_k(Bytes from, QuantizationBlock& block) {
+  block.dmin = half_at(from + 82);
+  for (int group = 0; group < 16; ++group) {
+    block.s[group] = from[group] & 15;
+    block.m[group] = from[group] >> 4;
+  }
+  for (int i = 0; i < 256; ++i) block.q[i] = two_bits(from + 16, i);
+}
+
+constexpr int q3_scales = 96;
+
+void put_q3_scale(int scale, int group, std::uint8_t* block) {
+  std::uint8_t& low = block[q3_scales + group % 8];
+  std::uint8_t& high = block[q3_scales + 8 + group % 4];
+  low = static_cast<std::uint8_t>(low | ((scale + 32) & 15) << group / 8 * 4);
+  high = static_cast<std::uint8_t>(high | (scale + 32) >> 4 << group / 4 * 2);
+}
+
+void put_q3(int q, int i, std::uint8_t* block) {
+  put_two_bits((q + 4) & 3, i, block + 32);
+  block[i % 32] = static_cast<std::uint8_t>(block[i % 32] | (q + 4) >> 2 << i / 32);
+}
+
+void read_q3_k(Bytes from, QuantizationBlock& block) {
+  const Bytes scales = from + q3_scales;
+  for (int group = 0; group < 16; ++group) {
+    const int low = scales[group % 8] >> group / 8 * 4 & 15;
+    const int high = scales[8 + group % 4] >> group / 4 * 2 & 3;
+    block.s[group] = (low | high << 4) - 32;
+  }
+  for (int i = 0; i < 256; ++i) block.q[i] = two_bits(from + 32, i) + (from[i % 32] >> i / 32 & 1) * 4 - 4;
+}
 
 /// Reads q4_k, or q5_k when `fifth` is not null. Groups 2g and 2g + 1 are the low and high four bits of 32 bytes.
 void read_with_minimums(Bytes from, Bytes fifth, Bytes low, QuantizationBlock& block) {
@@ -251,11 +295,11 @@ void quantize_q5_1(const float* x, std::uint8_t* block) {
 }
 
 /// Returns the code of the number nearest to x, the first among equals.
-int nearest_iq4(float x) {
+int nearest_code(const std::int8_t* numbers, float x) {
   int nearest = 0;
   for (int code = 1; code < 16; ++code) {
-    const float here = magnitude(x - static_cast<float>(iq4_numbers[code]));
-    if (here < magnitude(x - static_cast<float>(iq4_numbers[nearest]))) nearest = code;
+    const float here = magnitude(x - static_cast<float>(numbers[code]));
+    if (here < magnitude(x - static_cast<float>(numbers[nearest]))) nearest = code;
   }
   return nearest;
 }
@@ -264,7 +308,15 @@ void quantize_iq4_nl(const float* x, std::uint8_t* block) {
   const float d = largest_of(x, 32) / -127;
   put_half(d, block);
   const float per_unit = inverse(d);
-  for (int j = 0; j < 32; ++j) put_four_bits(nearest_iq4(x[j] * per_unit), j, block + 2);
+  for (int j = 0; j < 32; ++j) put_four_bits(nearest_code(iq4_numbers, x[j] * per_unit), j, block + 2);
+}
+
+/// The largest value becomes 8 to 16 steps, of which 12 are the most.
+void quantize_mxfp4(const float* x, std::uint8_t* block) {
+  const std::uint32_t exponent = __builtin_bit_cast(std::uint32_t, magnitude(largest_of(x, 32))) >> 23;
+  block[0] = static_cast<std::uint8_t>(exponent > 2 ? exponent - 2 : 0);
+  const float per_unit = inverse(power_of_two(block[0]));
+  for (int j = 0; j < 32; ++j) put_four_bits(nearest_code(fp4_numbers, x[j] * per_unit), j, block + 1);
 }
 
 void quantize_iq4_xs(const float* x, std::uint8_t* block) {
@@ -281,39 +333,49 @@ void quantize_iq4_xs(const float* x, std::uint8_t* block) {
     put_iq4_xs_scale(scale, group, block);
     const float per_unit = inverse(d * static_cast<float>(scale));
     for (int j = 0; j < 32; ++j) {
-      put_four_bits(nearest_iq4(x[group * 32 + j] * per_unit), j, block + 8 + 16 * group);
+      put_four_bits(nearest_code(iq4_numbers, x[group * 32 + j] * per_unit), j, block + 8 + 16 * group);
     }
   }
 }
 
+/// What `groups` groups of a block of 256 need as scales, for codes up to `max`, and as minimums.
+template <int groups>
+struct GroupRanges {
+  float scales[groups];
+  float minimums[groups];  // the distance of the group's smallest value below zero
+  float largest_scale = 0;
+  float largest_minimum = 0;
+
+  GroupRanges(const float* x, int max) {
+    constexpr int inputs = 256 / groups;
+    for (int group = 0; group < groups; ++group) {
+      float min = 0;
+      float greatest = x[group * inputs];
+      for (int j = 0; j < inputs; ++j) {
+        const float value = x[group * inputs + j];
+        min = value < min ? value : min;
+        greatest = value > greatest ? value : greatest;
+      }
+      const float range = greatest / static_cast<float>(max) - min / static_cast<float>(max);
+      scales[group] = range > 0 ? range : 0;
+      minimums[group] = -min;
+      largest_scale = scales[group] > largest_scale ? scales[group] : largest_scale;
+      largest_minimum = minimums[group] > largest_minimum ? minimums[group] : largest_minimum;
+    }
+  }
+};
+
 /// Quantizes to q4_k, or to q5_k when `fifth` is not null.
 void quantize_with_minimums(const float* x, std::uint8_t* block, std::uint8_t* fifth, std::uint8_t* low) {
   const int max = fifth != nullptr ? 31 : 15;
-  float scales[8];
-  float minimums[8];  // the distance of the group's smallest value below zero
-  float largest_scale = 0;
-  float largest_minimum = 0;
-  for (int group = 0; group < 8; ++group) {
-    float min = 0;
-    float greatest = x[group * 32];
-    for (int j = 0; j < 32; ++j) {
-      const float value = x[group * 32 + j];
-      min = value < min ? value : min;
-      greatest = value > greatest ? value : greatest;
-    }
-    const float range = greatest / static_cast<float>(max) - min / static_cast<float>(max);
-    scales[group] = range > 0 ? range : 0;
-    minimums[group] = -min;
-    largest_scale = scales[group] > largest_scale ? scales[group] : largest_scale;
-    largest_minimum = minimums[group] > largest_minimum ? minimums[group] : largest_minimum;
-  }
-  put_half(largest_scale / 63, block);
-  put_half(largest_minimum / 63, block + 2);
+  const GroupRanges<8> ranges(x, max);
+  put_half(ranges.largest_scale / 63, block);
+  put_half(ranges.largest_minimum / 63, block + 2);
   const float d = half_at(block);
   const float d_minimum = half_at(block + 2);
   for (int group = 0; group < 8; ++group) {
-    const ScaleAndMinimum packed = {steps(scales[group], inverse(d), 0, 63),
-                                    steps(minimums[group], inverse(d_minimum), 0, 63)};
+    const ScaleAndMinimum packed = {steps(ranges.scales[group], inverse(d), 0, 63),
+                                    steps(ranges.minimums[group], inverse(d_minimum), 0, 63)};
     put_scale_and_minimum(packed, group, block + 4);
     const float per_unit = inverse(d * static_cast<float>(packed.scale));
     const float minimum = d_minimum * static_cast<float>(packed.minimum);
@@ -345,6 +407,41 @@ void quantize_q6_k(const float* x, std::uint8_t* block) {
   }
 }
 
+void quantize_q2_k(const float* x, std::uint8_t* block) {
+  const GroupRanges<16> ranges(x, 3);
+  put_half(ranges.largest_scale / 15, block + 80);
+  put_half(ranges.largest_minimum / 15, block + 82);
+  const float d = half_at(block + 80);
+  const float d_minimum = half_at(block + 82);
+  for (int group = 0; group < 16; ++group) {
+    const int scale = steps(ranges.scales[group], inverse(d), 0, 15);
+    const int minimum = steps(ranges.minimums[group], inverse(d_minimum), 0, 15);
+    block[group] = static_cast<std::uint8_t>(scale | minimum << 4);
+    const float per_unit = inverse(d * static_cast<float>(scale));
+    for (int i = group * 16; i < group * 16 + 16; ++i) {
+      put_two_bits(steps(x[i] + d_minimum * static_cast<float>(minimum), per_unit, 0, 3), i, block + 16);
+    }
+  }
+}
+
+void quantize_q3_k(const float* x, std::uint8_t* block) {
+  float scales[16];  // signed: a group's largest value becomes -4 steps
+  float largest_scale = 0;
+  for (int group = 0; group < 16; ++group) {
+    scales[group] = largest_of(x + group * 16, 16) / -4;
+    largest_scale = magnitude(scales[group]) > largest_scale ? magnitude(scales[group]) : largest_scale;
+  }
+  std::uint8_t* const at = block + traits(Format::q3_k).scale;
+  put_half(largest_scale / 31, at);
+  const float d = half_at(at);
+  for (int group = 0; group < 16; ++group) {
+    const int scale = steps(scales[group], inverse(d), -32, 31);
+    put_q3_scale(scale, group, block);
+    const float per_unit = inverse(d * static_cast<float>(scale));
+    for (int i = group * 16; i < group * 16 + 16; ++i) put_q3(steps(x[i], per_unit, -4, 3), i, block);
+  }
+}
+
 /// How a quantized format is read, but for d, and made, in zeroed bytes.
 struct BlockCodec {
   void (*read)(Bytes from, QuantizationBlock& block);
@@ -365,6 +462,9 @@ constexpr BlockCodec codecs[formats] = {
     {read_q5_k, quantize_q5_k},
     {read_q6_k, quantize_q6_k},
     {read_iq4_xs, quantize_iq4_xs},
+    {read_mxfp4, quantize_mxfp4},
+    {read_q2_k, quantize_q2_k},
+    {read_q3_k, quantize_q3_k},
 };
 
 const BlockCodec& codec(Format format) { return codecs[static_cast<int>(format)]; }
@@ -399,9 +499,10 @@ constexpr std::uint32_t f32_exponent = 0x7f800000u;
 constexpr std::uint16_t f16_exponent = 0x7c00u;
 constexpr std::uint16_t bf16_exponent = 0x7f80u;
 
-/// Whether the f16 scales of a quantization block are finite.
+/// Whether the scales of a quantization block are finite, and so small, where they may be larger, that its values are.
 bool is_finite(Format format, Bytes block) {
   const FormatTraits& places = traits(format);
+  if (places.scales == 0) return block[places.scale] <= mxfp4_exponent_max;
   for (int i = 0; i < places.scales; ++i) {
     if ((word_at(block + places.scale + 2 * i) & f16_exponent) == f16_exponent) return false;
   }
@@ -413,21 +514,34 @@ bool is_finite(Format format, Bytes block) {
 QuantizationBlock read_block(Format format, const void* block) noexcept {
   const auto* const from = static_cast<Bytes>(block);
   QuantizationBlock numbers = {};
-  numbers.d = half_at(from + traits(format).scale);
+  const FormatTraits& places = traits(format);
+  numbers.d = places.scales == 0 ? power_of_two(from[places.scale]) : half_at(from + places.scale);
   codec(format).read(from, numbers);
   return numbers;
 }
 
 void write_block(Format format, const QuantizationBlock& block, void* to) noexcept {
   auto* const bytes = static_cast<std::uint8_t*>(to);
-  std::memset(bytes, 0, static_cast<std::size_t>(traits(format).block_bytes));
-  put_half(block.d, bytes + traits(format).scale);
+  const FormatTraits& places = traits(format);
+  std::memset(bytes, 0, static_cast<std::size_t>(places.block_bytes));
+  if (places.scales == 0) {
+    bytes[places.scale] = exponent_of(block.d);
+    for (int j = 0; j < 32; ++j) {
+      put_four_bits(nearest_code(places.numbers, static_cast<float>(block.q[j])), j, bytes + 1);
+    }
+    return;
+  }
+  put_half(block.d, bytes + places.scale);
+  if (format == Format::q3_k) {
+    for (int i = 0; i < 256; ++i) put_q3(block.q[i], i, bytes);
+    for (int j = 0; j < 16; ++j) put_q3_scale(block.s[j], j, bytes);
+    return;
+  }
   if (format == Format::q6_k) {
     for (int i = 0; i < 256; ++i) put_q6(block.q[i], i, bytes);
     for (int j = 0; j < 16; ++j) bytes[q6_scales + j] = static_cast<std::uint8_t>(block.s[j]);
     return;
   }
-  const FormatTraits& places = traits(format);
   std::uint8_t* const codes = bytes + 2 * places.scales;  // behind d and m
   if (places.has_minimums) put_half(-block.dmin, bytes + 2);
   for (int j = 0; j < 32; ++j) {

@@ -13,22 +13,42 @@
 
 namespace draftproof {
 
-enum class Format : std::uint8_t { f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, iq4_nl, q4_k, q5_k, q6_k, iq4_xs };
-inline constexpr int formats = 13;
+enum class Format : std::uint8_t {
+  f32,
+  f16,
+  bf16,
+  q8_0,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  iq4_nl,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_xs,
+  mxfp4,
+  q2_k,
+  q3_k
+};
+inline constexpr int formats = 16;
 
 /// What the codes of four bits of iq4_nl and iq4_xs stand for (ggml's kvalues_iq4nl).
 inline constexpr std::int8_t iq4_numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                 1,    13,   25,  38,  53,  69,  89,  113};
+
+/// What the codes of four bits of mxfp4 stand for: twice the floats of four bits, without a sign of zero.
+inline constexpr std::int8_t fp4_numbers[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 struct FormatTraits {
   const char* name;  // as in --quantize and synth; GGUF writes it in capitals
   int block_inputs;  // values per quantization block; the inputs of a weight are a multiple of it
   int block_bytes;
   int code_bits = 0;  // of q, as it is packed
-  int offset = 0;     // what is subtracted from a code that is stored without a sign
+  int offset = 0;     // what is subtracted from a code that has no sign, or makes numbers so; 0: they have one
   bool has_minimums = false;
-  int scale = 0;                         // where the first f16 scale is in the block
-  int scales = 0;                        // f16 scales, one after the other
+  int scale = 0;                         // where the first scale is in the block
+  int scales = 0;                        // f16 scales, one after the other; 0: the scale is a byte e, 2^(e - 128)
   const std::int8_t* numbers = nullptr;  // that codes of four bits stand for; nullptr: for themselves
 };
 
@@ -38,6 +58,11 @@ struct FormatTraits {
 /// q5_0: f16 d, 4 bytes of fifth bits, bit j for value j, 16 bytes of low four bits as q4_0; d * (q - 16).
 /// q5_1: f16 d, f16 m, then as q5_0; d * q + m.
 /// iq4_nl: as q4_0; d * iq4_numbers[code].
+/// mxfp4: one byte e, 16 bytes of codes as q4_0; 2^(e - 128) * fp4_numbers[code].
+/// q2_k: 16 bytes, 4-bit scales s in the low and minimums m in the high four bits, for 16 groups of 16; 64 bytes of
+///       2-bit q: each 32 bytes have four groups of 32, the first in the lowest bits; f16 d, f16 dmin; as q4_k.
+/// q3_k: 32 bytes of third bits, bit i / 32 of byte i % 32 for value i; 64 bytes of low two bits as q2_k; 12 bytes of
+///       6-bit scales s of 16 groups of 16, the low four bits in the first eight; f16 d; (d * (s - 32)) * (q - 4).
 /// q4_k: f16 d, f16 dmin, 12 bytes of 6-bit scales s and minimums m for 8 groups of 32, 128 bytes of 4-bit q;
 ///       (d * s) * q - (dmin * m).
 /// q5_k: f16 d, f16 dmin, the same 12 bytes, 32 bytes of fifth bits, 128 bytes of low four bits; as q4_k.
@@ -58,6 +83,9 @@ inline constexpr FormatTraits format_traits[formats] = {
     {"q5_k", 256, 176, 5, 0, true, 0, 2},
     {"q6_k", 256, 210, 6, 32, false, 208, 1},
     {"iq4_xs", 256, 136, 4, 0, false, 0, 1, iq4_numbers},
+    {"mxfp4", 32, 17, 4, 16, false, 0, 0, fp4_numbers},
+    {"q2_k", 256, 84, 2, 0, true, 80, 2},
+    {"q3_k", 256, 110, 3, 4, false, 108, 1},
 };
 
 static inline constexpr const FormatTraits& traits(Format format) { return format_traits[static_cast<int>(format)]; }
@@ -109,6 +137,19 @@ static inline constexpr std::uint16_t f32_to_bf16(float value) {
   return static_cast<std::uint16_t>((word + 0x7fffu + (word >> 16 & 1u)) >> 16);
 }
 
+/// Returns 2^(exponent - 128), half of what the byte is as an E8M0.
+static inline constexpr float power_of_two(std::uint8_t exponent) {
+  const std::uint32_t e = exponent;
+  return __builtin_bit_cast(float, e < 2 ? 0x00200000u << e : (e - 1) << 23);
+}
+/// Returns the exponent of such a power.
+static inline constexpr std::uint8_t exponent_of(float power) {
+  const std::uint32_t word = __builtin_bit_cast(std::uint32_t, power);
+  return static_cast<std::uint8_t>(word < 0x00800000u ? word >> 22 : (word >> 23) + 1);
+}
+/// Beyond this exponent a block of mxfp4 may have values that no float holds.
+inline constexpr std::uint8_t mxfp4_exponent_max = 252;
+
 /// The factors of products in bf16: below 2^-56 in magnitude they are zeros of their sign.
 static inline constexpr std::uint16_t bf16_factor(std::uint16_t brain) {
   constexpr std::uint16_t min = (127 - 56) << 7;
@@ -129,8 +170,8 @@ struct QuantizationBlock {
 /// Reads a block of a quantized format. `block` needs no alignment.
 QuantizationBlock read_block(Format format, const void* block) noexcept;
 
-/// Writes numbers that a block of q8_0, q4_0, q4_1, q5_0, q5_1 or q6_k holds, with d and m rounded to f16. `to` needs
-/// no alignment.
+/// Writes numbers that a block of q8_0, q4_0, q4_1, q5_0, q5_1, q3_k, q6_k or mxfp4 holds, with d and m rounded to f16;
+/// of mxfp4, d is a power of two that a block has. `to` needs no alignment.
 void write_block(Format format, const QuantizationBlock& block, void* to) noexcept;
 
 /// Writes the values of a block to `to` [inputs].
@@ -140,15 +181,16 @@ void values_of_block(const QuantizationBlock& block, int inputs, float* to) noex
 void dequantize_row(Format format, const void* row, int inputs, float* to) noexcept;
 
 /// Converts a row of finite values to `format`. `to` has row_bytes(format, inputs) bytes and needs no alignment.
-/// f16 and bf16: as above. Blocks of 32: the same bytes as ggml's quantize_row_q8_0_ref and its like.
-/// q4_k, q5_k, q6_k: the range of each group, its scale (and minimum) to the nearest 6 (8) bits, each value to the
+/// f16 and bf16: as above. Blocks of 32, but for iq4_nl: the same bytes as ggml's quantize_row_q8_0_ref and its like.
+/// q2_k to q6_k: the range of each group, its scale (and minimum) to the nearest 4, 6 or 8 bits, each value to the
 /// nearest step; simpler than ggml's search, and the bytes differ from ggml's. A scale beyond the range of f16 becomes
 /// infinite, which readers reject.
 void quantize_row(Format format, const float* row, int inputs, void* to) noexcept;
 
 /// Returns the index of the first of `count` values that is not finite, or `count`. Floats are checked one by one. For
-/// quantized formats, `count` is a multiple of block_inputs, the f16 scales of each quantization block are checked, and
-/// the index is that of the block's first value.
+/// quantized formats, `count` is a multiple of block_inputs, the scales of each quantization block are checked, those
+/// that are powers of two for being so large that values may not be finite, and the index is that of the block's first
+/// value.
 std::size_t first_not_finite(Format format, const void* values, std::size_t count) noexcept;
 
 }  // namespace draftproof

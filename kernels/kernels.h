@@ -132,13 +132,13 @@ struct Kernels {
   /// Order of summation of canonical tables, by weight format:
   /// f32, f16: sequential in k.
   /// bf16: pairs in runs of 32, by fma, with x rounded to bf16.
-  /// q8_0, q4_0, q5_0, iq4_nl: for each quantization block b of 32, ascending, with the integer dot_b = sum of w.q *
-  /// x.q:
+  /// q8_0, q4_0, q5_0, iq4_nl, mxfp4: for each quantization block b of 32, ascending, with the integer dot_b = sum of
+  /// w.q * x.q:
   ///   y = fma(dot_b, w.d_b * x.d_b, y).
   /// q4_1, q5_1: the same, then, with sum_b = sum of x.q: y = fma(sum_b, w.m_b * x.d_b, y).
-  /// q6_k, iq4_xs: for each quantization block b of 256, with the integer dot_b = sum of w.s * w.q * x.q:
+  /// q3_k, q6_k, iq4_xs: for each quantization block b of 256, with the integer dot_b = sum of w.s * w.q * x.q:
   ///   y = fma(dot_b, w.d_b * x.d_b, y).
-  /// q4_k, q5_k: the same, then, with min_b = sum of w.m * x.q: y = fma(-min_b, w.dmin_b * x.d_b, y).
+  /// q2_k, q4_k, q5_k: the same, then, with min_b = sum of w.m * x.q: y = fma(-min_b, w.dmin_b * x.d_b, y).
   /// Integer sums are exact in any order; their conversion to float rounds to nearest. y starts at +0.
   /// openblas: the order of one fixed sgemm tile, see kernels/openblas.cpp.
   void (*matmul)(const PackedView& w, const void* activations, int rows, float* y, std::ptrdiff_t y_stride, int begin,

@@ -148,6 +148,7 @@ inline Ints operator+(Ints a, Ints b) { return {_mm256_add_epi32(a.low, b.low), 
 inline Ints operator*(Ints a, Ints b) { return {_mm256_mullo_epi32(a.low, b.low), _mm256_mullo_epi32(a.high, b.high)}; }
 inline Lanes to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
 inline Ints bits_of(Lanes a) { return {_mm256_castps_si256(a.low), _mm256_castps_si256(a.high)}; }
+inline Lanes of_bits(Ints a) { return {_mm256_castsi256_ps(a.low), _mm256_castsi256_ps(a.high)}; }
 inline Ints at_least(Ints limit, Ints x) {
   return {_mm256_max_epi32(limit.low, x.low), _mm256_max_epi32(limit.high, x.high)};
 }
@@ -242,6 +243,18 @@ inline Ints add_pairs(Ints sum, Pairs a, Pairs factors) {
 inline Pairs load_pairs(const char* from) {
   return {_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))),
           _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 16)))};
+}
+inline Pairs load_signed_pairs(const char* from) {
+  return {_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))),
+          _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 16)))};
+}
+inline Pairs low_fours(Pairs a) {
+  return {_mm256_and_si256(a.low, _mm256_set1_epi16(15)), _mm256_and_si256(a.high, _mm256_set1_epi16(15))};
+}
+inline Pairs high_fours(Pairs a) { return {_mm256_srli_epi16(a.low, 4), _mm256_srli_epi16(a.high, 4)}; }
+inline Ints paired(Ints a, Ints b) {
+  return {_mm256_blend_epi16(a.low, _mm256_slli_epi32(b.low, 16), 0xaa),
+          _mm256_blend_epi16(a.high, _mm256_slli_epi32(b.high, 16), 0xaa)};
 }
 inline Ints dot_pairs(Ints sum, Pairs w, Ints x) {
   return {_mm256_add_epi32(sum.low, _mm256_madd_epi16(w.low, x.low)),

@@ -119,6 +119,7 @@ inline Ints operator+(Ints a, Ints b) { return {_mm512_add_epi32(a.v, b.v)}; }
 inline Ints operator*(Ints a, Ints b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 inline Lanes to_floats(Ints a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline Ints bits_of(Lanes a) { return {_mm512_castps_si512(a.v)}; }
+inline Lanes of_bits(Ints a) { return {_mm512_castsi512_ps(a.v)}; }
 inline Ints at_least(Ints limit, Ints x) { return {_mm512_max_epi32(limit.v, x.v)}; }
 inline std::int32_t largest(Ints a) { return _mm512_reduce_max_epi32(a.v); }
 inline Ints to_ints(Lanes a) { return {_mm512_cvtps_epi32(a.v)}; }
@@ -178,6 +179,12 @@ inline Ints dot_signed(Ints sum, Bytes w, Ints x) {
 inline Pairs load_pairs(const char* from) {
   return {_mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
 }
+inline Pairs load_signed_pairs(const char* from) {
+  return {_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
+}
+inline Pairs low_fours(Pairs a) { return {_mm512_and_si512(a.v, _mm512_set1_epi16(15))}; }
+inline Pairs high_fours(Pairs a) { return {_mm512_srli_epi16(a.v, 4)}; }
+inline Ints paired(Ints a, Ints b) { return {_mm512_mask_blend_epi16(0xaaaaaaaa, a.v, _mm512_slli_epi32(b.v, 16))}; }
 
 }  // namespace
 }  // namespace draftproof

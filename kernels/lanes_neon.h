@@ -173,6 +173,9 @@ inline Lanes to_floats(Ints x) {
 inline Ints bits_of(Lanes x) {
   return each<Ints>(x, [](float32x4_t v) { return vreinterpretq_s32_f32(v); });
 }
+inline Lanes of_bits(Ints x) {
+  return each<Lanes>(x, [](int32x4_t v) { return vreinterpretq_f32_s32(v); });
+}
 inline Ints at_least(Ints limit, Ints x) {
   return each<Ints>(limit, x, [](int32x4_t l, int32x4_t v) { return vmaxq_s32(l, v); });
 }
@@ -245,6 +248,20 @@ inline Pairs load_pairs(const char* from) {
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(from);
   return {{widened(vld1_u8(bytes)), widened(vld1_u8(bytes + 8)), widened(vld1_u8(bytes + 16)),
            widened(vld1_u8(bytes + 24))}};
+}
+inline Pairs load_signed_pairs(const char* from) {
+  const auto* const bytes = reinterpret_cast<const std::int8_t*>(from);
+  return {{vmovl_s8(vld1_s8(bytes)), vmovl_s8(vld1_s8(bytes + 8)), vmovl_s8(vld1_s8(bytes + 16)),
+           vmovl_s8(vld1_s8(bytes + 24))}};
+}
+inline Pairs low_fours(Pairs x) {
+  return each<Pairs>(x, [](int16x8_t v) { return vandq_s16(v, vdupq_n_s16(15)); });
+}
+inline Pairs high_fours(Pairs x) {
+  return each<Pairs>(x, [](int16x8_t v) { return vshrq_n_s16(v, 4); });
+}
+inline Ints paired(Ints x, Ints y) {
+  return each<Ints>(x, y, [](int32x4_t v, int32x4_t w) { return vsliq_n_s32(v, w, 16); });
 }
 inline Ints dot_pairs(Ints sum, Pairs w, Ints x) {
   return each<Ints>(sum, w, x, [](int32x4_t s, int16x8_t v, int32x4_t u) {

@@ -27,17 +27,6 @@ int four_bits(Bytes at, int i) { return at[i / 2] >> i % 2 * 4 & 15; }
 /// Value i of codes of two bits: each 32 bytes have four groups of 32 values, the first in the lowest bits.
 int two_bits(Bytes codes, int i) { return codes[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3; }
 
-/// What the codes of four bits of mxfp4 and nvfp4 stand for: twice the floats of four bits.
-constexpr int float_numbers[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-/// Reads `count` codes of four bits: byte j has value j in its low and value j + count / 2 in its high bits.
-void read_numbers(Bytes codes, int count, int* q) {
-  for (int j = 0; j < count / 2; ++j) {
-    q[j] = float_numbers[codes[j] & 15];
-    q[j + count / 2] = float_numbers[codes[j] >> 4];
-  }
-}
-
 constexpr int iq1_numbers[] = {-1, 0, 1};
 constexpr int iq2_numbers[] = {8, 25, 43};
 constexpr int iq3_xxs_numbers[] = {4, 12, 20, 28, 36, 44, 52, 62};
@@ -74,31 +63,6 @@ void unpack_block(const Unpacking& how, const std::uint8_t* from, std::uint8_t* 
   const int inputs = static_cast<int>(how.block_inputs);
   values_of_block(block, inputs, values);
   quantize_row(how.format, values, inputs, to);
-}
-
-/// 16 bytes of scales, in the low, and minimums, in the high four bits, of 16 groups of 16; 64 bytes of codes of two
-/// bits; f16 d; f16 dmin: (d * s) * q - (dmin * m).
-void read_q2_k(Bytes from, QuantizationBlock& block) {
-  block.d = half_at(from + 80);
-  block.dmin = half_at(from + 82);
-  for (int group = 0; group < 16; ++group) {
-    block.s[group] = from[group] & 15;
-    block.m[group] = from[group] >> 4;
-  }
-  for (int i = 0; i < 256; ++i) block.q[i] = two_bits(from + 16, i);
-}
-
-/// 32 bytes of third bits, bit i / 32 of byte i % 32 for value i; 64 bytes of codes of two bits; 12 bytes of 6-bit
-/// scales s of 16 groups of 16, the low four bits in the first eight; f16 d: (d * (s - 32)) * (q - 4).
-void read_q3_k(Bytes from, QuantizationBlock& block) {
-  block.d = half_at(from + 108);
-  const Bytes scales = from + 96;
-  for (int group = 0; group < 16; ++group) {
-    const int low = scales[group % 8] >> group / 8 * 4 & 15;
-    const int high = scales[8 + group % 4] >> group / 4 * 2 & 3;
-    block.s[group] = (low | high << 4) - 32;
-  }
-  for (int i = 0; i < 256; ++i) block.q[i] = two_bits(from + 32, i) + (from[i % 32] >> i / 32 & 1) * 4 - 4;
 }
 
 /// f16 d; 32 bytes, the low eight bits of the vectors' places in the grid; 8 words of 16 bits, of 32 values each: four
@@ -217,13 +181,6 @@ void read_tq2_0(Bytes from, QuantizationBlock& block) {
   for (int i = 0; i < 256; ++i) block.q[i] = two_bits(from, i) - 1;
 }
 
-/// 32 values: one byte e, 16 bytes of codes: 2^(e - 128) * number.
-void read_mxfp4(Bytes from, QuantizationBlock& block) {
-  const std::uint32_t e = from[0];
-  block.d = std::bit_cast<float>(e < 2 ? 0x00200000U << e : (e - 1) << 23);
-  read_numbers(from + 1, 32, block.q);
-}
-
 /// 64 values: four bytes, the scales of groups of 16 as unsigned floats of four bits of exponent and three of fraction
 /// (0x7f is 0), half as large; 8 bytes of codes for each group.
 void read_nvfp4(Bytes from, QuantizationBlock& block) {
@@ -232,7 +189,11 @@ void read_nvfp4(Bytes from, QuantizationBlock& block) {
     const int exponent = from[group] >> 3 & 15;
     const int fraction = from[group] & 7;
     block.s[group] = from[group] == 0x7F ? 0 : exponent == 0 ? fraction : (8 + fraction) << (exponent - 1);
-    read_numbers(from + 4 + 8 * group, 16, block.q + 16 * group);
+    const Bytes codes = from + 4 + 8 * group;
+    for (int j = 0; j < 8; ++j) {
+      block.q[16 * group + j] = fp4_numbers[codes[j] & 15];
+      block.q[16 * group + j + 8] = fp4_numbers[codes[j] >> 4];
+    }
   }
 }
 

@@ -36,9 +36,10 @@ class Numbers {
   std::uint64_t state_ = 1;
 };
 
-constexpr Format every_format[] = {Format::f32,  Format::f16,  Format::bf16,  Format::q8_0,   Format::q4_0,
-                                   Format::q4_1, Format::q5_0, Format::q5_1,  Format::iq4_nl, Format::q4_k,
-                                   Format::q5_k, Format::q6_k, Format::iq4_xs};
+constexpr Format every_format[] = {Format::f32,    Format::f16,   Format::bf16, Format::q8_0,
+                                   Format::q4_0,   Format::q4_1,  Format::q5_0, Format::q5_1,
+                                   Format::iq4_nl, Format::q4_k,  Format::q5_k, Format::q6_k,
+                                   Format::iq4_xs, Format::mxfp4, Format::q2_k, Format::q3_k};
 static_assert(std::size(every_format) == formats);
 
 class Blocks : public testing::TestWithParam<Format> {};
@@ -73,8 +74,12 @@ TEST_P(Blocks, ReportWhichScaleIsNotFinite) {
   EXPECT_EQ(first_not_finite(format, bytes.data(), count), count);
   std::vector<float> values(static_cast<std::size_t>(inputs));
   int found = 0;
-  // Replaces every pair of bytes by an infinity or a NaN: the result must be whether the values are finite.
-  for (const std::uint16_t half : {0x7C00, 0xFC00, 0x7E00, 0xFC01}) {
+  // Replaces every pair of bytes by an infinity or a NaN, or by powers of two that are too large: the result must be
+  // whether the values are finite.
+  const std::vector<int> words =
+      block.scales == 0 ? std::vector{0x00FD, 0x77FE, 0x77FF, 0xFFFF} : std::vector{0x7C00, 0xFC00, 0x7E00, 0xFC01};
+  for (const int word : words) {
+    const auto half = static_cast<std::uint16_t>(word);
     for (int at = (blocks - 1) * block.block_bytes; at + 1 < blocks * block.block_bytes; ++at) {
       auto changed = bytes;
       std::memcpy(changed.data() + at, &half, 2);
@@ -186,30 +191,37 @@ TEST(Formats, ConvertFloatsToTheNearestHalfTiesToEvenAtEveryBoundary) {
   }
 }
 
+/// Returns the inputs that share a scale.
+int group_size(Format format) { return format == Format::q4_k || format == Format::q5_k ? 32 : 16; }
+
 /// Returns the largest error that a group may have, from the stored scales of its block: half a step inside the range;
 /// at its ends, the part cut off by rounding scale and minimum.
 double group_error(Format format, const std::uint8_t* block, const std::vector<float>& values, int group) {
-  const auto half = [&](int at) { return static_cast<double>(f16_to_f32(block[at] | block[at + 1] << 8)); };
+  const FormatTraits& kind = traits(format);
+  const auto half = [&](int i) {
+    const std::uint8_t* const at = block + kind.scale + 2 * i;
+    return static_cast<double>(f16_to_f32(at[0] | at[1] << 8));
+  };
   double min = 0;
   double greatest = -std::numeric_limits<double>::infinity();
-  const int size = format == Format::q6_k ? 16 : 32;
+  const int size = group_size(format);
   for (int j = 0; j < size; ++j) {
     min = std::min(min, static_cast<double>(values[group * size + j]));
     greatest = std::max(greatest, static_cast<double>(values[group * size + j]));
   }
-  if (format == Format::q6_k) {
-    const double step = std::max(greatest, -min) / 32;
-    return 0.5 * step + 32 * 0.5 * half(208);  // plus a whole step for the value opposite the largest
+  if (!kind.has_minimums) {
+    const double step = std::max(greatest, -min) / kind.offset;
+    return 0.5 * step + kind.offset * 0.5 * half(0);  // plus a whole step for the value opposite the largest
   }
-  const int max = format == Format::q4_k ? 15 : 31;
+  const int max = (1 << kind.code_bits) - 1;
   const double step = (greatest - min) / max;
-  return 0.5 * step + max * 0.5 * half(0) + 0.5 * half(2);
+  return 0.5 * step + max * 0.5 * half(0) + 0.5 * half(1);
 }
 
 TEST(Formats, KQuantizersStayWithinTheErrorTheirStepsAllow) {
   Numbers numbers;
-  for (const Format format : {Format::q4_k, Format::q5_k, Format::q6_k}) {
-    const int size = format == Format::q6_k ? 16 : 32;
+  for (const Format format : {Format::q2_k, Format::q3_k, Format::q4_k, Format::q5_k, Format::q6_k}) {
+    const int size = group_size(format);
     for (int trial = 0; trial < 400; ++trial) {
       std::vector<float> row(256);
       for (int i = 0; i < 256; ++i) {
@@ -231,11 +243,38 @@ TEST(Formats, KQuantizersStayWithinTheErrorTheirStepsAllow) {
       for (int i = 0; i < 256; ++i) {
         const double limit = group_error(format, block.data(), row, i / size) * (1 + 0x1p-9);
         const auto at = static_cast<std::size_t>(i);
-        const double slack = format == Format::q6_k ? std::fabs(row[at]) / 32 : 0;
+        const double slack = traits(format).has_minimums ? 0 : std::fabs(row[at]) / traits(format).offset;
         ASSERT_LE(std::fabs(static_cast<double>(back[at]) - row[at]), limit + slack)
             << traits(format).name << " trial " << trial << " value " << i;
       }
     }
+  }
+}
+
+TEST(Formats, APowerOfTwoThatMakesValuesTooLargeForAFloatIsNotFinite) {
+  std::vector<std::uint8_t> block(row_bytes(Format::mxfp4, 32), 0x77);
+  std::vector<float> values(32);
+  for (const int exponent : {0, 1, 2, 252, 253, 254, 255}) {
+    block[0] = static_cast<std::uint8_t>(exponent);
+    EXPECT_EQ(exponent_of(power_of_two(block[0])), exponent);
+    dequantize_row(Format::mxfp4, block.data(), 32, values.data());
+    EXPECT_EQ(static_cast<double>(values[0]) == std::ldexp(12, exponent - 128), exponent <= 252) << exponent;
+    EXPECT_EQ(first_not_finite(Format::mxfp4, block.data(), 32) == 32, exponent <= 252) << exponent;
+  }
+}
+
+TEST(Formats, ABlockOfMxfp4IsWrittenWithTheNumbersThatItHas) {
+  const auto blocks = read<std::uint8_t>("mxfp4.blocks");
+  const std::size_t size = row_bytes(Format::mxfp4, 32);
+  std::vector<float> expected(32);
+  std::vector<float> found(32);
+  std::vector<std::uint8_t> written(size);
+  for (std::size_t at = 0; at < blocks.size(); at += size) {
+    write_block(Format::mxfp4, read_block(Format::mxfp4, &blocks[at]), written.data());
+    EXPECT_EQ(written[0], blocks[at]);
+    dequantize_row(Format::mxfp4, &blocks[at], 32, expected.data());
+    dequantize_row(Format::mxfp4, written.data(), 32, found.data());
+    EXPECT_EQ(found, expected) << at;
   }
 }
 
@@ -248,14 +287,16 @@ TEST(Formats, QuantizingAZeroOrAnExtremeRowIsDefined) {
       EXPECT_EQ(first_not_finite(format, bytes.data(), 256), 256U) << traits(format).name << " " << value;
       std::vector<float> back(256);
       dequantize_row(format, bytes.data(), 256, back.data());
-      for (const float found : back) ASSERT_NEAR(found, value, std::fabs(value) / 100 + 1e-6) << traits(format).name;
+      const float steps = format == Format::mxfp4 ? 5 : 100;  // 12 is the last number below 16
+      for (const float found : back) ASSERT_NEAR(found, value, std::fabs(value) / steps + 1e-6) << traits(format).name;
     }
     const float largest = std::numeric_limits<float>::max();
     std::vector<float> row(256, largest);
     row[7] = -largest;
     std::vector<std::uint8_t> bytes(row_bytes(format, 256));
     quantize_row(format, row.data(), 256, bytes.data());
-    EXPECT_EQ(first_not_finite(format, bytes.data(), 256) < 256, format != Format::f32) << traits(format).name;
+    const bool fits = format == Format::f32 || format == Format::mxfp4;
+    EXPECT_EQ(first_not_finite(format, bytes.data(), 256) < 256, !fits) << traits(format).name;
   }
 }
 

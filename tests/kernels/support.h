@@ -84,9 +84,10 @@ inline std::vector<const Kernels*> canonical_tables() {
   return tables;
 }
 
-inline constexpr Format all_formats[] = {Format::f32,  Format::f16,  Format::bf16,  Format::q8_0,   Format::q4_0,
-                                         Format::q4_1, Format::q5_0, Format::q5_1,  Format::iq4_nl, Format::q4_k,
-                                         Format::q5_k, Format::q6_k, Format::iq4_xs};
+inline constexpr Format all_formats[] = {Format::f32,    Format::f16,   Format::bf16, Format::q8_0,
+                                         Format::q4_0,   Format::q4_1,  Format::q5_0, Format::q5_1,
+                                         Format::iq4_nl, Format::q4_k,  Format::q5_k, Format::q6_k,
+                                         Format::iq4_xs, Format::mxfp4, Format::q2_k, Format::q3_k};
 
 inline std::vector<Format> quantized_formats() {
   std::vector<Format> result;
@@ -123,11 +124,16 @@ struct Weight {
         const std::uint16_t half = static_cast<std::uint16_t>(numbers.below(2) << 15 | numbers.below(0x3000));
         put_scale(&data[at], i, half);
       }
+      if (traits(format).scales == 0) put_power(&data[at], numbers.below(60) + 80);
     }
   }
   /// Writes an f16 scale of the block at `block`.
   void put_scale(std::byte* block, int i, std::uint16_t half) const {
     std::memcpy(block + traits(format).scale + 2 * i, &half, 2);
+  }
+  /// The same of a scale that is a power of two.
+  void put_power(std::byte* block, int exponent) const {
+    block[traits(format).scale] = static_cast<std::byte>(exponent);
   }
   MatrixView view() const { return {data.data(), format, outputs, inputs}; }
   PackedMatrix packed(const Kernels& kernels) const {

@@ -144,6 +144,7 @@ TEST(Vector, IntegerSumsAreExactWhenEveryFieldOfABlockAndOfARowIsExtreme) {
       const std::size_t block = static_cast<std::size_t>(traits(format).block_bytes);
       for (std::size_t at = 0; at < weight.data.size(); at += block) {
         for (int i = 0; i < traits(format).scales; ++i) weight.put_scale(&weight.data[at], i, one);
+        if (traits(format).scales == 0) weight.put_power(&weight.data[at], 128);
       }
       const int rows = 16;
       std::vector<float> x(std::size_t{rows} * 512, 127.0f);

@@ -180,6 +180,21 @@ TEST(Convert, OfExpertsInFloatsHasTheBitsOfTheFolder) {
   }
 }
 
+/// In which the published files have them.
+TEST(Convert, ExpertsOfGptOssInMxfp4HaveTheSameBitsInEveryTable) {
+  const Folder copy;
+  copy_with("gpt-oss-tiny", copy, [](json& text) { text["swiglu_limit"] = 7.0; });
+  const Folder folder;
+  const Checkpoint gguf(converted(Checkpoint(copy.path()), Format::mxfp4, folder));
+  int experts = 0;
+  for (const auto& [name, tensor] : gguf.tensors()) {
+    if (tensor.shape.size() == 3 && tensor.format == Format::mxfp4) ++experts;
+  }
+  EXPECT_GE(experts, 2);
+  const std::vector<float> expected = logits_of(gguf, LoadOptions(*find_kernels("scalar")));
+  EXPECT_EQ(logits_of(gguf, LoadOptions(best_kernels())), expected);
+}
+
 /// Before llama.cpp's form of today the keys' and values' matrices of heads were one tensor, and lengths those of
 /// heads.
 TEST(Convert, AnOlderFileOfLatentAttentionHasTheBitsOfTheFolder) {

@@ -11,8 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<std::string> types{"f32",  "f16",    "bf16", "q8_0", "q4_0", "q4_1",  "q5_0",
-                                     "q5_1", "iq4_nl", "q4_k", "q5_k", "q6_k", "iq4_xs"};
+const std::vector<std::string> types{"f32",    "f16",  "bf16", "q8_0", "q4_0",   "q4_1",  "q5_0", "q5_1",
+                                     "iq4_nl", "q4_k", "q5_k", "q6_k", "iq4_xs", "mxfp4", "q2_k", "q3_k"};
 
 std::string synthesized(const Folder& folder, const std::string& name, std::vector<std::string> flags) {
   const std::string file = (folder.path() / name).string();
@@ -57,7 +57,7 @@ TEST(Synth, ListsShapesAndTypes) {
   const Outcome shape = run_command({"synth", "--shape", "qwen3-9b", "--type", "f32", file});
   EXPECT_EQ(shape.status, 3);
   EXPECT_THAT(shape.err, testing::HasSubstr("choose one of tiny, qwen3-72m, qwen3-0.6b"));
-  const Outcome type = run_command({"synth", "--shape", "tiny", "--type", "q3_k", file});
+  const Outcome type = run_command({"synth", "--shape", "tiny", "--type", "iq3_s", file});
   EXPECT_EQ(type.status, 3);
   EXPECT_THAT(type.err, testing::HasSubstr("q8_0"));
   EXPECT_EQ(run_command({"synth", "--shape", "tiny", "--type", "f32"}).status, 3);

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t shown_max = 20;
 
-/// What a code of four bits stands for, as a float of four bits.
-constexpr float fp4_numbers[16] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+/// Twice what a code of four bits stands for, as a float of four bits, with its sign of zero.
+float fp4_number(std::uint32_t code) { return code == 8 ? -0.0F : static_cast<float>(fp4_numbers[code]); }
 
 /// Four bits of exponent, three of fraction; the codes 0x7f and 0xff are no numbers.
 float e4m3_to_f32(std::uint8_t code) {
@@ -52,9 +52,9 @@ QuantizedMatrix fp4_matrix(const StoredTensor& codes, const StoredTensor& scales
     const std::uint64_t count = rows * of.inputs();
     const std::vector<std::uint8_t> bytes = read_bytes(of.parts[0], first * of.inputs() / 2, count / 2);
     numbers.codes.resize(count);
-    for (std::uint64_t i = 0; i < count; ++i) numbers.codes[i] = fp4_numbers[code_at(bytes.data(), i, 4)];
+    for (std::uint64_t i = 0; i < count; ++i) numbers.codes[i] = fp4_number(code_at(bytes.data(), i, 4));
     numbers.scales = read_numbers(of.parts[1], first * of.groups(), rows * of.groups());
-    for (float& scale : numbers.scales) scale = scale * factor / divisor;
+    for (float& scale : numbers.scales) scale = scale * factor / divisor / 2;
     return numbers;
   };
   return matrix;
@@ -258,7 +258,9 @@ QuantizedMatrix nvfp4_matrix(const StoredTensor& codes, const StoredTensor& scal
 }
 
 QuantizedMatrix mxfp4_matrix(const StoredTensor& codes, const StoredTensor& scales, std::vector<std::int64_t> shape) {
-  return fp4_matrix(codes, scales, std::move(shape), 32, 1, 1);
+  QuantizedMatrix matrix = fp4_matrix(codes, scales, std::move(shape), 32, 1, 1);
+  if (matrix.inputs() % matrix.group_inputs == 0) matrix.format = Format::mxfp4;
+  return matrix;
 }
 
 }  // namespace draftproof

@@ -85,7 +85,10 @@ void require_finite(const QuantizedMatrix& matrix, std::uint64_t row, const floa
 void write_blocks(const QuantizedMatrix& matrix, const CodeRows& numbers, std::uint64_t first, std::uint64_t row,
                   std::uint8_t* to) {
   const float* const codes = numbers.codes.data() + row * matrix.inputs();
-  const auto too_large = [](float value) { return !std::isfinite(f16_to_f32(f32_to_f16(value))); };
+  const bool powers = traits(matrix.format).scales == 0;
+  const auto too_large = [powers](float value) {
+    return powers ? exponent_of(value) > mxfp4_exponent_max : !std::isfinite(f16_to_f32(f32_to_f16(value)));
+  };
   QuantizationBlock block = {};
   std::fill_n(block.s, 2, 1);
   for (std::uint64_t begin = 0; begin < matrix.inputs(); begin += block_inputs) {
@@ -97,7 +100,8 @@ void write_blocks(const QuantizedMatrix& matrix, const CodeRows& numbers, std::u
       block.dmin = -numbers.minimums[at];
       std::fill_n(block.m, 2, 1);
     }
-    const char* const too_large_text = "which is too large for f16; load another export";
+    const char* const too_large_text = powers ? "which is too large for weights; load another export"
+                                              : "which is too large for f16; load another export";
     if (too_large(block.d)) fail_scale(matrix, block.d, first + row, group, too_large_text);
     if (too_large(block.dmin)) fail_bias(matrix, -block.dmin, first + row, group, too_large_text);
     for (std::uint64_t i = 0; i < block_inputs; ++i) block.q[i] = static_cast<int>(codes[begin + i] - zero);
