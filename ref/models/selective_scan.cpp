@@ -6,6 +6,7 @@
 #include <span>
 #include <variant>
 
+#include "kernels/folds.h"
 #include "kernels/math64.h"
 #include "kernels/threads.h"
 #include "ref/models/causal_convolution.h"
@@ -14,7 +15,7 @@
 namespace draftproof {
 namespace {
 
-constexpr int lot = 256;  // of channels that are folded together
+constexpr int lot = 256;  // of channels that are computed together
 
 /// S = S * exp(-rates * step) + key * value for channels [begin, end), row after row; with queries [rows][q_stride]
 /// each row's out [rows][channels] = the product of its queries and S.
@@ -38,13 +39,9 @@ void fold(const Kernels& kernels, const SelectiveScanShape& shape, const float* 
         exponents[i] = rates[at + channel] * steps[channel];
       }
       kernels.exponentials(exponents.data(), 0, -1, width, decays.data());
-      const float key = rows.keys[row * rows.stride + n];
-      for (std::ptrdiff_t c = begin; c < end; ++c) {
-        to[at + c] = old[at + c] * decays[static_cast<std::size_t>(c - begin)] + key * values[c];
-      }
-      if (sums == nullptr) continue;
-      const float query = queries[row * q_stride + n];
-      for (std::ptrdiff_t c = begin; c < end; ++c) sums[c] += query * to[at + c];
+      const float query = sums == nullptr ? 0 : queries[row * q_stride + n];
+      fold_channels(end - begin, decays.data(), rows.keys[row * rows.stride + n], values + begin, query,
+                    old + at + begin, to + at + begin, sums == nullptr ? nullptr : sums + begin);
     }
   }
 }
@@ -104,12 +101,17 @@ struct SelectivePass {
     std::copy_n(row_of(scratch.selected, at, selected()) + shape.step_rank, shape.state_size, pending.keys + to);
     const float* const t = row_of(scratch.steps, at, shape.channels);
     const float* const x = row_of(scratch.convolved, at, shape.channels);
-    for (int i = 0; i < shape.channels; ++i) {
-      const double bias = weights.step_bias[static_cast<std::size_t>(i)];
-      const auto step = static_cast<float>(softplus(t[i] + bias));
-      pending.steps[to + i] = step;
-      pending.values[to + i] = step * x[i];
+    float* const steps = pending.steps + to;
+    std::array<double, lot> sums;
+    for (int first = 0; first < shape.channels; first += lot) {
+      const int count = std::min(lot, shape.channels - first);
+      for (int i = 0; i < count; ++i) {
+        sums[static_cast<std::size_t>(i)] =
+            double{t[first + i]} + double{weights.step_bias[static_cast<std::size_t>(first + i)]};
+      }
+      softplus(sums.data(), static_cast<std::size_t>(count), steps + first);
     }
+    for (int i = 0; i < shape.channels; ++i) pending.values[to + i] = steps[i] * x[i];
   }
 
   /// Begins a range: the inputs of its rows are stored and convolved.

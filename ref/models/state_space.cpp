@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "kernels/folds.h"
 #include "kernels/math64.h"
 #include "kernels/threads.h"
 #include "ref/models/causal_convolution.h"
@@ -30,16 +31,9 @@ void fold(const StateSpaceShape& shape, const StateSpaceRows& rows, int count, i
       const float* const keys = rows.keys + row * rows.stride + group;
       const float* const values = rows.values + row * rows.stride + head * dims;
       const float decay = rows.decays[row * rows.stride + head];
-      float* const state = to + at;
+      const float* const of_row = out == nullptr ? nullptr : queries + row * q_stride + group;
       float* const sums = out == nullptr ? nullptr : out + row * shape.inner() + head * dims;
-      if (sums != nullptr) std::fill_n(sums, dims, 0.0F);
-      for (std::ptrdiff_t n = 0; n < states; ++n) {
-        const float key = keys[n];
-        for (std::ptrdiff_t p = 0; p < dims; ++p) state[n * dims + p] = old[n * dims + p] * decay + key * values[p];
-        if (sums == nullptr) continue;
-        const float query = queries[row * q_stride + group + n];
-        for (std::ptrdiff_t p = 0; p < dims; ++p) sums[p] += query * state[n * dims + p];
-      }
+      fold_head(states, dims, decay, keys, values, of_row, old, to + at, sums);
     }
   }
 }
