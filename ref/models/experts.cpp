@@ -243,8 +243,24 @@ void put_sparse_experts(const Json& config, const Experts& experts, TransformerC
   }
 }
 
+namespace {
+
+/// MLX has one tensor each of all experts, whose names are the same in all architectures.
+ExpertNames names_in(const Checkpoint& files, const std::string& prefix, ExpertNames names) {
+  const bool gated = files.has(prefix + "switch_mlp.up_proj.weight");
+  if (!gated && !files.has(prefix + "switch_mlp.fc1.weight")) return names;
+  names.experts = "switch_mlp.";
+  names.gate = "gate_proj";
+  names.up = gated ? "up_proj" : "fc1";
+  names.down = gated ? "down_proj" : "fc2";
+  return names;
+}
+
+}  // namespace
+
 ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
-                            const ExpertNames& names) {
+                            const ExpertNames& named) {
+  const ExpertNames names = names_in(from.weights, prefix, named);
   ExpertsWeights weights;
   weights.router = load_matrix(from, {{prefix + names.router, layer.count}}, hidden);
   if (layer.router_bias) weights.router_bias = from.floats(prefix + names.router_bias, {layer.count});

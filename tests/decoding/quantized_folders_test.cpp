@@ -26,7 +26,7 @@ std::vector<std::string> models() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folders)) {
     const std::string name = entry.path().filename().string();
-    if (entry.is_directory() && name != "mxfp4-experts") names.push_back(name);
+    if (entry.is_directory() && !name.ends_with("-experts")) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -152,6 +152,9 @@ const Folder all_folders[] = {
     {"mlx-4", Format::q4_1, Format::q4_1, true},
     {"mlx-8", Format::bf16, Format::bf16, false},
     {"mlx-mixed", Format::q4_1, Format::f16, false},
+    {"mlx-mxfp4", Format::mxfp4, Format::bf16, true},
+    {"mlx-nvfp4", Format::bf16, Format::bf16, true},
+    {"mlx-experts", Format::q4_1, Format::bf16, false},
     {"bitnet", Format::q4_0, Format::q4_0, true},
     {"bitnet-divided", Format::q4_0, Format::q4_0, false},
     {"modelopt-fp8", Format::bf16, Format::bf16, false},
@@ -245,6 +248,11 @@ Parts mlx() {
       R"({"group_size": 32, "bits": 4})",
       {words("x.weight", "U32", {8, 8}, 0x76543210), floats("x.scales", {8, 2}, 0.5F), floats("x.biases", {8, 2}, -1)}};
 }
+Parts mlx_experts() {
+  return {R"({"group_size": 16, "bits": 4, "mode": "nvfp4"})",
+          {words("x.weight", "U32", {2, 4, 4}, 0x22222222), bytes("x.scales", "U8", {2, 4, 2}, 0x38),
+           floats("x.global_scale", {2}, 3)}};
+}
 
 /// With a second matrix, "y", whose parts are those of "x".
 Parts two(Parts parts) {
@@ -286,7 +294,8 @@ TEST_P(BadQuantizedFolder, IsRefusedInOneSentenceThatNamesWhatIsWrong) {
 }
 
 TEST(QuantizedFolders, ThoseThatTheBadOnesDifferFromAreRead) {
-  for (const Parts& parts : {fp8(), gptq(), awq(), packed(), int8(), nvfp4(), modelopt(), bitnet(), mxfp4(), mlx()}) {
+  for (const Parts& parts :
+       {fp8(), gptq(), awq(), packed(), int8(), nvfp4(), modelopt(), bitnet(), mxfp4(), mlx(), mlx_experts()}) {
     EXPECT_NO_THROW(read_all(parts));
     EXPECT_NO_THROW(read_all(two(parts)));
   }
@@ -483,7 +492,34 @@ std::vector<BadFolder> bad_folders() {
       {"mxfp4_blocks_shape", shaped(mxfp4(), "x_blocks", {2, 4, 4, 8}), {"'x_blocks'", "[2, 4, 4, 16]"}},
       {"mxfp4_scales_missing", without(mxfp4(), "x_scales"), {"'x_scales'"}},
       {"mlx_bits", saying(mlx(), "\"bits\": 4", "\"bits\": 7"), {"bits", "must be 2, 3, 4, 5, 6 or 8"}},
-      {"mlx_mode", saying(mlx(), "\"bits\": 4", R"("bits": 4, "mode": "nvfp4")"), {"mode", "'nvfp4'", "affine"}},
+      {"mlx_mode", saying(mlx(), "\"bits\": 4", R"("bits": 4, "mode": "nvfp8")"), {"mode", "'nvfp8'", "affine"}},
+      {"mlx_mode_group",
+       saying(mlx(), "\"bits\": 4", R"("bits": 4, "mode": "nvfp4")"),
+       {"group_size: must be 16 in the mode nvfp4"}},
+      {"mlx_mode_bits", saying(mlx(), "\"bits\": 4", R"("bits": 4, "mode": "mxfp8")"), {"bits: must be 8 in the mode"}},
+      {"mlx_mode_scales", saying(mlx(), "\"bits\": 4", R"("bits": 4, "mode": "mxfp4")"), {"'x.scales'", "'F32'", "U8"}},
+      {"mlx_module_left_out",
+       saying(mlx(), "\"bits\": 4", R"("bits": 4, "x": false)"),
+       {"must not be false", "'x.weight'"}},
+      {"mlx_global_scale_of_affine",
+       saying(mlx(), "\"bits\": 4", R"("bits": 4, "global_scale": true)"),
+       {"global_scale: is that of the mode nvfp4"}},
+      {"mlx_global_scale_missing",
+       without(saying(mlx_experts(), "\"bits\": 4", R"("bits": 4, "global_scale": true)"), "x.global_scale"),
+       {"have no tensor 'x.global_scale'"}},
+      {"mlx_global_scales_shape",
+       shaped(mlx_experts(), "x.global_scale", {1, 2}),
+       {"'x.global_scale'", "[1, 2]", "[2]"}},
+      {"mlx_global_scale_zero",
+       scaled(mlx_experts(), "x.global_scale", 0),
+       {"'x.global_scale' has 0.0", "every scale"}},
+      {"mlx_global_scale_of_no_codes",
+       with(mlx(), [](Parts& p) { p.tensors.push_back(floats("z.global_scale", {1}, 1)); }),
+       {"have no tensor 'z.weight'"}},
+      {"mlx_experts_scales_shape", shaped(mlx_experts(), "x.scales", {4, 2, 2}), {"'x.scales'", "[2, 4, 2]"}},
+      {"mlx_dimensions",
+       shaped(mlx_experts(), "x.weight", {2, 2, 2, 4}),
+       {"'x.weight'", "[2, 2, 2, 4]", "2 dimensions"}},
       {"mlx_bits_of_a_module",
        saying(mlx(), "\"bits\": 4", R"("bits": 4, "x": {"group_size": 32, "bits": 8})"),
        {"'x.scales'", "[8, 2]", "[8, 1]"}},

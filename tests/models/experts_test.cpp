@@ -137,6 +137,42 @@ TEST(StoredExperts, OfOneTensorForAllGiveTheBitsOfExpertsStoredOneByOne) {
   EXPECT_EQ(read(*other, text_of(*model), all_layers(*model)), read(*model, text_of(*model), all_layers(*model)));
 }
 
+/// Whatever the architecture calls its experts.
+TEST(StoredExperts, WithTheNamesOfMlxGiveTheBitsOfExpertsStoredOneByOne) {
+  struct Names {
+    const char* model;
+    const char* block;
+    std::pair<const char*, const char*> parts[3];
+  };
+  for (const Names& of :
+       {Names{"qwen3-moe-tiny-unnormalized",
+              ".mlp.",
+              {{"gate_proj", "gate_proj"}, {"up_proj", "up_proj"}, {"down_proj", "down_proj"}}},
+        {"mixtral-tiny", ".block_sparse_moe.", {{"w1", "gate_proj"}, {"w3", "up_proj"}, {"w2", "down_proj"}}}}) {
+    const Checkpoint from(external_dir / of.model);
+    std::vector<Tensor> tensors;
+    for (const auto& [name, tensor] : from.tensors()) {
+      const bool of_expert = name.find(of.block + std::string("experts.")) != std::string::npos;
+      if (!of_expert) tensors.push_back({name, tensor.type_name, tensor.shape, stored_bytes(tensor)});
+    }
+    for (int layer = 0; layer < describe(from.config()).depth(); ++layer) {
+      const std::string block = "model.layers." + std::to_string(layer) + of.block;
+      for (const auto& [part, mlx] : of.parts) {
+        const std::string type = from.tensors().at(block + "experts.0." + part + ".weight").type_name;
+        tensors.push_back(joined(from, block + "experts.", part, block + "switch_mlp." + mlx + ".weight"));
+        tensors.back().dtype = type;
+      }
+    }
+    const TemporaryFolder folder;
+    folder.write("config.json", bytes_of_file(external_dir / of.model / "config.json"));
+    folder.write("model.safetensors", safetensors(tensors));
+    const auto model = load_model(from, best_kernels());
+    const auto other = load_model(Checkpoint(folder.path()), best_kernels());
+    EXPECT_EQ(read(*other, text_of(*model), all_layers(*model)), read(*model, text_of(*model), all_layers(*model)))
+        << of.model;
+  }
+}
+
 constexpr std::pair<const char*, const char*> gguf_names[] = {
     {"token_embd", "model.embed_tokens"},     {"output_norm", "model.norm"},       {"attn_norm", "input_layernorm"},
     {"attn_q", "self_attn.q_proj"},           {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},

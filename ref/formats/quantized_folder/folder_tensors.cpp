@@ -244,10 +244,13 @@ std::string bits_text(unsigned bits, std::int64_t group) {
 
 QuantizedMatrix nvfp4_matrix(const StoredTensor& codes, const StoredTensor& scales, const ScaleOfScales& whole) {
   constexpr std::int64_t inputs_per_scale = 16;
-  require_matrix(codes);
-  std::vector<std::int64_t> shape = {codes.shape[0], 2 * codes.shape[1]};
+  require_matrix(codes, codes.shape.size() == 3 ? 3 : 2);
+  std::vector<std::int64_t> shape = codes.shape;
+  shape.back() *= 2;
+  std::vector<std::int64_t> grid = shape;
+  grid.back() = (shape.back() + inputs_per_scale - 1) / inputs_per_scale;
   require_type(scales, {"F8_E4M3"});
-  require_shape(scales, {shape[0], (shape[1] + inputs_per_scale - 1) / inputs_per_scale}, codes);
+  require_shape(scales, grid, codes);
   const float factor = whole.factor == nullptr ? 1 : read_positive(*whole.factor);
   const float divisor = whole.divisor == nullptr ? 1 : read_positive(*whole.divisor);
   QuantizedMatrix matrix = fp4_matrix(codes, scales, std::move(shape), inputs_per_scale, factor, divisor);

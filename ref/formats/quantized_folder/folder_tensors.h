@@ -98,8 +98,8 @@ struct ScaleOfScales {
   const StoredTensor* divisor = nullptr;
 };
 
-/// Makes a matrix [outputs, inputs] of fp4 codes with a scale of F8_E4M3 for each 16. Throws Error when a tensor is not
-/// what the others ask for.
+/// Makes a matrix [outputs, inputs], or several, of fp4 codes with a scale of F8_E4M3 for each 16. Throws Error when a
+/// tensor is not what the others ask for.
 QuantizedMatrix nvfp4_matrix(const StoredTensor& codes, const StoredTensor& scales, const ScaleOfScales& whole);
 /// Makes a matrix of fp4 codes, two in a byte, the low bits first, with a power of two for each 32.
 QuantizedMatrix mxfp4_matrix(const StoredTensor& codes, const StoredTensor& scales, std::vector<std::int64_t> shape);
