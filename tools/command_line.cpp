@@ -312,7 +312,6 @@ constexpr std::pair<std::string_view, const char*> instead_of[] = {
     {"-md", "name the draft as --draft model:PATH"},
     {"--model-draft", "name the draft as --draft model:PATH"},
     {"--draft-model", "name the draft as --draft model:PATH"},
-    {"--spec-type", "name the kind in --draft, as --draft suffix"},
     {"-ngl", "draftproof computes on the CPU; leave it out"},
     {"--n-gpu-layers", "draftproof computes on the CPU; leave it out"},
     {"-np", "how many texts at a time is --parallel of draftproof serve"},

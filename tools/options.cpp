@@ -162,12 +162,13 @@ void add_verification_option(Command& command, std::string& verification) {
 
 void add_one_draft_option(Command& command, std::string& draft) {
   command.group("Speculative decoding");
-  command.option("--draft DRAFT", draft, "the draft: " + names_of_drafts()).show_default();
+  command.option("--draft,--spec-type DRAFT", draft, "the draft: " + names_of_drafts()).show_default();
 }
 
 Option& add_drafts_option(Command& command, std::vector<std::string>& drafts, const std::string& also) {
   command.group("Speculative decoding");
-  return command.option("--draft DRAFT", drafts, "drafts, one or more: " + names_of_drafts() + also).count(1, 16);
+  return command.option("--draft,--spec-type DRAFT", drafts, "drafts, one or more: " + names_of_drafts() + also)
+      .count(1, 16);
 }
 
 void add_layout_options(Command& command, LayoutOptions& options) {

@@ -24,11 +24,31 @@ const DraftKind* find_kind(std::string_view name) {
 /// The name of the kind that a stage begins with, known or not.
 std::string_view kind_of(std::string_view stage) { return stage.substr(0, stage.find_first_of(":?+")); }
 
+/// What llama.cpp, vLLM and SGLang call kinds, other than by "_" in place of "-". Files of these names come first.
+constexpr std::pair<std::string_view, const DraftKind*> names_elsewhere[] = {
+    {"draft", &model_kind},         {"draft-simple", &model_kind},  {"draft-model", &model_kind},
+    {"draft-dflash", &dflash_kind}, {"draft-eagle3", &eagle3_kind}, {"draft-mtp", &mtp_kind},
+    {"nextn", &mtp_kind},
+};
+
+/// The kind that a stage begins with, by one of those names; nullptr when there is none, or when the path is missing
+/// that the kind needs: then it may be a path itself.
+const DraftKind* kind_elsewhere(std::string_view stage) {
+  std::string name(kind_of(stage));
+  const bool has_path = stage.substr(name.size()).starts_with(":");
+  std::ranges::replace(name, '_', '-');
+  const auto* const found =
+      std::ranges::find(names_elsewhere, name, &std::pair<std::string_view, const DraftKind*>::first);
+  const DraftKind* const kind = found != std::end(names_elsewhere) ? found->second : find_kind(name);
+  return kind == nullptr || (kind->takes_path == TakesPath::required && !has_path) ? nullptr : kind;
+}
+
 std::vector<std::string> stages_of(const std::string& name) {
   std::vector<std::string> stages;
   std::size_t begin = 0;
   for (std::size_t at = 0; (at = name.find('+', at)) != std::string::npos; ++at) {
-    if (find_kind(kind_of(std::string_view(name).substr(at + 1))) == nullptr) continue;
+    const std::string_view rest = std::string_view(name).substr(at + 1);
+    if (find_kind(kind_of(rest)) == nullptr && kind_elsewhere(rest) == nullptr) continue;
     stages.push_back(name.substr(begin, at - begin));
     begin = at + 1;
   }
@@ -84,25 +104,15 @@ void require_option(const std::string& draft, const DraftKind& kind, const std::
               shown(option->max) + ", not '" + value + "'");
 }
 
-/// The kind that other programs give this name; nullptr when there is none.
-const DraftKind* kind_elsewhere(std::string name) {
-  std::ranges::replace(name, '_', '-');
-  if (name == "draft" || name == "draft-simple") name = "model";
-  if (name.starts_with("draft-")) name.erase(0, std::string_view("draft-").size());
-  return find_kind(name);
-}
-
-/// A stage without a kind: the path of a checkpoint, whose config says what it is.
+/// A stage without a kind: the path of a checkpoint, whose config says what it is, or a kind by another name.
 std::string with_kind(const std::string& draft, const std::string& text) {
   const std::size_t mark = text.rfind('?');
   const bool has_options = mark != std::string::npos && !options_in(text.substr(mark + 1)).empty();
   const std::string path = has_options ? text.substr(0, mark) : text;
   if (!path.empty() && is_present(path)) return kind_of_draft(Checkpoint(path)) + ":" + text;
-  const std::string_view name = kind_of(text);
-  const DraftKind* const meant = kind_elsewhere(std::string(name));
-  throw Error("draft '" + draft + "' is not known, neither as a kind nor as a folder or file; " +
-              (meant != nullptr ? "did you mean " + std::string(meant->name) + text.substr(name.size()) + "?"
-                                : "there are " + names_of_drafts()));
+  if (const DraftKind* const kind = kind_elsewhere(text)) return kind->name + text.substr(kind_of(text).size());
+  throw Error("draft '" + draft + "' is not known, neither as a kind nor as a folder or file; there are " +
+              names_of_drafts());
 }
 
 DraftStage parse_stage(const std::string& draft, const std::string& text) {

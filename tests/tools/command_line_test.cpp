@@ -61,17 +61,28 @@ TEST(CommandLine, SuggestsTheNearestOptionOrCommand) {
             "nobody/nothing-0.6B: no such folder or file, and not in the cache of Hugging Face; get it with: "
             "draftproof "
             "fetch nobody/nothing-0.6B (or: hf download nobody/nothing-0.6B)"},
-           {{"generate", target, "-p", "a", "--draft", "ngram_simple?n=2"},
-            "draft 'ngram_simple?n=2' is not known, neither as a kind nor as a folder or file; did you mean "
-            "ngram-simple?n=2?"},
-           {{"generate", target, "-p", "a", "--draft", "draft:x/y"},
-            "draft 'draft:x/y' is not known, neither as a kind nor as a folder or file; did you mean model:x/y?"},
+           {{"generate", target, "-p", "a", "--draft", "draft:x/y"}, "x/y: no such folder or file"},
+           {{"generate", target, "-p", "a", "--draft", "draft-dflash"},
+            "draft 'draft-dflash' is not known, neither as a kind nor as a folder or file; there are none, "
+            "dflash:PATH"},
            {{"generate", target, "-p", "a", "--repeat-penalty", "0"}, "--repeat-penalty: '0' is not above 0"},
            {{"generate", target, "--kv", "q5"}, "--kv: 'q5' is none of f32, bf16, q8"}}) {
     const Outcome outcome = run_command(c.words);
     EXPECT_EQ(outcome.status, 3) << c.message;
     EXPECT_THAT(outcome.err, testing::StartsWith(std::string("draftproof: ") + c.message));
   }
+}
+
+TEST(CommandLine, AcceptsWhatOtherProgramsCallDrafts) {
+  const auto told = [](const std::string& option, const std::string& draft) {
+    return run_command({"generate", target, "-p", "Once upon", "-n", "8", "--threads", "1", "--seed", "3", "--rule",
+                        "rejection", "--temperature", "1", option, draft});
+  };
+  const Outcome usual = told("--draft", "ngram-simple?n=1");
+  EXPECT_EQ(usual.status, 0) << usual.err;
+  EXPECT_EQ(told("--spec-type", "ngram_simple?n=1").out, usual.out);
+  EXPECT_EQ(told("--draft", "draft-dflash:" + fixture("models/tale-dflash")).out,
+            told("--draft", "dflash:" + fixture("models/tale-dflash")).out);
 }
 
 TEST(CommandLine, AcceptsShortNamesForOptionsAndForTheTarget) {
