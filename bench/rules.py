@@ -20,6 +20,7 @@ DRAFTS = {
     "DFlash": f"dflash:{MODELS}/tale-dflash",
     "EAGLE-3": f"eagle3:{MODELS}/tale-eagle3",
     "MTP": f"mtp:{MODELS}/tale-mtp",
+    "Medusa": f"medusa:{MODELS}/tale-medusa",
 }
 LENGTH = 96
 

@@ -20,6 +20,7 @@
 #include "ref/models/dflash.h"
 #include "ref/models/eagle3.h"
 #include "ref/models/gemma4_assistant.h"
+#include "ref/models/medusa.h"
 #include "ref/models/memory.h"
 #include "ref/models/models.h"
 #include "ref/models/mtp.h"
@@ -264,6 +265,10 @@ ordered_json draft_json(const Checkpoint& files, const Model& target) {
     for (int i = 0; i < draft.depth(); ++i) read.push_back(draft.attention(i).donor);
     return {{"reads_keys_of_target_layers", read}};
   }
+  if (kind == medusa_checkpoint) {
+    const MedusaConfig draft = read_medusa(files, target);
+    return {{"medusa_heads", draft.heads}, {"draft_vocabulary", draft.draft_vocabulary}};
+  }
   const DFlashConfig draft = read_dflash_config(files.config(), target);
   ordered_json layers = ordered_json::array();
   for (std::size_t i = 0; i < draft.sights.size(); ++i) {
@@ -336,7 +341,7 @@ ordered_json checkpoint_json(const Checkpoint& files, KvFormat kv, const std::st
       {"caches", layers.kinds(kind.lender)},
       {"features", features_of(t)},
       {"mtp_heads", mtp_heads_of(files, t)},
-      {"hidden", t.hidden},
+      {"hidden", t.hidden == 0 ? ordered_json() : ordered_json(t.hidden)},  // left to the target
       {"heads", layers.attention.heads},
       {"kv_heads", layers.attention.kv_heads},
       {"head_dim", layers.attention.head_dim},

@@ -15,6 +15,7 @@ std::span<const DraftKind* const> all_draft_kinds() noexcept {
       &dflash_kind,
       &eagle3_kind,
       &mtp_kind,
+      &medusa_kind,
       &model_kind,
       &self_kind,
       &ngram_simple_kind,

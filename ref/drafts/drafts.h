@@ -14,6 +14,7 @@ extern const DraftKind none_kind;
 extern const DraftKind dflash_kind;
 extern const DraftKind eagle3_kind;
 extern const DraftKind mtp_kind;
+extern const DraftKind medusa_kind;
 extern const DraftKind model_kind;
 extern const DraftKind self_kind;
 extern const DraftKind ngram_simple_kind;
@@ -32,8 +33,9 @@ std::span<const DraftKind* const> all_draft_kinds() noexcept;
 /// "none, dflash:PATH, ..."
 std::string names_of_drafts();
 
-/// Returns the name of the kind that a checkpoint is a draft of, by its config: "dflash", "eagle3", "mtp" of assistants
-/// and of heads without a model, "model" of all others. Throws Error for an architecture that is not known.
+/// Returns the name of the kind that a checkpoint is a draft of, by its config: "dflash", "eagle3", "medusa",
+/// "mtp" of assistants and of heads without a model, "model" of all others. Throws Error for an architecture that is
+/// not known.
 std::string kind_of_draft(const Checkpoint& files);
 
 }  // namespace draftproof

@@ -65,6 +65,13 @@ std::map<std::string, std::vector<std::string>> tensors_by_shard(const std::file
     if (weights) found += (found.empty() ? "" : ", ") + in_quotes(name);
   }
   std::string message = folder.string() + ": has neither model.safetensors nor model.safetensors.index.json";
+  if (std::ranges::find(names, "medusa_lm_head.pt") != names.end()) {
+    throw Error(
+        message + "; it has 'medusa_lm_head.pt', a pickle, which is not read; in that folder, make " + medusa_file +
+        " of it by: python -c \"import torch, safetensors.torch as s; s.save_file({k: v.contiguous().clone() for "
+        "k, v in torch.load('medusa_lm_head.pt', map_location='cpu', weights_only=True).items()}, '" +
+        medusa_file + "')\"");
+  }
   if (!found.empty()) {
     message += "; it has " + printable(found, 400) + ", but of a folder only those two are read";
     if (found.find(".gguf'") != std::string::npos) message += "; open a .gguf file by its own path";
@@ -204,6 +211,8 @@ void Checkpoint::open_folder() {
     promised[single.filename().string()] = {};
   } else if (is_present(index)) {
     promised = tensors_by_shard(index);
+  } else if (is_present(path_ / medusa_file)) {
+    promised[medusa_file] = {};
   } else {
     fail_without_weights(path_);
   }

@@ -14,6 +14,10 @@
 
 namespace draftproof {
 
+/// The only file of weights of Medusa heads, as their authors publish them. Checkpoint reads it where a folder has
+/// neither model.safetensors nor shards.
+inline constexpr const char* medusa_file = "medusa_lm_head.safetensors";
+
 /// A repository, and maybe one file of it: OWNER/NAME or OWNER/NAME:FILE.
 struct HubName {
   std::string owner;

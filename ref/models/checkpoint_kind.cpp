@@ -14,10 +14,7 @@ const CheckpointKind target_checkpoint = {
 
 std::span<const CheckpointKind* const> all_checkpoint_kinds() noexcept {
   static constexpr const CheckpointKind* list[] = {
-      &dflash_checkpoint,
-      &eagle3_checkpoint,
-      &gemma4_assistant_checkpoint,
-      &target_checkpoint,
+      &dflash_checkpoint, &eagle3_checkpoint, &gemma4_assistant_checkpoint, &medusa_checkpoint, &target_checkpoint,
   };
   return list;
 }

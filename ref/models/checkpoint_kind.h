@@ -25,6 +25,7 @@ struct CheckpointKind {
 extern const CheckpointKind dflash_checkpoint;
 extern const CheckpointKind eagle3_checkpoint;
 extern const CheckpointKind gemma4_assistant_checkpoint;
+extern const CheckpointKind medusa_checkpoint;
 extern const CheckpointKind target_checkpoint;  // all others: models of any size, and MTP heads of one
 
 /// Returns the kinds above, in that order.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -22,7 +23,9 @@ constexpr float never = -std::numeric_limits<float>::infinity();
 /// another type.
 template <class Value>
 std::vector<Value> read_values(const Checkpoint& files, const std::string& name, const char* type, int count) {
-  const StoredTensor& tensor = files.tensors().at(name);
+  const auto found = files.tensors().find(name);
+  if (found == files.tensors().end()) throw Error(files.path().string() + ": has no tensor " + name);
+  const StoredTensor& tensor = found->second;
   if (tensor.type_name != type || tensor.shape != std::vector<std::int64_t>{count}) {
     throw Error(tensor.file->file().string() + ": tensor " + tensor.name + " is " + tensor.type_name + " of shape " +
                 shown(tensor.shape) + ", but " + type + " of shape " + shown({count}) + " is needed");
@@ -40,34 +43,52 @@ std::optional<Format> copy_format(const LoadOptions& options, const DraftTablesS
   return format;
 }
 
+/// Throws Error when the checkpoint has no table of its own and the target's has another width.
+void require_fitting(const WeightLoader& from, bool own, const char* name, int hidden, const Model& target) {
+  if (own || hidden == target.hidden()) return;
+  throw Error(from.weights.path().string() + ": has no " + name +
+              ", and the target's does not fit: its hidden_size is " + std::to_string(target.hidden()) +
+              ", the draft's " + std::to_string(hidden));
+}
+
 }  // namespace
 
 Json layer_config(const Json& config) { return config.find("transformer_layer_config").value_or(config); }
 
-std::vector<Token> read_draft_vocabulary(const Checkpoint& files, int draft_vocabulary, int vocabulary) {
-  const std::string origin = files.path().string();
-  std::vector<Token> tokens(static_cast<std::size_t>(draft_vocabulary));
-  if (!files.has("d2t") && draft_vocabulary != vocabulary) {
-    throw Error(origin + ": has a vocabulary of " + std::to_string(draft_vocabulary) + " of the target's " +
-                std::to_string(vocabulary) + " tokens, but no tensor d2t that says which");
-  }
-  const bool offsets = files.metadata() == nullptr || !files.has("d2t");
-  std::vector<std::int64_t> stored(tokens.size());
-  if (files.has("d2t")) stored = read_values<std::int64_t>(files, "d2t", "I64", draft_vocabulary);
-  std::vector<bool> drafted(static_cast<std::size_t>(vocabulary));
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
+std::vector<Token> read_token_map(const Checkpoint& files, const std::string& name, bool offsets, int tokens,
+                                  int vocabulary) {
+  const std::vector<std::int64_t> stored = read_values<std::int64_t>(files, name, "I64", tokens);
+  std::vector<Token> map(stored.size());
+  std::vector<bool> known(static_cast<std::size_t>(vocabulary));
+  for (std::size_t i = 0; i < map.size(); ++i) {
     const std::int64_t from = offsets ? static_cast<std::int64_t>(i) : 0;
-    const std::string element = origin + ": element " + std::to_string(i) + " of d2t, " + std::to_string(stored[i]);
+    const std::string element =
+        files.path().string() + ": element " + std::to_string(i) + " of " + name + ", " + std::to_string(stored[i]);
     if (stored[i] < -from || stored[i] >= vocabulary - from) {
       throw Error(element + ", makes a token outside of the target's vocabulary of " + std::to_string(vocabulary));
     }
-    tokens[i] = static_cast<Token>(from + stored[i]);
-    if (drafted[static_cast<std::size_t>(tokens[i])]) {
-      throw Error(element + ", makes token " + std::to_string(tokens[i]) + " a second time");
+    map[i] = static_cast<Token>(from + stored[i]);
+    if (known[static_cast<std::size_t>(map[i])]) {
+      throw Error(element + ", makes token " + std::to_string(map[i]) + " a second time");
     }
-    drafted[static_cast<std::size_t>(tokens[i])] = true;
+    known[static_cast<std::size_t>(map[i])] = true;
+  }
+  return map;
+}
+
+std::vector<Token> read_draft_vocabulary(const Checkpoint& files, int draft_vocabulary, int vocabulary) {
+  const std::string origin = files.path().string();
+  std::vector<Token> tokens(static_cast<std::size_t>(draft_vocabulary));
+  std::iota(tokens.begin(), tokens.end(), 0);
+  if (files.has("d2t")) {
+    tokens = read_token_map(files, "d2t", files.metadata() == nullptr, draft_vocabulary, vocabulary);
+  } else if (draft_vocabulary != vocabulary) {
+    throw Error(origin + ": has a vocabulary of " + std::to_string(draft_vocabulary) + " of the target's " +
+                std::to_string(vocabulary) + " tokens, but no tensor d2t that says which");
   }
   if (!files.has("t2d")) return tokens;
+  std::vector<bool> drafted(static_cast<std::size_t>(vocabulary));
+  for (const Token token : tokens) drafted[static_cast<std::size_t>(token)] = true;
   const std::vector<std::uint8_t> stated = read_values<std::uint8_t>(files, "t2d", "BOOL", vocabulary);
   for (std::size_t token = 0; token < drafted.size(); ++token) {
     if ((stated[token] != 0) == drafted[token]) continue;
@@ -78,18 +99,15 @@ std::vector<Token> read_draft_vocabulary(const Checkpoint& files, int draft_voca
   return tokens;
 }
 
-DraftTables::DraftTables(const WeightLoader& from, const std::string& prefix, const DraftTablesShape& shape,
-                         const Model& target)
+DraftLmHead::DraftLmHead(const WeightLoader& from, const std::string& name, const DraftTablesShape& shape,
+                         std::vector<Token> tokens, const Model& target)
     : kernels_(from.options.kernels),
       target_(target),
       shape_(shape),
-      own_embedding_(from.weights.has(prefix + "embed_tokens.weight")),
-      own_head_(from.weights.has("lm_head.weight")),
-      tokens_(from.counts() ? std::vector<Token>(static_cast<std::size_t>(shape.draft_vocabulary))
-                            : read_draft_vocabulary(from.weights, shape.draft_vocabulary, shape.vocabulary)) {
-  REQUIRE(target.embeddings() != nullptr, "a draft may borrow the target's embedding and head");
-  from.loaded("d2t");
-  from.loaded("t2d");
+      own_(from.weights.has(name)),
+      tokens_(std::move(tokens)) {
+  REQUIRE(target.embeddings() != nullptr, "a draft may borrow the target's head");
+  require_fitting(from, own_, "lm_head.weight", shape.hidden, target);
   shape_.draft_vocabulary = tokens_of_head(from.options, shape.draft_vocabulary);
   tokens_.resize(static_cast<std::size_t>(shape_.draft_vocabulary));
   std::vector<bool> known(static_cast<std::size_t>(shape.vocabulary));
@@ -98,22 +116,15 @@ DraftTables::DraftTables(const WeightLoader& from, const std::string& prefix, co
   for (Token token = 0; token < shape.vocabulary; ++token) {
     if (!known[static_cast<std::size_t>(token)]) unknown_.push_back(token);
   }
-  if (own_embedding_) embedding_ = load_table(from, {prefix + "embed_tokens.weight", shape.vocabulary}, shape.hidden);
-  if (own_head_) {
+  if (own_) {
     const std::vector<std::int64_t> whole = {shape.draft_vocabulary, shape.hidden};
-    head_ = load_table(from, {"lm_head.weight", shape_.draft_vocabulary, 0, whole}, shape.hidden);
+    head_ = load_table(from, {name, shape_.draft_vocabulary, 0, whole}, shape.hidden);
+  } else if (const std::optional<Format> copied = copy_format(from.options, shape)) {
+    copy_head(from, *copied);
   }
-  for (const auto& [own, name] : {std::pair(own_embedding_, "embed_tokens.weight"), {own_head_, "lm_head.weight"}}) {
-    if (own || shape.hidden == target.hidden()) continue;
-    throw Error(from.weights.path().string() + ": has no " + name +
-                ", and the target's does not fit: its hidden_size is " + std::to_string(target.hidden()) +
-                ", the draft's " + std::to_string(shape.hidden));
-  }
-  const std::optional<Format> copied = copy_format(from.options, shape);
-  if (!own_head_ && copied) copy_head(from, *copied);
 }
 
-void DraftTables::copy_head(const WeightLoader& to, Format format) {
+void DraftLmHead::copy_head(const WeightLoader& to, Format format) {
   const int hidden = shape_.hidden;
   const MatrixSource source = {format, shape_.draft_vocabulary, hidden,
                                [this, hidden, format](int first, int count, void* rows) {
@@ -125,22 +136,14 @@ void DraftTables::copy_head(const WeightLoader& to, Format format) {
                                  }
                                }};
   head_ = to.pack(std::span(&source, 1));
-  own_head_ = true;
+  own_ = true;
 }
 
-void DraftTables::embed(std::span<const Token> tokens, float* rows) const {
-  if (!own_embedding_) return target_.embeddings()->embed(tokens, rows);
-  for (const Token token : tokens) {
-    REQUIRE(token >= 0 && token < shape_.vocabulary, "a token lies in the vocabulary");
-  }
-  unpack_rows(kernels_, embedding_, tokens, rows);
-}
-
-bool DraftTables::unembed(const float* rows, int count, PackedActivations& scratch, std::vector<float>& logits) {
+bool DraftLmHead::unembed(const float* rows, int count, PackedActivations& scratch, std::vector<float>& logits) {
   const auto vocabulary = static_cast<std::size_t>(shape_.vocabulary);
   const std::size_t own = tokens_.size();
   logits.resize(static_cast<std::size_t>(count) * vocabulary);
-  if (!own_head_) {
+  if (!own_) {
     const bool numbers = target_.embeddings()->unembed(rows, count, scratch, logits.data());
     for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
       for (const Token token : unknown_) logits[row * vocabulary + static_cast<std::size_t>(token)] = never;
@@ -161,6 +164,37 @@ bool DraftTables::unembed(const float* rows, int count, PackedActivations& scrat
     for (std::size_t i = 0; i < own; ++i) to[tokens_[i]] = from[i];
   }
   return numbers;
+}
+
+namespace {
+
+/// Of a loader that counts only their number matters.
+std::vector<Token> tokens_of_draft(const WeightLoader& from, const DraftTablesShape& shape) {
+  from.loaded("d2t");
+  from.loaded("t2d");
+  if (from.counts()) return std::vector<Token>(static_cast<std::size_t>(shape.draft_vocabulary));
+  return read_draft_vocabulary(from.weights, shape.draft_vocabulary, shape.vocabulary);
+}
+
+}  // namespace
+
+DraftTables::DraftTables(const WeightLoader& from, const std::string& prefix, const DraftTablesShape& shape,
+                         const Model& target)
+    : kernels_(from.options.kernels),
+      target_(target),
+      vocabulary_(shape.vocabulary),
+      own_embedding_(from.weights.has(prefix + "embed_tokens.weight")),
+      head_(from, "lm_head.weight", shape, tokens_of_draft(from, shape), target) {
+  require_fitting(from, own_embedding_, "embed_tokens.weight", shape.hidden, target);
+  if (own_embedding_) embedding_ = load_table(from, {prefix + "embed_tokens.weight", shape.vocabulary}, shape.hidden);
+}
+
+void DraftTables::embed(std::span<const Token> tokens, float* rows) const {
+  if (!own_embedding_) return target_.embeddings()->embed(tokens, rows);
+  for (const Token token : tokens) {
+    REQUIRE(token >= 0 && token < vocabulary_, "a token lies in the vocabulary");
+  }
+  unpack_rows(kernels_, embedding_, tokens, rows);
 }
 
 }  // namespace draftproof

@@ -19,6 +19,7 @@
 #include "ref/models/gated_delta_net.h"
 #include "ref/models/gemma4_assistant.h"
 #include "ref/models/latent_attention.h"
+#include "ref/models/medusa.h"
 #include "ref/models/model.h"
 #include "ref/models/models.h"
 #include "ref/models/selective_scan.h"
@@ -160,6 +161,7 @@ MemoryNeed model_need(const Checkpoint& files, const LoadOptions& options) {
   if (kind == dflash_checkpoint) return DFlashNetwork::need(files, options);
   if (kind == eagle3_checkpoint) return Eagle3Head::need(files, options);
   if (kind == gemma4_assistant_checkpoint) return Gemma4Assistant::need(files, options);
+  if (kind == medusa_checkpoint) return MedusaHeads::need(files, options);
   const TransformerConfig layers = describe(files, options);
   const WeightLoader counted(files, options, WeightLoader::Mode::count);
   architecture_of(files.config()).load(counted, layers);

@@ -107,6 +107,18 @@ void write_eagle3(const Model& target, const std::filesystem::path& folder) {
                                                 fmt::join(ids, ", "), sizes(target)));
 }
 
+/// Writes two Medusa heads for a target, one after the other with an LM head of its own.
+void write_medusa(const Model& target, const std::filesystem::path& folder) {
+  const int hidden = target.hidden();
+  RandomWeights weights;
+  for (const std::string head : {"0.", "1."}) {
+    weights.add(head + "0.linear", {hidden, hidden});
+    weights.add(head + "1", {target.vocabulary(), hidden});
+  }
+  test::put(folder / "model.safetensors", safetensors(weights.tensors));
+  test::put(folder / "config.json", R"({"medusa_num_heads": 2, "medusa_num_layers": 1})");
+}
+
 struct Setting {
   const char* name;
   Sampling sampling;
@@ -124,6 +136,7 @@ TEST_P(Architecture, SpeculatesToTheTextOfPlainDecodingHoweverItIsComputed) {
   ModelFiles files(folder);
   const test::Folder dflash;
   const test::Folder eagle3;
+  const test::Folder medusa;
   std::vector<const Kernels*> tables = {&kernels_by_name("scalar"), &best_kernels()};
   if (*self_test(kernels_by_name("openblas")) == '\0') tables.push_back(&kernels_by_name("openblas"));
   std::map<Key, std::vector<Token>> texts;
@@ -134,6 +147,7 @@ TEST_P(Architecture, SpeculatesToTheTextOfPlainDecodingHoweverItIsComputed) {
     if (table == tables.front()) {
       write_dflash(engine.target(), dflash.path());
       write_eagle3(engine.target(), eagle3.path());
+      write_medusa(engine.target(), medusa.path());
     }
     const Setting settings[] = {{"greedy", {}, &matching},
                                 {"matching at 1", {.temperature = 1}, &matching},
@@ -157,7 +171,8 @@ TEST_P(Architecture, SpeculatesToTheTextOfPlainDecodingHoweverItIsComputed) {
       ASSERT_EQ(plain.size(), 24U);
       for (const std::string& draft :
            {"dflash:" + dflash.path().string(), "eagle3:" + eagle3.path().string(),
-            "eagle3:" + eagle3.path().string() + "?tree=7", "model:" + folder.string(), std::string("always-reject")}) {
+            "eagle3:" + eagle3.path().string() + "?tree=7", "medusa:" + medusa.path().string(),
+            "medusa:" + medusa.path().string() + "?tree=5", "model:" + folder.string(), std::string("always-reject")}) {
         // The rule of rejection draws with the draft, so each draft has a text of its own.
         const Key key = fmt::format("{} {} {}", numerics_of(*table), setting.name,
                                     setting.rule == &rejection ? draft : "any draft");

@@ -25,6 +25,7 @@ const std::filesystem::path models = std::filesystem::path(DRAFTPROOF_SOURCE_DIR
 
 std::string dflash() { return "dflash:" + (models / "tale-dflash").string(); }
 std::string eagle3() { return "eagle3:" + (models / "tale-eagle3").string(); }
+std::string medusa() { return "medusa:" + (models / "tale-medusa").string(); }
 std::string small_model() { return "model:" + (models / "tale-small").string(); }
 
 template <class Call>
@@ -72,7 +73,7 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndReportsTheReasonWhenItIsClosed) {
   EXPECT_EQ(engine.gate("none"), Gate::no_draft);
   EXPECT_EQ(engine.gate("none", true), Gate::no_draft);
   for (const std::string& draft :
-       {dflash(), eagle3(), small_model(), std::string("always-reject"), std::string("perfect"),
+       {dflash(), eagle3(), medusa(), small_model(), std::string("always-reject"), std::string("perfect"),
         std::string("tree-test"), std::string("ngram-simple"), "ngram-simple+" + dflash()}) {
     EXPECT_EQ(engine.gate(draft), Gate::open) << draft;
     EXPECT_EQ(engine.gate(draft, true), Gate::logprobs_requested) << draft;
@@ -89,6 +90,7 @@ TEST(Engine, TakesTheKindOfADraftFromItsConfig) {
   for (const auto& [target, draft, kind] : {std::tuple("tale-target", "tale-dflash", "dflash"),
                                             {"tale-target", "tale-eagle3", "eagle3"},
                                             {"tale-target", "tale-mtp", "mtp"},
+                                            {"tale-target", "tale-medusa", "medusa"},
                                             {"tale-target", "tale-small", "model"},
                                             {"tale-gemma", "tale-gemma-assistant", "mtp"}}) {
     const std::string path = (models / draft).string();
@@ -152,8 +154,9 @@ TEST(Engine, ReusesPrefixesWithEveryKindOfDraft) {
   Engine engine(files, best_kernels());
   PhiloxSource random(1);
   const Asked request = tale_request(80);
-  for (const std::string& draft : {std::string("ngram-simple?n=1,m=4"), "ngram-simple?n=2+" + dflash(), eagle3(),
-                                   small_model(), std::string("self"), std::string("ngram-simple?n=2+self")}) {
+  for (const std::string& draft :
+       {std::string("ngram-simple?n=1,m=4"), "ngram-simple?n=2+" + dflash(), eagle3(), medusa(), small_model(),
+        std::string("self"), std::string("ngram-simple?n=2+self")}) {
     PrefixCache prefixes(std::size_t{1} << 26);
     const auto decode = [&](PrefixCache* with) {
       return engine.decode({.request = request, .draft = draft, .random = random, .recording = Recording::digests},
@@ -243,8 +246,9 @@ TEST(Engine, UsesTheDraftsDefaultLengthUnlessOneIsRequested) {
   ModelFiles files(models / "tale-target");
   Engine engine(files, best_kernels());
   PhiloxSource random(1);
-  const std::map<std::string, int> suited = {{dflash(), 7},      {eagle3(), 5},  {eagle3() + "?tree=12", 12},
-                                             {small_model(), 5}, {"perfect", 5}, {"none", 0}};
+  const std::map<std::string, int> suited = {{dflash(), 7}, {eagle3(), 5},      {eagle3() + "?tree=12", 12},
+                                             {medusa(), 4}, {small_model(), 5}, {"perfect", 5},
+                                             {"none", 0}};
   for (const auto& [draft, expected] : suited) {
     Asked request = tale_request(20);
     const Trace own = engine.decode({.request = request, .draft = draft, .random = random});
@@ -340,8 +344,9 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
       }
       const Trace& expected = plain[greedy];
       for (const std::string& draft :
-           {dflash(), dflash() + "?q4=1", dflash() + "?head=500", eagle3(), eagle3() + "?q4=1,tree=8", small_model(),
-            small_model() + "?q4=1", small_model() + "?head=700", std::string("always-reject"), std::string("perfect"),
+           {dflash(), dflash() + "?q4=1", dflash() + "?head=500", eagle3(), eagle3() + "?q4=1,tree=8", medusa(),
+            medusa() + "?q4=1", medusa() + "?tree=9", medusa() + "?head=600", small_model(), small_model() + "?q4=1",
+            small_model() + "?head=700", std::string("always-reject"), std::string("perfect"),
             std::string("tree-test")}) {
         for (const int threads : {1, 2}) {
           for (const Verification verification : {Verification::batched, Verification::serial}) {
@@ -429,9 +434,10 @@ TEST(Engine, GreedyRejectionGivesTheSameTextToo) {
   const Asked request = tale_request(24);
   PhiloxSource random(3);
   const Trace plain = engine.decode({.request = request, .random = random});
-  for (const std::string& draft : {dflash(), dflash() + "?window=16,min_prob=0.3", eagle3(), eagle3() + "?tree=8",
-                                   eagle3() + "?min_prob=0.3", small_model(), small_model() + "?min_prob=0.3",
-                                   std::string("always-reject"), std::string("perfect"), std::string("tree-test")}) {
+  for (const std::string& draft :
+       {dflash(), dflash() + "?window=16,min_prob=0.3", eagle3(), eagle3() + "?tree=8", eagle3() + "?min_prob=0.3",
+        medusa() + "?min_prob=0.3", small_model(), small_model() + "?min_prob=0.3", std::string("always-reject"),
+        std::string("perfect"), std::string("tree-test")}) {
     const Trace trace =
         engine.decode({.request = request, .execution = request, .draft = draft, .rule = rejection, .random = random});
     EXPECT_EQ(trace.output, plain.output) << draft;
@@ -451,7 +457,8 @@ TEST(Engine, RefusesMinProbWhereItCannotBeHadByName) {
     return std::string();
   };
   const Execution tuned = {.draft_max = Execution::draft_max_auto};
-  for (const std::string& draft : {dflash() + "?min_prob=0.3", eagle3() + "?min_prob=0.3"}) {
+  for (const std::string& draft :
+       {dflash() + "?min_prob=0.3", eagle3() + "?min_prob=0.3", medusa() + "?min_prob=0.3"}) {
     EXPECT_THAT(refusal(tuned, draft), AllOf(HasSubstr(draft), HasSubstr("min_prob"), HasSubstr("--draft-max auto")));
     EXPECT_EQ(refusal({}, draft), "");
   }
@@ -465,7 +472,7 @@ TEST(Engine, APromptOfOneTokenGivesADraftAnEmptyContext) {
   Engine engine(files, best_kernels());
   PhiloxSource random(3);
   const Trace plain = engine.decode({.request = asked({100}, 10), .random = random});
-  for (const std::string& draft : {dflash(), eagle3()}) {
+  for (const std::string& draft : {dflash(), eagle3(), medusa()}) {
     const Trace drafted = engine.decode({.request = asked({100}, 10), .draft = draft, .random = random});
     EXPECT_EQ(drafted.output, plain.output);
     EXPECT_GT(drafted.statistics.drafted, 0);
@@ -515,7 +522,7 @@ TEST(Engine, EndsTextsAtStopStringsWithTheSameTokensForEveryDraft) {
     ASSERT_EQ(plain.finish, Finish::stop);
     ASSERT_NE(tokenizer.decode(plain.output).find(stops.strings()[1]), std::string::npos);
     for (const std::string& draft :
-         {dflash(), eagle3(), small_model(), std::string("perfect"), std::string("tree-test")}) {
+         {dflash(), eagle3(), medusa(), small_model(), std::string("perfect"), std::string("tree-test")}) {
       StopAtStrings stop(tokenizer, stops);
       const Trace drafted = engine.decode({.request = request, .draft = draft, .random = random, .stop = &stop});
       EXPECT_EQ(drafted.output, plain.output) << draft;

@@ -49,6 +49,27 @@ TEST(DraftNames, HaveAKindAndForSomeKindsAPath) {
   }
 }
 
+/// Those of llama.cpp, vLLM and SGLang.
+TEST(DraftNames, OfOtherProgramsAreRead) {
+  const auto name_of = [](const std::string& name) {
+    return parse_draft_spec(name).name_with_paths([](const auto& path) { return path; });
+  };
+  EXPECT_EQ(name_of("ngram_simple"), "ngram-simple");
+  EXPECT_EQ(name_of("ngram_map_k4v?m=2"), "ngram-map-k4v?m=2");
+  EXPECT_EQ(name_of("draft:a/b"), "model:a/b");
+  EXPECT_EQ(name_of("draft-simple:a?q4=1"), "model:a?q4=1");
+  EXPECT_EQ(name_of("draft_model:a"), "model:a");
+  EXPECT_EQ(name_of("draft-dflash:a?tree=4"), "dflash:a?tree=4");
+  EXPECT_EQ(name_of("draft-eagle3:a"), "eagle3:a");
+  EXPECT_EQ(name_of("draft-mtp"), "mtp");
+  EXPECT_EQ(name_of("nextn:a"), "mtp:a");
+  EXPECT_EQ(name_of("ngram_mod+draft-dflash:a+b+ngram_simple"), "ngram-mod+dflash:a+b+ngram-simple");
+  EXPECT_EQ(name_of("dflash:a+draft"), "dflash:a+draft") << "which needs a path";
+  for (const char* name : {"draft", "draft-dflash", "draft-none", "draft-self"}) {
+    EXPECT_THAT(error_of_name(name), HasSubstr("is not known")) << name;
+  }
+}
+
 TEST(DraftNames, HaveOptionsAndStages) {
   const DraftSpec spec = parse_draft_spec("ngram-simple?m=7,n=2+dflash:a+b/c?d+ngram-simple");
   ASSERT_EQ(spec.stages.size(), 3U);
@@ -68,9 +89,10 @@ TEST(DraftNames, HaveOptionsAndStages) {
 
 TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
   for (const char* name : {"", "None", "dflashing:x", ":x", "eagle:x", " none", "none ", "model "}) {
-    EXPECT_THAT(error_of_name(name), AllOf(HasSubstr("'" + std::string(name) + "' is not known"),
-                                           HasSubstr("none, dflash:PATH, eagle3:PATH, mtp[:PATH], model:PATH"),
-                                           HasSubstr("always-reject"), HasSubstr("perfect")))
+    EXPECT_THAT(error_of_name(name),
+                AllOf(HasSubstr("'" + std::string(name) + "' is not known"),
+                      HasSubstr("none, dflash:PATH, eagle3:PATH, mtp[:PATH], medusa:PATH, model:PATH"),
+                      HasSubstr("always-reject"), HasSubstr("perfect")))
         << name;
   }
   EXPECT_EQ(error_of_name("dflash"), "draft 'dflash' needs a path: dflash:PATH");

@@ -278,6 +278,13 @@ TEST(Fetch, TakesTheShardsThatTheIndexNames) {
   EXPECT_THAT(hub.refusal(), HasSubstr("names 'model-00002-of-00002.safetensors', which the repository does not have"));
 }
 
+TEST(Fetch, TakesTheFileOfMedusaHeads) {
+  Hub hub;
+  hub.server.files = {{"config.json", "{}"}, {"medusa_lm_head.pt", "PK"}, {"medusa_lm_head.safetensors", "weights"}};
+  hub.fetch();
+  EXPECT_THAT(hub.names(), UnorderedElementsAre("config.json", "medusa_lm_head.safetensors"));
+}
+
 TEST(Fetch, TakesOneGgufOfSeveral) {
   Hub hub;
   hub.server.files = {{"name-Q4_K_M.gguf", "four"},

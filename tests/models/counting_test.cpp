@@ -7,6 +7,7 @@
 #include "ref/models/dflash.h"
 #include "ref/models/eagle3.h"
 #include "ref/models/gemma4_assistant.h"
+#include "ref/models/medusa.h"
 #include "ref/models/memory.h"
 #include "ref/models/mtp.h"
 #include "tests/models/fixtures.h"
@@ -95,6 +96,11 @@ TEST(Counting, AHeadTakesWhatLoadingItTakes) {
       MtpHead(from, read_mtp_config(from.weights), model);
     });
   };
+  const auto medusa = [](const std::filesystem::path& draft, const std::filesystem::path& target) {
+    expect_counted(draft, target, MedusaHeads::need, [](const WeightLoader& from, const Model& model) {
+      MedusaHeads(from, read_medusa(from.weights, model), model);
+    });
+  };
   for (const char* name : {"dflash-full", "dflash-mixed", "dflash2-published", "dflash2-three-taps"}) {
     dflash(external_dir / name, target_of(external_dir / name));
   }
@@ -107,9 +113,13 @@ TEST(Counting, AHeadTakesWhatLoadingItTakes) {
   for (const char* name : {"mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-two", "mtp-deepseek-v3", "mtp-glm4-moe"}) {
     mtp(external_dir / name, external_dir / name);
   }
+  for (const char* name : {"medusa-authors", "medusa-vllm"}) {
+    medusa(external_dir / name, target_of(external_dir / name));
+  }
   dflash(models / "tale-dflash", models / "tale-target");
   eagle3(models / "tale-eagle3", models / "tale-target");
   mtp(models / "tale-mtp", models / "tale-target");
+  medusa(models / "tale-medusa", models / "tale-target");
   mtp(models / "tale-hybrid-mtp", models / "tale-hybrid");
   assistant(models / "tale-gemma-assistant", models / "tale-gemma");
 }

@@ -112,7 +112,7 @@ const std::vector<BadCase>& bad_cases() {
       {"unknown_flag", leave, {"--prompt-tokens", "1", "--no-such-flag"}, {"no-such-flag"}},
       {"unknown_rule", leave, {"--prompt-tokens", "1", "--rule", "typical"}, {"typical", "matching", "rejection"}},
       {"unknown_kernels", leave, {"--prompt-tokens", "1", "--kernels", "cuda"}, {"cuda", "scalar"}},
-      {"unknown_draft", leave, {"--prompt-tokens", "1", "--draft", "medusa"}, {"medusa", "dflash:PATH"}},
+      {"unknown_draft", leave, {"--prompt-tokens", "1", "--draft", "hydra"}, {"hydra", "dflash:PATH"}},
       {"draft_without_path", leave, {"--prompt-tokens", "1", "--draft", "dflash"}, {"dflash:PATH"}},
       {"target_without_mtp_heads", leave, {"--prompt-tokens", "1", "--draft", "mtp"}, {"has no MTP heads", "mtp:PATH"}},
       {"mtp_heads_of_a_dflash_draft", leave, {"--prompt-tokens", "1", "--draft", "mtp:{draft}"},

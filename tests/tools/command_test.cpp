@@ -97,6 +97,7 @@ TEST(VerifySlow, ProvesBoundedOutputsOfDenseSlidingAndHybridTargetsWithBothRules
   const Folder folder;
   for (const auto& [model, draft] : {std::pair("tale-target", "dflash:tale-dflash"),
                                      {"tale-target", "mtp:tale-mtp"},
+                                     {"tale-target", "medusa:tale-medusa?tree=12"},
                                      {"tale-gemma", "mtp:tale-gemma-assistant"},
                                      {"tale-hybrid", "mtp:tale-hybrid-mtp"},
                                      {"tale-hybrid", "eagle3:tale-hybrid-eagle3"}}) {
@@ -127,7 +128,8 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
     std::vector<std::string> flags;
     std::vector<std::string> learned;  // the drafts with weights of their own
   };
-  const std::vector<std::string> of_target = {"dflash:tale-dflash", "eagle3:tale-eagle3", "mtp:tale-mtp"};
+  const std::vector<std::string> of_target = {"dflash:tale-dflash", "eagle3:tale-eagle3", "mtp:tale-mtp",
+                                              "medusa:tale-medusa"};
   const std::vector<std::string> of_hybrid = {"dflash:tale-hybrid-dflash", "eagle3:tale-hybrid-eagle3",
                                               "mtp:tale-hybrid-mtp"};
   const std::vector<std::string> of_gemma = {"mtp:tale-gemma-assistant"};
@@ -325,7 +327,9 @@ TEST(GenerateSlow, GivesTheSameTokensWithAnyDraftLengthThreadsTableAndVerificati
 TEST(Generate, RefusesADraftOfAnotherKindWhicheverItIs) {
   for (const auto& [draft, said] : {std::pair("dflash:" + target, "name it as model:PATH"),
                                     {"eagle3:" + fixture("models/tale-dflash"), "name it as dflash:PATH"},
-                                    {"mtp:" + fixture("models/tale-eagle3"), "name it as eagle3:PATH"}}) {
+                                    {"mtp:" + fixture("models/tale-eagle3"), "name it as eagle3:PATH"},
+                                    {"medusa:" + fixture("models/tale-mtp"), "name it as mtp:PATH"},
+                                    {"eagle3:" + fixture("external/medusa-authors"), "name it as medusa:PATH"}}) {
     const Outcome outcome =
         run_command({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "3", "--draft", draft});
     EXPECT_EQ(outcome.status, 3) << draft;
@@ -726,6 +730,22 @@ TEST(Inspect, DescribesAnEagle3DraftOfEitherLayout) {
     EXPECT_EQ(said["draft_vocabulary"], tokens);
     EXPECT_EQ(said["target_layer_ids"], json({1, 2, 3}));
     EXPECT_EQ(said["norm_output"], normed);
+  }
+}
+
+TEST(Inspect, DescribesMedusaHeadsOfEitherLayout) {
+  for (const auto& [name, said] :
+       {std::pair("medusa-authors", json{{"hidden", nullptr}, {"vocabulary", nullptr}, {"layers", 2}}),
+        {"medusa-vllm", {{"hidden", 56}, {"vocabulary", 144}, {"layers", 1}}}}) {
+    const Outcome outcome = run_command({"inspect", fixture(std::string("external/") + name), "--target",
+                                         fixture("external/qwen3-tiny-sharded"), "--json"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const json got = json::parse(outcome.out);
+    EXPECT_EQ(got["checkpoint"]["kind"], "Medusa heads");
+    for (const auto& [field, value] : said.items()) EXPECT_EQ(got["checkpoint"][field], value) << name << " " << field;
+    EXPECT_EQ(got["medusa_heads"], 3);
+    EXPECT_EQ(got["draft_vocabulary"], name == std::string("medusa-vllm") ? 50 : 144);
+    EXPECT_EQ(got["memory_bytes"]["cache_per_position"], 4 * 56);
   }
 }
 

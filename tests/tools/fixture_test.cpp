@@ -349,7 +349,7 @@ TEST_F(Recorded, BadInputIsRefusedWithOneMessageAndExitCode3) {
   refused({"fixture", "review", received, "--accept", ""}, "--accept: is empty");
   files::remove(received);
   for (const auto& [edit, said] : std::vector<std::pair<std::function<void(Fixture&)>, std::string>>{
-           {[](Fixture& f) { f.draft = "medusa"; }, ": '/request' attribute 'draft': "},
+           {[](Fixture& f) { f.draft = "hydra"; }, ": '/request' attribute 'draft': "},
            {[](Fixture& f) { f.target = "nowhere"; }, "nowhere"},
            {[](Fixture& f) { f.request.prompt = {160}; }, ": prompt token 160 lies outside"},
            {[](Fixture& f) { f.request.max_new_tokens = 1 << 16; }, "positions"}}) {

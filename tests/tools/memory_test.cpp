@@ -95,11 +95,12 @@ TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
        {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
         "dflash:" + fixture("models/tale-dflash") + "?window=64", "eagle3:" + fixture("models/tale-eagle3"),
         "model:" + fixture("models/tale-small"), "mtp:" + fixture("models/tale-mtp"),
-        "mtp:" + fixture("models/tale-mtp") + "?q4=1", std::string("self"), std::string("tree-test"),
-        "eagle3:" + fixture("models/tale-eagle3") + "?tree=8", "mtp:" + fixture("models/tale-mtp") + "?tree=8",
-        "dflash:" + fixture("models/tale-dflash") + "?q4=1", "dflash:" + fixture("models/tale-dflash") + "?head=512",
-        "model:" + fixture("models/tale-small") + "?q4=1", "model:" + fixture("models/tale-small") + "?head=512",
-        std::string("perfect")}) {
+        "mtp:" + fixture("models/tale-mtp") + "?q4=1", "medusa:" + fixture("models/tale-medusa"),
+        "medusa:" + fixture("models/tale-medusa") + "?tree=8", "medusa:" + fixture("models/tale-medusa") + "?q4=1",
+        std::string("self"), std::string("tree-test"), "eagle3:" + fixture("models/tale-eagle3") + "?tree=8",
+        "mtp:" + fixture("models/tale-mtp") + "?tree=8", "dflash:" + fixture("models/tale-dflash") + "?q4=1",
+        "dflash:" + fixture("models/tale-dflash") + "?head=512", "model:" + fixture("models/tale-small") + "?q4=1",
+        "model:" + fixture("models/tale-small") + "?head=512", std::string("perfect")}) {
     for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) {
       expect_the_formula_holds(target, draft, kv, 900, 930, false);
     }

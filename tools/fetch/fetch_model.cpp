@@ -329,8 +329,10 @@ std::vector<HubFile> files_of_model(const std::vector<HubFile>& all, const HubNa
   const auto has = [&](const std::string& wanted) {
     return std::ranges::any_of(all, [&](const HubFile& file) { return file.name == wanted; });
   };
-  const bool single = has("model.safetensors");
-  if (!name.file.empty() || (!single && !has(index_name))) return gguf_files(all, name);
+  const char* const single = has("model.safetensors")               ? "model.safetensors"
+                             : !has(index_name) && has(medusa_file) ? medusa_file
+                                                                    : nullptr;
+  if (!name.file.empty() || (single == nullptr && !has(index_name))) return gguf_files(all, name);
   std::vector<HubFile> wanted;
   for (const HubFile& file : all) {
     if (file.name.find('/') != std::string::npos) continue;
@@ -338,7 +340,7 @@ std::vector<HubFile> files_of_model(const std::vector<HubFile>& all, const HubNa
         file.name.ends_with(".json") && file.name != index_name && !file.name.ends_with(".index.json");
     const bool text = file.name == "tokenizer.model" || file.name == "chat_template.jinja";
     const bool weights =
-        single ? file.name == "model.safetensors" : file.name == index_name || file.name.ends_with(".safetensors");
+        single != nullptr ? file.name == single : file.name == index_name || file.name.ends_with(".safetensors");
     if (described || text || weights) wanted.push_back(file);
   }
   return wanted;
