@@ -419,7 +419,7 @@ TEST(Convert, KeepsTheSinksOfADraft) {
   }
 }
 
-/// The logits of a block of a draft, and the scores of its first tokens behind the anchor.
+/// The logits of a block of a draft, and of one that selects the scores of some tokens at its last mask.
 std::vector<float> block_of(const Checkpoint& draft, const Model& target) {
   DFlashNetwork network(draft, target, in_floats());
   const auto context = network.new_context(32, 32);
@@ -431,6 +431,7 @@ std::vector<float> block_of(const Checkpoint& draft, const Model& target) {
   DFlashNetwork::Block block = {context.get(), 4, 3};
   network.compute(std::span(&block, 1));
   std::vector<float> values(block.logits.begin(), block.logits.end());
+  if (network.config().selector_rank == 0) return values;
   const std::vector<Token> candidates = {0, 1, 2, 9};
   std::vector<float> scores(candidates.size());
   network.score(block, 2, 4, candidates, scores);
@@ -456,6 +457,61 @@ TEST(Convert, ADFlash2DraftInFloatsHasTheBitsOfTheFolder) {
     const Checkpoint gguf(converted(from, Format::f32, folder));
     EXPECT_EQ(block_of(gguf, *target), block_of(from, *target)) << name;
   }
+}
+
+/// A copy of a DFlash draft that knows every third token, with an LM head of these.
+void copy_with_part_of_the_vocabulary(const Folder& copy) {
+  constexpr int tokens = 48;
+  const files::path original = external("dflash-full");
+  json config = json::parse(text_of(original / "config.json"));
+  const int hidden = config["hidden_size"];
+  config["draft_vocab_size"] = tokens;
+  put(copy.path() / "config.json", config.dump());
+  const Checkpoint from(original);
+  std::vector<Tensor> tensors;
+  for (const auto& [name, tensor] : from.tensors()) {
+    tensors.push_back({name, tensor.type_name, tensor.shape, stored_bytes(tensor)});
+  }
+  std::vector<float> head;
+  std::vector<std::int64_t> offsets;
+  for (int i = 0; i < tokens; ++i) {
+    offsets.push_back(2 * i + 1);
+    for (int k = 0; k < hidden; ++k) head.push_back(static_cast<float>((i * 31 + k * 17) % 23 - 11) / 16);
+  }
+  tensors.push_back({"lm_head.weight", "F32", {tokens, hidden}, bytes_of(head)});
+  tensors.push_back({"d2t", "I64", {tokens}, bytes_of(offsets)});
+  put(copy.path() / "model.safetensors", safetensors(tensors));
+}
+
+TEST(Convert, ADFlashDraftWithAPartOfTheVocabularyHasTheBitsOfTheFolder) {
+  const Folder copy;
+  copy_with_part_of_the_vocabulary(copy);
+  const Checkpoint from(copy.path());
+  const auto target = load_model(Checkpoint(external("qwen3-tiny-tied")), in_floats());
+  const Folder folder;
+  const std::string file = converted(from, Format::f32, folder);
+  const std::vector<float> want = block_of(from, *target);
+  EXPECT_EQ(block_of(Checkpoint(file), *target), want);
+  EXPECT_TRUE(std::isfinite(want[1]) && std::isinf(want[2]) && std::isinf(want[3]) && std::isfinite(want[4]));
+  EXPECT_EQ(Gguf(file).tensors().at("d2t").type_name, "I64");
+
+  const auto refusal = [&](GgufReader reader) {
+    const Folder other;
+    try {
+      converted(Checkpoint(copy.path()), Format::f32, other, reader);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal(GgufReader::ik_llama_cpp), testing::HasSubstr("draft_vocab_size: is of a vocabulary"));
+  std::vector<Tensor> headless;
+  for (const auto& [name, tensor] : from.tensors()) {
+    if (name == "lm_head.weight") continue;
+    headless.push_back({name, tensor.type_name, tensor.shape, stored_bytes(tensor)});
+  }
+  put(copy.path() / "model.safetensors", safetensors(headless));
+  EXPECT_THAT(refusal(GgufReader::llama_cpp), testing::HasSubstr("draft_vocab_size: needs an LM head"));
 }
 
 /// A text that is decoded with an EAGLE-3 draft.
@@ -792,7 +848,8 @@ TEST(Convert, RefusesBadInputInOneSentenceAndWritesNothing) {
            {{"convert", external("qwen3-tiny-tied"), file, "--tokenizer", fixture("models/tale-target")},
             "has 2048 tokens, but the model only"},
            {{"convert", fixture("models/tale-target"), file, "--type", "q3"}, "there is no type of weights named 'q3'"},
-           {{"convert", folder.path().string(), file}, "has neither model.safetensors nor"}}) {
+           {{"convert", folder.path().string(), file}, "has neither model.safetensors nor"},
+           {{"convert", external("medusa-authors"), file}, "is of Medusa heads, for which no GGUF has a form"}}) {
     const Outcome outcome = run_command(bad.words);
     EXPECT_EQ(outcome.status, 3) << bad.message;
     EXPECT_THAT(outcome.err, testing::HasSubstr(bad.message));

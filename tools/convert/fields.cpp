@@ -86,11 +86,21 @@ std::int64_t fused_inputs(const Checkpoint& from) {
   return from.tensors().at(name).shape.back();
 }
 
-GgufModel describe_draft(const Checkpoint& from) {
+/// llama.cpp has no tensor of the target's head for a part of its tokens, and selectors are not read with one.
+void require_head_of_part(const Checkpoint& from, const DFlashConfig& draft, const GgufFamily& family) {
+  const auto part = from.config().find("draft_vocab_size");
+  if (!part || draft.draft_vocabulary == draft.transformer.vocabulary) return;
+  if (&family == &gguf_ik_dflash) part->fail("is of a vocabulary of the draft's own, which ik_llama.cpp does not read");
+  if (!from.has("lm_head.weight")) part->fail("needs an LM head of the draft's own in a GGUF");
+  if (draft.selector_rank > 0) part->fail("has no form in a GGUF beside a candidate selector");
+}
+
+GgufModel describe_draft(const Checkpoint& from, const GgufFamily& family) {
   const Json& json = from.config();
-  for (const char* name : {"transformer_layer_config", "draft_vocab_size"}) {
-    if (const auto found = json.find(name)) found->fail("cannot be converted yet");
+  if (const auto found = json.find("transformer_layer_config")) {
+    found->fail("has no form in a GGUF, which has no word for windows of the anchor");
   }
+  require_head_of_part(from, describe_dflash(json), family);
   GgufModel model = as_gguf(json, read_transformer_config(json));
   model.find = [json](std::string_view name) { return find_dflash_field(json, name); };
   model.target_features = [&from] { return fused_inputs(from); };
@@ -141,6 +151,7 @@ const GgufFamily& gguf_family_for(const Json& config, GgufReader reader) {
   const CheckpointKind& kind = checkpoint_kind(config);
   if (kind == dflash_checkpoint) return reader == GgufReader::ik_llama_cpp ? gguf_ik_dflash : gguf_dflash;
   if (kind == eagle3_checkpoint) return gguf_eagle3;
+  if (kind == medusa_checkpoint) config.fail("is of Medusa heads, for which no GGUF has a form; use the folder");
   const Json type = config.at("model_type");
   const GgufFamily* const family = find_gguf_family(config);
   if (family == nullptr) type.fail("a GGUF of " + in_quotes(type.string()) + " cannot be written yet");
@@ -155,7 +166,7 @@ void add_model_fields(const Checkpoint& from, const GgufFamily& family, Format t
   fields.size("general.quantization_version", 2);
   GgufKeyWriter keys(family.architecture, fields);
   const CheckpointKind& kind = checkpoint_kind(from.config());
-  family.write(kind == dflash_checkpoint   ? describe_draft(from)
+  family.write(kind == dflash_checkpoint   ? describe_draft(from, family)
                : kind == eagle3_checkpoint ? describe_eagle3_draft(from, target_layers)
                                            : describe_target(from),
                keys);

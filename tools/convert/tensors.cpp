@@ -14,6 +14,7 @@
 #include "ref/formats/gguf/transformer.h"
 #include "ref/formats/printable.h"
 #include "ref/models/checkpoint_kind.h"
+#include "ref/models/dflash.h"
 #include "ref/models/eagle3.h"
 #include "ref/models/models.h"
 #include "ref/models/mtp.h"
@@ -127,7 +128,9 @@ class Tensors {
       const std::string number = std::to_string(i) + ".";
       add_all(family.names.layer, layers_.empty() ? family.names.layers + number : layers_, "blk." + number);
     }
-    if (checkpoint_kind(from.config()) == eagle3_checkpoint) add_draft_vocabulary();
+    const CheckpointKind& kind = checkpoint_kind(from.config());
+    if (kind == eagle3_checkpoint) add_draft_vocabulary(describe_eagle3(from.config()).draft_vocabulary);
+    if (kind == dflash_checkpoint) add_draft_vocabulary(describe_dflash(from.config()).draft_vocabulary);
     if (has_mtp_heads(from)) add_heads(read_mtp_config(from));
     if (result_.empty()) throw Error(from.path().string() + ": has no tensor of the model that its config describes");
     refuse_others();
@@ -194,13 +197,12 @@ class Tensors {
 
   /// The target's tokens that the draft knows. What says the same in another form is left out, and what only training
   /// needs.
-  void add_draft_vocabulary() {
+  void add_draft_vocabulary(int draft_vocabulary) {
     for (const auto& [name, tensor] : from_.tensors()) {
       if (name == "t2d" || name.starts_with("verifier_")) used_.insert(name);
     }
     if (!used_.insert("d2t").second || !from_.has("d2t")) return;
-    const auto tokens =
-        read_draft_vocabulary(from_, describe_eagle3(from_.config()).draft_vocabulary, config_.vocabulary);
+    const auto tokens = read_draft_vocabulary(from_, draft_vocabulary, config_.vocabulary);
     result_.push_back({.name = "d2t", .integers = {tokens.begin(), tokens.end()}});
   }
 
