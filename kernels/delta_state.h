@@ -15,8 +15,12 @@ struct DeltaShape {
   int value_heads;
   int key_dim;
   int value_dim;
-  bool dealt = false;  // value head h reads key head h % key_heads, and else h / (value_heads / key_heads)
+  bool dealt = false;           // value head h reads key head h % key_heads, and else h / (value_heads / key_heads)
+  bool channel_decays = false;  // each key dimension of a value head has a decay of its own
 };
+
+/// Returns how many decays a row has for one value head.
+static inline constexpr int delta_decays(const DeltaShape& shape) { return shape.channel_decays ? shape.key_dim : 1; }
 
 /// Returns the key head that a value head reads.
 static inline constexpr int key_head_of(const DeltaShape& shape, int value_head) {
@@ -44,7 +48,7 @@ static inline constexpr std::size_t delta_state_at(const DeltaShape& shape, int 
 struct DeltaRows {
   const float* keys;    // [key_heads][key_dim], normalized
   const float* values;  // [value_heads][value_dim]
-  const float* decays;  // [value_heads], logarithms, at most 0
+  const float* decays;  // [value_heads][delta_decays], logarithms, at most 0
   const float* betas;   // [value_heads], between 0 and 1
   std::ptrdiff_t stride;
 };

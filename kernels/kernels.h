@@ -188,11 +188,12 @@ struct Kernels {
                            std::ptrdiff_t out_stride) noexcept;
 
   /// The gated delta rule, row by row, for value heads [begin, end). With a row's decay g, beta b, key k, value and q
-  /// of a head, and the state S [key_dim][value_dim] before it, for every value dimension v: S_iv = S_iv * exp(g);
-  /// r = sequential over i of S_iv * k_i; d = b * (value_v - r); S_iv = fma(k_i, d, S_iv); out_v = sequential over i of
-  /// S_iv * q_i; exp of kernels/exp.h. The first row reads the state `from`, the last one leaves it in `to`; they may
-  /// be the same. q [rows][q_stride], each row [key_heads][key_dim]; out [rows][value_heads][value_dim]. Without q,
-  /// nullptr, out is not written. Layout of the state and of `folded`: delta_state.h.
+  /// of a head, and the state S [key_dim][value_dim] before it, for every value dimension v: S_iv = S_iv * exp(g)
+  /// (with channel_decays exp(g_i)); r = sequential over i of S_iv * k_i; d = b * (value_v - r); S_iv = fma(k_i, d,
+  /// S_iv); out_v = sequential over i of S_iv * q_i; exp of kernels/exp.h. The first row reads the state `from`, the
+  /// last one leaves it in `to`; they may be the same. q [rows][q_stride], each row [key_heads][key_dim]; out
+  /// [rows][value_heads][value_dim]. Without q, nullptr, out is not written. Layout of the state and of `folded`:
+  /// delta_state.h.
   void (*gated_delta_rule)(const DeltaShape& shape, const DeltaRows& folded, const float* q, std::ptrdiff_t q_stride,
                            int rows, int begin, int end, const float* from, float* to, float* out) noexcept;
 

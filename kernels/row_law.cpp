@@ -101,12 +101,13 @@ bool keeps_delta_rule(const Kernels& table, const DeltaShape& shape) {
   Pseudorandom numbers;
   const auto keys = static_cast<std::ptrdiff_t>(shape.key_heads) * shape.key_dim;
   const auto values = static_cast<std::ptrdiff_t>(shape.value_heads) * shape.value_dim;
-  const std::ptrdiff_t stride = keys + values + 2 * shape.value_heads;
+  const std::ptrdiff_t decays = static_cast<std::ptrdiff_t>(shape.value_heads) * delta_decays(shape);
+  const std::ptrdiff_t stride = keys + values + decays + shape.value_heads;
   const std::vector<float> folded = numbers.next(static_cast<std::size_t>(rows * stride));
   const std::vector<float> q = numbers.next(static_cast<std::size_t>(rows * keys));
   const std::vector<float> before = numbers.next(delta_state_floats(shape));
   const float* const row = folded.data();
-  const DeltaRows in = {row, row + keys, row + keys + values, row + keys + values + shape.value_heads, stride};
+  const DeltaRows in = {row, row + keys, row + keys + values, row + keys + values + decays, stride};
   std::vector<float> together = before;  // the same padding
   std::vector<float> outs(static_cast<std::size_t>(rows * values));
   table.gated_delta_rule(shape, in, q.data(), keys, rows, 0, shape.value_heads, before.data(), together.data(),
@@ -131,7 +132,9 @@ bool keeps_delta_rule(const Kernels& table, const DeltaShape& shape) {
 bool keeps_row_law(const Kernels& table) noexcept {
   try {
     return keeps_matmul(table, 35, 61) && keeps_matmul(table, table.unit + 17, 389) && keeps_conv(table, 45, 4) &&
-           keeps_delta_rule(table, {.key_heads = 1, .value_heads = 2, .key_dim = 20, .value_dim = 85});
+           keeps_delta_rule(table, {.key_heads = 1, .value_heads = 2, .key_dim = 20, .value_dim = 85}) &&
+           keeps_delta_rule(table,
+                            {.key_heads = 2, .value_heads = 2, .key_dim = 20, .value_dim = 85, .channel_decays = true});
   } catch (const std::bad_alloc&) {
     return false;
   }

@@ -341,13 +341,18 @@ void causal_conv_silu(const float* tail, const float* x, std::ptrdiff_t x_stride
 /// Folds one row into the column of one value dimension; its elements are 16 floats apart. Returns the dot product of
 /// the new column and q, 0 without q.
 DRAFTPROOF_WITH_AND_WITHOUT_FMA
-float fold(int key_dim, const float* key, float decay, float beta, float value, const float* q, const float* from,
-           float* to) {
+float fold(const DeltaShape& shape, const float* key, const float* decays, float beta, float value, const float* q,
+           const float* from, float* to) {
+  const float shared = exponential(decays[0]);
   float read = 0;
-  for (int i = 0; i < key_dim; ++i) read = std::fma(from[i * lanes] * decay, key[i], read);
+  for (int i = 0; i < shape.key_dim; ++i) {
+    const float decay = shape.channel_decays ? exponential(decays[i]) : shared;
+    read = std::fma(from[i * lanes] * decay, key[i], read);
+  }
   const float delta = beta * (value - read);
   float out = 0;
-  for (int i = 0; i < key_dim; ++i) {
+  for (int i = 0; i < shape.key_dim; ++i) {
+    const float decay = shape.channel_decays ? exponential(decays[i]) : shared;
     to[i * lanes] = std::fma(key[i], delta, from[i * lanes] * decay);
     if (q != nullptr) out = std::fma(to[i * lanes], q[i], out);
   }
@@ -365,7 +370,7 @@ void gated_delta_rule(const DeltaShape& shape, const DeltaRows& folded, const fl
       for (int r = 0; r < rows; ++r) {
         const std::ptrdiff_t row = r * folded.stride;
         const float read =
-            fold(shape.key_dim, folded.keys + row + key_at, exponential(folded.decays[row + head]),
+            fold(shape, folded.keys + row + key_at, folded.decays + row + head * delta_decays(shape),
                  folded.betas[row + head], folded.values[row + value_at],
                  q == nullptr ? nullptr : q + r * q_stride + key_at, (r == 0 ? from : to) + column, to + column);
         if (q != nullptr) out[r * width + value_at] = read;

@@ -11,7 +11,7 @@ ConvolvedSizes sizes_of(const RecurrentShape& shape) noexcept {
   return {.channels = shape.channels(),
           .conv_width = shape.conv_width,
           .folded = static_cast<std::size_t>(shape.key_floats()) + static_cast<std::size_t>(shape.value_floats()) +
-                    2 * static_cast<std::size_t>(shape.delta.value_heads),
+                    static_cast<std::size_t>(shape.decay_floats()) + static_cast<std::size_t>(shape.delta.value_heads),
           .state = delta_state_floats(shape.delta)};
 }
 
@@ -39,7 +39,7 @@ RecurrentCache::Rows RecurrentCache::named(const Pending& pending) const noexcep
           .keys = pending.folded,
           .values = values,
           .decays = decays,
-          .betas = decays + shape_.delta.value_heads,
+          .betas = decays + shape_.decay_floats(),
           .stride = pending.stride,
           .from = pending.from,
           .to = pending.to};
@@ -56,7 +56,8 @@ std::string RecurrentCache::layout() const {
   const DeltaShape& delta = shape_.delta;
   return "gated delta net, " + std::to_string(delta.key_heads) + " key heads of " + std::to_string(delta.key_dim) +
          ", " + std::to_string(delta.value_heads) + " value heads of " + std::to_string(delta.value_dim) +
-         ", convolution of " + std::to_string(shape_.conv_width);
+         (delta.channel_decays ? " with decays of key dimensions" : "") + ", convolution of " +
+         std::to_string(shape_.conv_width);
 }
 
 void RecurrentCache::add_to(Digest& digest, int) const {

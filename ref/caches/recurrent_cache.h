@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The cache of one gated delta net layer: the tail of its convolution and its delta state (kernels/delta_state.h). A
-// row folds its key, value, decay and beta into the state.
+// row folds its key, value, decays and beta into the state.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,7 @@ struct RecurrentShape {
 
   int key_floats() const noexcept { return delta.key_heads * delta.key_dim; }
   int value_floats() const noexcept { return delta.value_heads * delta.value_dim; }
+  int decay_floats() const noexcept { return delta.value_heads * delta_decays(delta); }
   /// The channels of the convolution: q, k, v.
   int channels() const noexcept { return 2 * key_floats() + value_floats(); }
 };

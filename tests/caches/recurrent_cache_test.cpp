@@ -40,12 +40,13 @@ class Numbers {
 /// The numbers of a row, made of its tag: inputs of the convolution, keys, values, decays, betas. A negative tag gives
 /// NaNs, which would spread to every later row.
 std::vector<float> row_of(const RecurrentShape& shape, int tag) {
-  const int width = shape.channels() + shape.key_floats() + shape.value_floats() + 2 * shape.delta.value_heads;
+  const int gates = shape.decay_floats() + shape.delta.value_heads;
+  const int width = shape.channels() + shape.key_floats() + shape.value_floats() + gates;
   Numbers numbers(static_cast<std::uint64_t>(tag));
   std::vector<float> row;
   for (int i = 0; i < width; ++i) row.push_back(tag < 0 ? std::numeric_limits<float>::quiet_NaN() : numbers.number());
-  for (int i = 0; i < shape.delta.value_heads; ++i) {
-    float& decay = row[row.size() - static_cast<std::size_t>(2 * shape.delta.value_heads - i)];
+  for (int i = 0; i < shape.decay_floats(); ++i) {
+    float& decay = row[row.size() - static_cast<std::size_t>(gates - i)];
     decay = -std::fabs(decay);
   }
   return row;
@@ -76,7 +77,7 @@ struct Content {
     const float* const values = keys + shape.key_floats();
     const float* const decays = values + shape.value_floats();
     const auto stride = static_cast<std::ptrdiff_t>(rows.size() / tags.size());
-    const DeltaRows folded = {keys, values, decays, decays + shape.delta.value_heads, stride};
+    const DeltaRows folded = {keys, values, decays, decays + shape.decay_floats(), stride};
     fold(shape.delta, folded, static_cast<int>(tags.size()), state.data(), state.data());
   }
 };
@@ -168,7 +169,7 @@ class Pair {
       put(rows.inputs, shape_.channels());
       put(rows.keys, shape_.key_floats());
       put(rows.values, shape_.value_floats());
-      put(rows.decays, shape_.delta.value_heads);
+      put(rows.decays, shape_.decay_floats());
       put(rows.betas, shape_.delta.value_heads);
       path_.push_back(range[i].tag);
     }
@@ -378,7 +379,8 @@ TEST(Recurrent, ThousandsOfRandomTransactionsGiveTheContentOfTheKeptRows) {
     const RecurrentShape shape = {.delta = {.key_heads = heads,
                                             .value_heads = heads * (1 + numbers.below(2)),
                                             .key_dim = 1 + numbers.below(4),
-                                            .value_dim = 1 + numbers.below(18)},
+                                            .value_dim = 1 + numbers.below(18),
+                                            .channel_decays = numbers.below(2) == 1},
                                   .conv_width = 2 + numbers.below(4)};
     Pair pair(shape);
     run_random(pair, numbers, 1 + numbers.below(8));
@@ -510,6 +512,9 @@ TEST(Recurrent, BytesAreThoseOfTailsStatesAndRows) {
   EXPECT_EQ(shape.channels(), 8192);
   EXPECT_EQ(sizes_of(shape).fixed_bytes(), 2U * 4 * (32 * 128 * 128 + 3 * 8192));
   EXPECT_EQ(sizes_of(shape).bytes_per_pending_row(), 4U * (8192 + 16 * 128 + 32 * 128 + 2 * 32));
+  RecurrentShape apart = shape;
+  apart.delta.channel_decays = true;
+  EXPECT_EQ(sizes_of(apart).bytes_per_pending_row(), 4U * (8192 + 16 * 128 + 32 * 128 + 32 * 128 + 32));
 }
 
 TEST(RecurrentDeathTest, ALayerThatMissedAKeptRowAbortsTheCommit) {

@@ -147,10 +147,11 @@ Digest of_causal_conv_silu(const Kernels& table) {
   return digest;
 }
 
-Digest of_gated_delta_rule(const Kernels& table) {
+Digest of_gated_delta_rule(const Kernels& table, bool channel_decays) {
   Digest digest;
   for (const int value_dim : {1, 16, 31, 64, 128, 150}) {
-    const DeltaInputs inputs({2, 6, 1 + value_dim / 2, value_dim}, 5, static_cast<std::uint64_t>(value_dim));
+    const DeltaInputs inputs({2, 6, 1 + value_dim / 2, value_dim, false, channel_decays}, 5,
+                             static_cast<std::uint64_t>(value_dim));
     digest.add(inputs.run(table, 3, 6));
   }
   return digest;
@@ -213,7 +214,8 @@ Digests digests_of(const Kernels& table) {
   digests["add"] = of_add(table).hex();
   digests["exponentials"] = of_exponentials(table).hex();
   digests["causal_conv_silu"] = of_causal_conv_silu(table).hex();
-  digests["gated_delta_rule"] = of_gated_delta_rule(table).hex();
+  digests["gated_delta_rule"] = of_gated_delta_rule(table, false).hex();
+  digests["gated_delta_rule_of_channels"] = of_gated_delta_rule(table, true).hex();
   for (const KvFormat format : all_kv_formats) {
     digests[std::string("attention/") + traits(format).name] = of_attention(table, format, 0).hex();
     digests[std::string("capped_attention/") + traits(format).name] = of_attention(table, format, 2).hex();

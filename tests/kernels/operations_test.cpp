@@ -239,7 +239,7 @@ TEST_F(Operations, EveryUnitOfOutputsIsComputedOnceAndSmallWorkStaysInOneCall) {
 }
 
 TEST_F(Operations, ConvolutionsAndTheDeltaRuleGiveTheSameBitsForEveryNumberOfThreads) {
-  const DeltaInputs inputs({2, 6, 64, 80}, 5, 1);
+  const DeltaInputs inputs({2, 6, 64, 80, false, true}, 5, 1);
   const int channels = 1000;
   const std::vector<float> x = Numbers(1).numbers(std::size_t{8} * channels, 3);
   const std::vector<float> weight = Numbers(2).numbers(std::size_t{4} * channels);

@@ -300,7 +300,8 @@ TEST(Scalar, ConvolutionAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
 // gamma_n of the sum of magnitudes, and their terms the errors e'. The last factor covers the products of two errors.
 TEST(Scalar, TheDeltaRuleAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
   for (const DeltaShape& shape :
-       {DeltaShape{1, 2, 24, 5}, DeltaShape{2, 2, 128, 17}, DeltaShape{2, 6, 8, 3}, DeltaShape{2, 6, 8, 3, true}}) {
+       {DeltaShape{1, 2, 24, 5}, DeltaShape{2, 2, 128, 17}, DeltaShape{2, 6, 8, 3}, DeltaShape{2, 6, 8, 3, true},
+        DeltaShape{2, 2, 24, 5, false, true}, DeltaShape{2, 6, 8, 3, true, true}}) {
     const DeltaInputs inputs(shape, 12, 3);
     const std::vector<float> got = inputs.run(scalar(), 12, shape.value_heads);
     const float* const state = got.data() + inputs.rows * inputs.values;
@@ -317,14 +318,14 @@ TEST(Scalar, TheDeltaRuleAgreesWithTheFormulaInDoubleWithinTheDerivedBound) {
           const DeltaRows row = inputs.from(r);
           const float* const k = row.keys + key_at;
           const float* const q = inputs.query(r) + key_at;
-          const double decay = std::exp(double{row.decays[h]});
+          const auto decay = [&](int i) { return std::exp(double{row.decays[shape.channel_decays ? h * n + i : h]}); };
           const double beta = row.betas[h];
           const double value = row.values[h * shape.value_dim + v];
           double read = 0;
           double slack = 0;
           for (int i = 0; i < n; ++i) {
-            e[i] = e[i] * decay + std::abs(s[i]) * decay * (exp_error + unit_roundoff);
-            s[i] *= decay;
+            e[i] = e[i] * decay(i) + std::abs(s[i]) * decay(i) * (exp_error + unit_roundoff);
+            s[i] *= decay(i);
             read += s[i] * k[i];
             slack += std::abs(k[i]) * (e[i] + gamma(n) * std::abs(s[i]));
           }

@@ -200,7 +200,7 @@ class Stored {
 struct DeltaInputs {
   DeltaShape shape;
   int rows;
-  std::ptrdiff_t keys, values, stride, q_stride;
+  std::ptrdiff_t keys, values, decays, stride, q_stride;
   std::vector<float> folded, q, state;
 
   DeltaInputs(const DeltaShape& shape_, int rows_, std::uint64_t seed)
@@ -208,7 +208,8 @@ struct DeltaInputs {
         rows(rows_),
         keys(std::ptrdiff_t{shape.key_heads} * shape.key_dim),
         values(std::ptrdiff_t{shape.value_heads} * shape.value_dim),
-        stride(keys + values + 2 * shape.value_heads + 3),
+        decays(std::ptrdiff_t{shape.value_heads} * delta_decays(shape)),
+        stride(keys + values + decays + shape.value_heads + 3),
         q_stride(keys + 5) {
     Numbers numbers(seed);
     const float length = std::sqrt(3.0f / static_cast<float>(shape.key_dim));
@@ -216,11 +217,10 @@ struct DeltaInputs {
     folded = numbers.numbers(static_cast<std::size_t>(rows * stride));
     for (std::ptrdiff_t r = 0; r < rows; ++r) {
       for (std::ptrdiff_t i = 0; i < keys; ++i) folded[r * stride + i] *= length;
-      float* const decays = &folded[r * stride + keys + values];
-      for (int h = 0; h < shape.value_heads; ++h) {
-        decays[h] = -std::fabs(decays[h]);
-        decays[shape.value_heads + h] = std::fabs(decays[shape.value_heads + h]);
-      }
+      float* const decay = &folded[r * stride + keys + values];
+      for (std::ptrdiff_t i = 0; i < decays; ++i) decay[i] = -std::fabs(decay[i]);
+      float* const beta = decay + decays;
+      for (int h = 0; h < shape.value_heads; ++h) beta[h] = std::fabs(beta[h]);
     }
     state.resize(delta_state_floats(shape));
     for (int h = 0; h < shape.value_heads; ++h) {
@@ -232,7 +232,7 @@ struct DeltaInputs {
 
   DeltaRows from(int row) const {
     const float* const at = folded.data() + row * stride;
-    return {at, at + keys, at + keys + values, at + keys + values + shape.value_heads, stride};
+    return {at, at + keys, at + keys + values, at + keys + values + decays, stride};
   }
   const float* query(int row) const { return q.data() + row * q_stride; }
 

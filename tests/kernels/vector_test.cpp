@@ -303,7 +303,11 @@ TEST(Vector, TheDeltaRuleHasTheBitsOfTheScalarTableHoweverRowsAndHeadsAreCut) {
   for (const Kernels* table : canonical_tables()) {
     for (int value_dim = 1; value_dim <= 150; value_dim += 1 + value_dim / 20) {
       const int key_heads = 1 + numbers.below(3);
-      const DeltaShape shape = {key_heads, key_heads * (1 + numbers.below(3)), 1 + numbers.below(40), value_dim,
+      const DeltaShape shape = {key_heads,
+                                key_heads * (1 + numbers.below(3)),
+                                1 + numbers.below(40),
+                                value_dim,
+                                numbers.below(2) == 1,
                                 numbers.below(2) == 1};
       const DeltaInputs inputs(shape, 1 + numbers.below(7), static_cast<std::uint64_t>(value_dim));
       const std::vector<float> expected = inputs.run(scalar(), inputs.rows, shape.value_heads);
@@ -324,13 +328,17 @@ TEST(Vector, TheDeltaRuleHasTheBitsOfTheScalarTableHoweverRowsAndHeadsAreCut) {
 }
 
 TEST(Vector, TheDeltaRuleHandlesInfinitiesAndSignedZerosAsTheScalarTableDoes) {
-  const DeltaShape shape = {1, 2, 5, 37};
   for (const Kernels* table : canonical_tables()) {
-    for (const float odd : {infinity, -infinity, -0.0f, 0x1p-149f, 0x1.fffffep127f, -1000.0f, nan}) {
-      for (const std::ptrdiff_t at : {0, 5 + 36, 5 + 2 * 37, 5 + 2 * 37 + 2}) {  // a key, a value, a decay, a beta
+    for (const bool channel_decays : {false, true}) {
+      const DeltaShape shape = {1, 2, 5, 37, false, channel_decays};
+      for (const float odd : {infinity, -infinity, -0.0f, 0x1p-149f, 0x1.fffffep127f, -1000.0f, nan}) {
         DeltaInputs inputs(shape, 3, 9);
-        inputs.folded[inputs.stride + at] = odd;
-        EXPECT_TRUE(same_bits(inputs.run(*table, 3, 2), inputs.run(scalar(), 3, 2))) << table->name << " " << odd;
+        const std::ptrdiff_t decays = inputs.keys + inputs.values;
+        for (const std::ptrdiff_t at : {std::ptrdiff_t{0}, inputs.keys + 36, decays, decays + inputs.decays}) {
+          DeltaInputs changed = inputs;  // a key, a value, a decay, a beta
+          changed.folded[inputs.stride + at] = odd;
+          EXPECT_TRUE(same_bits(changed.run(*table, 3, 2), changed.run(scalar(), 3, 2))) << table->name << " " << odd;
+        }
       }
     }
   }
