@@ -176,7 +176,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
   for (const LayerConfig& layer : config.layers) {
     if (!layer.gated) features.insert("MLPs without a gate");
     if (layer.mlp_bias) features.insert("biases of the MLP");
-    if (layer.sparsity > 0) features.insert("sparse gates");
+    if (layer.gate_cutoff) features.insert("sparse gates");
     if (layer.experts.count > 0) features.insert("experts");
     if (layer.experts.shared > 0) features.insert("a shared expert");
     if (layer.experts.bias) features.insert("biases of experts");
@@ -188,6 +188,8 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (layer.experts.scale != 1) features.insert("scaled experts");
     if (std::holds_alternative<ConvolutionShape>(layer.mixer)) features.insert("short convolutions");
     if (std::holds_alternative<RecurrentShape>(layer.mixer)) features.insert("gated delta net");
+    const auto* const delta = std::get_if<RecurrentShape>(&layer.mixer);
+    if (delta != nullptr && delta->delta.channel_decays) features.insert("decays of channels");
     if (std::holds_alternative<SelectiveScanShape>(layer.mixer)) features.insert("selective scan");
     if (std::holds_alternative<NoMixer>(layer.mixer)) features.insert("layers of an MLP or experts alone");
     if (find_state_space(layer) != nullptr) features.insert("state space");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The forward pass of all decoders but Gemma: layers of attention, of a gated delta net, of a short convolution or of
-// Mamba-2, or of both of the first and the last, each followed by an MLP, a mixture of experts, both, or nothing. Which
-// of these a layer has, and where its norms are, follows from its tensors.
+// The forward pass of all decoders but Gemma: layers of attention, of a gated delta net (of Kimi Linear, too), of a
+// short convolution or of Mamba-2, or of both of the first and the last, each followed by an MLP, a mixture of experts,
+// both, or nothing. Which of these a layer has, and where its norms are, follows from its tensors.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,6 +10,7 @@
 #include "kernels/math64.h"
 #include "oracle/twin/delta_net.h"
 #include "oracle/twin/family.h"
+#include "oracle/twin/kimi_delta.h"
 #include "oracle/twin/parts.h"
 #include "oracle/twin/rope.h"
 #include "oracle/twin/short_convolution.h"
@@ -69,6 +70,7 @@ class DecoderFamily final : public TwinFamily {
   Matrix mixer(int layer, const std::string& prefix, const Matrix& x, LayerPast& kept, int first) const {
     const bool attends = w_.has(prefix + "self_attn.q_proj.weight");
     if (w_.has(prefix + "linear_attn.in_proj_qkv.weight")) return delta_net(w_, prefix + "linear_attn.", x, kept);
+    if (w_.has(prefix + "self_attn.f_a_proj.weight")) return kimi_delta(w_, prefix + "self_attn.", x, kept);
     if (w_.has(prefix + "mamba.x_proj.weight")) return selective_scan(w_, facts_, prefix + "mamba.", x, kept);
     if (w_.has(prefix + "mamba.A_log")) {
       const Matrix recurred = state_space(w_, facts_, prefix + "mamba.", x, kept);
@@ -77,12 +79,12 @@ class DecoderFamily final : public TwinFamily {
              attention(layer, prefix + "self_attn.", x, kept, first) * facts_.attention_share;
     }
     if (w_.has(prefix + "conv.conv.weight")) return short_convolution(w_, prefix + "conv.", x, kept);
-    if (facts_.latent.rank > 0) return latent_attention(prefix + "self_attn.", x, kept, first);
+    if (facts_.latent.rank > 0) return latent_attention(layer, prefix + "self_attn.", x, kept, first);
     return attends ? attention(layer, prefix + "self_attn.", x, kept, first) : Matrix();
   }
 
   /// As it is defined: the keys and values of all heads are made of the latent vector of each position.
-  Matrix latent_attention(const std::string& prefix, const Matrix& x, LayerPast& kept, int first) const {
+  Matrix latent_attention(int layer, const std::string& prefix, const Matrix& x, LayerPast& kept, int first) const {
     const auto [rank, turned, unturned, value, epsilon] = facts_.latent;
     const auto project = [&](const std::string& name, const Matrix& from) {
       return biased(w_, prefix + name + ".bias", times(from, w_[prefix + name]));
@@ -95,12 +97,13 @@ class DecoderFamily final : public TwinFamily {
     const Matrix latents = normed(down.leftCols(rank), w_.norm(prefix + "kv_a_layernorm"), epsilon);
     const Matrix both = project("kv_b_proj", latents);
     Matrix shared = down.rightCols(turned);
-    rotate_pairs(shared, first);
+    const bool turns = facts_.layers[static_cast<std::size_t>(layer)].rope >= 0;
+    if (turns) rotate_pairs(shared, first);
     const int head_dim = unturned + turned;
     Matrix queries(x.rows(), heads_ * head_dim), keys(x.rows(), heads_ * head_dim), values(x.rows(), heads_ * value);
     for (int h = 0; h < heads_; ++h) {
       Matrix own = q.middleCols(h * head_dim + unturned, turned);
-      rotate_pairs(own, first);
+      if (turns) rotate_pairs(own, first);
       queries.middleCols(h * head_dim, unturned) = q.middleCols(h * head_dim, unturned);
       queries.middleCols(h * head_dim + unturned, turned) = own;
       keys.middleCols(h * head_dim, unturned) = both.middleCols(h * (unturned + value), unturned);

@@ -114,7 +114,7 @@ GrowthFacts growth_of(const Json& config, const std::string& family) {
 }
 
 bool turns(const Json& config, const std::string& family, int layer) {
-  if (is(family, {"nemotron_h", "jamba"})) return false;
+  if (is(family, {"nemotron_h", "jamba", "kimi_linear"})) return false;
   const bool windows = config.find("sliding_window").has_value();
   if (family == "cohere2" || (family == "exaone4" && windows)) return slides(config, family, layer);
   if (family == "granitemoehybrid") {
@@ -189,31 +189,36 @@ DecoderFacts decoder_facts(const Json& config) {
     facts.residual_scale = number(config, "residual_multiplier", 1);
     facts.logit_scale = 1 / number(config, "logits_scaling", 1);
   }
-  facts.chosen = static_cast<int>(number(config, family == "ernie4_5_moe" ? "moe_k" : "num_experts_per_tok", 0));
+  const bool kimi = family == "kimi_linear";
+  facts.chosen = static_cast<int>(number(config,
+                                         family == "ernie4_5_moe" ? "moe_k"
+                                         : kimi                   ? "num_experts_per_token"
+                                                                  : "num_experts_per_tok",
+                                         0));
   if (family == "nemotron_h" && !has_experts(config)) facts.chosen = 0;
-  const bool latent = is(family, {"deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite"});
+  const bool latent = is(family, {"deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite", "kimi_linear"});
   if (latent) {
     facts.latent = latent_facts(config);
     facts.head_dim = facts.turned = facts.latent.turned;  // what RoPE is told of heads
-    facts.interleaved = says(config, "rope_interleave", true);
+    facts.interleaved = !kimi && says(config, "rope_interleave", true);
     facts.attention_scale = latent_scale(config);
   }
   if (family == "deepseek_v2") facts.best_of_group = 1;
   facts.sigmoid_scores = is(family, {"glm4_moe", "minimax_m2", "lfm2_moe", "nemotron_h", "deepseek_v3", "kimi_k2",
-                                     "glm4_moe_lite", "llama4_text"});
+                                     "glm4_moe_lite", "llama4_text", "kimi_linear"});
   facts.weighted_inputs = family == "llama4_text";
   if (family == "lfm2_moe") facts.sum_added = 1e-6;
   if (family == "ernie4_5_moe") facts.sum_min = number(config, "moe_norm_min", 1e-12);
   if (family == "falcon_h1") add_falcon_factors(config, facts);
   if (latent || is(family, {"glm4_moe", "nemotron_h"})) {
     facts.sum_added = 1e-20;
-    facts.groups = static_cast<int>(number(config, "n_group", 1));
+    facts.groups = static_cast<int>(number(config, kimi ? "num_expert_group" : "n_group", 1));
     facts.groups_chosen = static_cast<int>(number(config, "topk_group", 1));
   }
-  facts.normalized = says(config, "norm_topk_prob",
+  facts.normalized = says(config, kimi ? "moe_renormalize" : "norm_topk_prob",
                           is(family, {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next", "granitemoe", "granitemoehybrid",
                                       "mixtral", "lfm2_moe", "gpt_oss", "glm4_moe", "minimax_m2", "ernie4_5_moe",
-                                      "nemotron_h", "deepseek_v3", "kimi_k2", "glm4_moe_lite"}));
+                                      "nemotron_h", "deepseek_v3", "kimi_k2", "glm4_moe_lite", "kimi_linear"}));
   const char* const groups = is(family, {"mamba2", "nemotron_h"}) ? "n_groups" : "mamba_n_groups";
   facts.state_groups = static_cast<int>(number(config, groups, 1));
   facts.routed_scale = number(config, "routed_scaling_factor", 1);
@@ -566,9 +571,10 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
   if (family == "llama4_text" && says(config, "use_qk_norm", true)) add_plain_head_norms(facts, tensors);
   if (family == "apertus" && checkpoint.metadata() != nullptr) add_activations(facts, config, tensors);
   for (auto& [name, tensor] : tensors) {
-    const bool turned =
+    const bool projects =
         name.find("self_attn.q_proj.") != std::string::npos || name.find("self_attn.k_proj.") != std::string::npos;
-    if (facts.interleaved && facts.latent.rank == 0 && turned && turns(config, family, layer_of(name)))
+    const bool of_head = name.starts_with("mtp_block.");  // of ERNIE
+    if (facts.interleaved && facts.latent.rank == 0 && projects && (of_head || turns(config, family, layer_of(name))))
       separate_pairs(facts, tensor);
   }
   return tensors;

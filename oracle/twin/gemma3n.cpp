@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The forward pass of Gemma 3n: several streams (AltUp), a narrow product beside attention (LAuReL), sparse gates.
 #include <cmath>
+#include <optional>
 #include <string>
 
 #include "kernels/normal64.h"
@@ -35,14 +36,14 @@ class Gemma3nFamily final : public TwinFamily {
     const Matrix own = embedded_per_layer(tokens, x);
     std::vector<Matrix> streams = {x};
     for (int k = 1; k < streams_; ++k) {
-      streams.push_back(as_long_as(x, times(x, w_["altup_projections." + std::to_string(k - 1)])));
+      streams.push_back(as_long_as(x, times(x, projection("altup_projections", k - 1))));
     }
     for (int i = 0; i < count_; ++i) layer(i, streams, own, past);
     past.positions += static_cast<int>(tokens.size());
     Matrix sum = streams[0];
     for (int k = 1; k < streams_; ++k) {
       const Matrix projected =
-          times(streams[static_cast<std::size_t>(k)], w_["altup_unembed_projections." + std::to_string(k - 1)]);
+          times(streams[static_cast<std::size_t>(k)], projection("altup_unembed_projections", k - 1));
       sum += as_long_as(streams[0], projected);
     }
     Row logits = times(normed(Matrix(sum.bottomRows(1) / streams_), w_.norm("norm"), epsilon_), w_.head());
@@ -53,6 +54,13 @@ class Gemma3nFamily final : public TwinFamily {
  private:
   bool slides(int i) const {
     return w_.config().at("layer_types")[static_cast<std::size_t>(i)].string() == "sliding_attention";
+  }
+
+  /// One of several matrices, which a GGUF has one below the other.
+  Weight projection(const std::string& name, int k) const {
+    if (!w_.has(name + ".weight")) return w_[name + "." + std::to_string(k)];
+    const Eigen::Index hidden = w_[name].cols();
+    return w_[name].middleRows(k * hidden, hidden);
   }
 
   /// Rows as long as those of `like`.
@@ -141,16 +149,23 @@ class Gemma3nFamily final : public TwinFamily {
     return times(attend(how, queries, seen.keys, seen.values, past.positions), w_[prefix + "o_proj"]);
   }
 
+  /// How many deviations above the mean the gates of a layer begin; a folder says it by the share that is left out.
+  std::optional<double> cutoff(int i) const {
+    const bool stated = w_.config().has("activation_sparsity_scale");
+    const Json all = w_.config().at(stated ? "activation_sparsity_scale" : "activation_sparsity_pattern");
+    const Json value = all.is_array() ? all[static_cast<std::size_t>(i)] : all;
+    if (value.is_null() || (!stated && value.number() == 0)) return {};
+    return stated ? value.number() : normal_quantile64(value.number());
+  }
+
   /// Of the gates of sparse layers only what lies far above the mean of a row is left.
   Matrix mlp(int i, const std::string& prefix, const Matrix& x) const {
     Matrix gate = times(x, w_[prefix + "gate_proj"]);
-    const Json all = w_.config().at("activation_sparsity_pattern");
-    const double share = all.is_array() ? all[static_cast<std::size_t>(i)].number() : all.number();
-    for (Eigen::Index r = 0; share > 0 && r < gate.rows(); ++r) {
+    const std::optional<double> deviations = cutoff(i);
+    for (Eigen::Index r = 0; deviations && r < gate.rows(); ++r) {
       const double mean = gate.row(r).mean();
       const double deviation = std::sqrt((gate.row(r).array() - mean).square().mean());
-      const double cutoff = mean + deviation * normal_quantile64(share);
-      gate.row(r) = (gate.row(r).array() - cutoff).max(0.0);
+      gate.row(r) = (gate.row(r).array() - mean - deviation * *deviations).max(0.0);
     }
     return times(gate.unaryExpr(&gelu).cwiseProduct(times(x, w_[prefix + "up_proj"])), w_[prefix + "down_proj"]);
   }

@@ -156,26 +156,6 @@ void read_sigmoid_router(const Json& json, Experts& to) {
   read_grouped_router(json, to);
 }
 
-/// Gives experts to the layers that mlp_layer_types lists, or to all but the first ones.
-void put_experts(const Json& json, const Experts& experts, TransformerConfig& to) {
-  const auto types = json.find("mlp_layer_types");
-  if (!types) {
-    if (json.at("model_type").string() != "glm4_moe_lite") json.at("first_k_dense_replace");
-    put_experts_behind(json, experts, to);
-    return;
-  }
-  if (!types->is_array() || types->size() != to.layers.size()) {
-    types->fail("must list one type for each of the " + std::to_string(to.depth()) + " layers");
-  }
-  for (std::size_t i = 0; i < to.layers.size(); ++i) {
-    const Json type = (*types)[i];
-    if (type.string() == "dense") continue;
-    if (type.string() != "sparse") type.fail("must be 'dense' or 'sparse'");
-    to.layers[i].experts = experts;
-    to.layers[i].intermediate = 0;
-  }
-}
-
 TransformerConfig describe_model(const Json& json) {
   TransformerConfig config = read_sizes(json, {.epsilon = 1e-6});
   const std::string type = json.at("model_type").string();
@@ -194,7 +174,8 @@ TransformerConfig describe_model(const Json& json) {
   Experts experts = read_experts(json, "moe_intermediate_size", {.count = "n_routed_experts"});
   if (type == "deepseek_v2") read_softmax_router(json, experts);
   else read_sigmoid_router(json, experts);
-  put_experts(json, experts, config);
+  if (type == "glm4_moe_lite" && !json.find("mlp_layer_types")) put_experts_behind(json, experts, config);
+  else put_experts_by_type(json, experts, config);
   return config;
 }
 

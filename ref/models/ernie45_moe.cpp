@@ -43,6 +43,21 @@ TransformerConfig describe_model(const Json& json) {
   return config;
 }
 
+/// The layer of an MTP head has an MLP.
+TransformerConfig describe_block(const Checkpoint& files, const TransformerConfig& model) {
+  TransformerConfig config = pre_norm_blocks.describe(files, model);
+  config.layers[0].experts = {};
+  config.layers[0].intermediate = positive(files.config(), "intermediate_size");
+  return config;
+}
+
+std::unique_ptr<MtpBlock> load_block(const WeightLoader& from, const TransformerConfig& config, int layer,
+                                     const std::string& prefix) {
+  return pre_norm_blocks.load(from, config, layer, prefix);
+}
+
+constexpr MtpBlocks blocks = {describe_block, load_block};
+
 std::unique_ptr<Model> load(const WeightLoader& from, const TransformerConfig& config) {
   return load_pre_norm_decoder(from, config, tensors);
 }
@@ -51,6 +66,7 @@ constexpr ArchitectureName names[] = {{"ernie4_5_moe", "Ernie4_5_MoeForCausalLM"
 
 }  // namespace
 
-const Architecture ernie45_moe_architecture = {.names = names, .describe = describe_model, .load = load};
+const Architecture ernie45_moe_architecture = {
+    .names = names, .describe = describe_model, .load = load, .mtp = &blocks};
 
 }  // namespace draftproof

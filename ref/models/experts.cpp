@@ -183,26 +183,28 @@ Experts read_experts(const Json& config, std::string_view intermediate, const Ex
   return experts;
 }
 
-void read_grouped_router(const Json& config, Experts& to) {
+void read_grouped_router(const Json& config, Experts& to, const GroupedRouterFields& fields) {
   to.scores = RouterScores::sigmoid;
   to.choice_bias = true;
-  const auto normalized = config.find("norm_topk_prob");
+  const auto normalized = config.find(fields.normalized);
   to.normalized = !normalized || normalized->boolean();
   to.sum_added = 1e-20;
   to.scale = read_factor(config, "routed_scaling_factor");
-  read_groups(config, to);
-  put_shared_expert(config, "n_shared_experts", 1, to);
+  read_groups(config, to, fields);
+  put_shared_expert(config, fields.shared, 1, to);
 }
 
-void read_groups(const Json& config, Experts& to) {
-  to.groups = positive(config, "n_group", 1);
-  to.groups_chosen = positive(config, "topk_group", 1);
+void read_groups(const Json& config, Experts& to, const GroupedRouterFields& fields) {
+  to.groups = positive(config, fields.groups, 1);
+  to.groups_chosen = positive(config, fields.groups_chosen, 1);
   if (to.groups > 1) {
     if (to.count % to.groups != 0 || to.count / to.groups < 2) {
-      config.at("n_group").fail("must divide " + std::to_string(to.count) + " experts into groups of 2 or more");
+      config.at(fields.groups).fail("must divide " + std::to_string(to.count) + " experts into groups of 2 or more");
     }
     if (to.groups_chosen > to.groups || to.groups_chosen * (to.count / to.groups) < to.chosen) {
-      config.find("topk_group").value_or(config).fail("must be at most n_group and leave num_experts_per_tok experts");
+      config.find(fields.groups_chosen)
+          .value_or(config)
+          .fail(std::string("must be at most ") + fields.groups + " and leave " + fields.chosen + " experts");
     }
   }
 }
@@ -221,6 +223,25 @@ void put_experts_behind(const Json& config, const Experts& experts, TransformerC
     LayerConfig& layer = to.layers[static_cast<std::size_t>(i)];
     layer.experts = experts;
     layer.intermediate = 0;
+  }
+}
+
+void put_experts_by_type(const Json& config, const Experts& experts, TransformerConfig& to) {
+  const auto types = config.find("mlp_layer_types");
+  if (!types) {
+    config.at("first_k_dense_replace");
+    put_experts_behind(config, experts, to);
+    return;
+  }
+  if (!types->is_array() || types->size() != to.layers.size()) {
+    types->fail("must list one type for each of the " + std::to_string(to.depth()) + " layers");
+  }
+  for (std::size_t i = 0; i < to.layers.size(); ++i) {
+    const Json type = (*types)[i];
+    if (type.string() == "dense") continue;
+    if (type.string() != "sparse") type.fail("must be 'dense' or 'sparse'");
+    to.layers[i].experts = experts;
+    to.layers[i].intermediate = 0;
   }
 }
 

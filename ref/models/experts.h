@@ -58,12 +58,20 @@ struct ExpertFields {
 /// Reads the number of experts, how many of them a row chooses, and their size, which is in `intermediate`.
 Experts read_experts(const Json& config, std::string_view intermediate, const ExpertFields& fields = {});
 
-/// Reads what a router like that of DeepSeek V3 has: sigmoids, a bias to choose by, groups, a scale, and shared experts
-/// without a gate, n_shared_experts times as large as one.
-void read_grouped_router(const Json& config, Experts& to);
+struct GroupedRouterFields {
+  const char* normalized = "norm_topk_prob";
+  const char* groups = "n_group";
+  const char* groups_chosen = "topk_group";
+  const char* chosen = "num_experts_per_tok";
+  const char* shared = "n_shared_experts";
+};
 
-/// Reads n_group and topk_group. Throws Error, naming the field, where they leave no choice.
-void read_groups(const Json& config, Experts& to);
+/// Reads what a router like that of DeepSeek V3 has: sigmoids, a bias to choose by, groups, a scale, and shared experts
+/// without a gate, so many times as large as one.
+void read_grouped_router(const Json& config, Experts& to, const GroupedRouterFields& fields = {});
+
+/// Reads the groups. Throws Error, naming the field, where they leave no choice.
+void read_groups(const Json& config, Experts& to, const GroupedRouterFields& fields = {});
 
 /// Gives it a shared expert without a gate, as many times as large as one as `field` says, or `count`. Throws Error,
 /// naming the field, where no real model has one so large.
@@ -71,6 +79,9 @@ void put_shared_expert(const Json& config, const char* field, int count, Experts
 
 /// Gives them to all layers but the first_k_dense_replace first ones.
 void put_experts_behind(const Json& config, const Experts& experts, TransformerConfig& to);
+
+/// Gives them to the layers that mlp_layer_types lists as 'sparse' or, without it, to all behind the first ones.
+void put_experts_by_type(const Json& config, const Experts& experts, TransformerConfig& to);
 
 /// Reads whether the weights of the experts that a row chooses are made to add up to 1; absent: they are not.
 bool read_norm_topk_prob(const Json& config);

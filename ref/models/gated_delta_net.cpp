@@ -13,58 +13,13 @@ namespace {
 
 constexpr float key_epsilon = 1e-6F;  // of the norms of q and k
 
-/// A pass through one layer.
-struct Pass {
-  const Kernels& kernels;
-  const RecurrentShape& shape;
-  const GatedDeltaNetWeights& weights;
-  GatedDeltaNetScratch& scratch;
-
-  int keys() const { return shape.key_floats(); }
-  int values() const { return shape.value_floats(); }
-  int channels() const { return shape.channels(); }
-  int width() const { return weights.in.outputs(); }
-  const float* projected(int row) const { return scratch.projected.data() + std::ptrdiff_t{row} * width(); }
-
-  /// Stores what row `row` gives to its pending row: its input of the convolution, its decays and betas.
-  void store_row(int row, float* inputs, float* decays, float* betas) const {
-    const float* const from = projected(row);
-    std::copy_n(from, channels(), inputs);
-    const float* const b = from + channels() + values();
-    const float* const a = b + shape.delta.value_heads;
-    for (int h = 0; h < shape.delta.value_heads; ++h) {
-      betas[h] = static_cast<float>(1 / (1 + exp64(-double{b[h]})));
-      decays[h] = static_cast<float>(-weights.rates[h] * softplus(double{a[h]} + weights.dt_bias[h]));
-    }
-  }
-
-  /// Divides the heads of x by their lengths, times `factor`.
-  void normalize(float* x, std::ptrdiff_t stride, int rows, float factor) const {
-    const DeltaShape& delta = shape.delta;
-    const auto dims = static_cast<float>(delta.key_dim);
-    const std::vector<float> weight(static_cast<std::size_t>(delta.key_dim), factor / std::sqrt(dims));
-    kernels.rms_norm(x, stride, rows, delta.key_heads, delta.key_dim, weight.data(), key_epsilon / dims, x, stride);
-  }
-
-  void attend(const RowRange& range, RecurrentCache& cache) const {
-    const RecurrentCache::Rows pending = cache.claim_rows(range.position, range.rows);
-    const auto at = [&](float* first, int row) { return first + row * pending.stride; };
-    for (int i = 0; i < range.rows; ++i) {
-      store_row(range.row + i, at(pending.inputs, i), at(pending.decays, i), at(pending.betas, i));
-    }
-    const auto convolve = [&](int begin, int end, float* to, std::ptrdiff_t stride) {
-      causal_conv_silu(kernels, pending.tail + begin, pending.inputs + begin, pending.stride, range.rows, channels(),
-                       shape.conv_width, weights.convolution.data() + begin, 0, end - begin, to, stride);
-    };
-    float* const q = scratch.q.data();
-    convolve(0, keys(), q, keys());
-    convolve(keys(), channels(), pending.keys, pending.stride);  // values follow the keys
-    normalize(q, keys(), range.rows, 1 / std::sqrt(static_cast<float>(shape.delta.key_dim)));
-    normalize(pending.keys, pending.stride, range.rows, 1);
-    gated_delta_rule(kernels, shape.delta, pending.folded(), q, keys(), range.rows, pending.from, pending.to,
-                     scratch.attended.data() + std::ptrdiff_t{range.row} * values());
-  }
-};
+/// Divides the heads of x by their lengths, times `factor`.
+void normalize(const Kernels& kernels, const DeltaShape& delta, float* x, std::ptrdiff_t stride, int rows,
+               float factor) {
+  const auto dims = static_cast<float>(delta.key_dim);
+  const std::vector<float> weight(static_cast<std::size_t>(delta.key_dim), factor / std::sqrt(dims));
+  kernels.rms_norm(x, stride, rows, delta.key_heads, delta.key_dim, weight.data(), key_epsilon / dims, x, stride);
+}
 
 }  // namespace
 
@@ -88,29 +43,62 @@ std::unique_ptr<RecurrentCache> new_gated_delta_net_cache(const Kernels& kernels
   return std::make_unique<RecurrentCache>(shape, max_pending_rows, replay);
 }
 
+void fold_rows(const Kernels& kernels, const RecurrentShape& shape, const std::vector<float>& convolution,
+               const ProjectedRows& rows, std::span<const RowRange> ranges, std::span<RecurrentCache* const> caches,
+               float* q, float* attended) {
+  const int keys = shape.key_floats();
+  const int channels = shape.channels();
+  for (const RowRange& range : ranges) {
+    RecurrentCache& cache = *caches[static_cast<std::size_t>(range.segment)];
+    cache.branch(range.position);
+    const RecurrentCache::Rows pending = cache.claim_rows(range.position, range.rows);
+    const auto at = [&](float* first, int row) { return first + row * pending.stride; };
+    for (int i = 0; i < range.rows; ++i) {
+      std::copy_n(rows.first + (range.row + i) * rows.stride, channels, at(pending.inputs, i));
+      rows.store_gates(range.row + i, at(pending.decays, i), at(pending.betas, i));
+    }
+    const auto convolve = [&](int begin, int end, float* to, std::ptrdiff_t stride) {
+      causal_conv_silu(kernels, pending.tail + begin, pending.inputs + begin, pending.stride, range.rows, channels,
+                       shape.conv_width, convolution.data() + begin, 0, end - begin, to, stride);
+    };
+    convolve(0, keys, q, keys);
+    convolve(keys, channels, pending.keys, pending.stride);  // values follow the keys
+    normalize(kernels, shape.delta, q, keys, range.rows, 1 / std::sqrt(static_cast<float>(shape.delta.key_dim)));
+    normalize(kernels, shape.delta, pending.keys, pending.stride, range.rows, 1);
+    gated_delta_rule(kernels, shape.delta, pending.folded(), q, keys, range.rows, pending.from, pending.to,
+                     attended + std::ptrdiff_t{range.row} * shape.value_floats());
+  }
+}
+
 void gated_delta_net(const Kernels& kernels, const RecurrentShape& shape, const GatedDeltaNetWeights& weights,
                      float epsilon, const float* n, int rows, std::span<const RowRange> ranges,
                      GatedDeltaNetScratch& scratch, std::span<RecurrentCache* const> caches, float* y) {
-  const Pass pass = {kernels, shape, weights, scratch};
-  const int values = pass.values();
-  reserve_rows(scratch.projected, rows, pass.width());
-  reserve_rows(scratch.q, rows, pass.keys());
+  const int values = shape.value_floats();
+  const int width = weights.in.outputs();
+  reserve_rows(scratch.projected, rows, width);
+  reserve_rows(scratch.q, rows, shape.key_floats());
   reserve_rows(scratch.attended, rows, values);
   reserve_rows(scratch.gated, rows, 2 * values);
   reserve_rows(scratch.mixed, rows, values);
 
   pack_activations(kernels, weights.in, n, weights.in.inputs(), rows, scratch.activations);
-  matmul(kernels, weights.in, scratch.activations, scratch.projected.data(), pass.width());
-  for (const RowRange& range : ranges) {
-    RecurrentCache& cache = *caches[static_cast<std::size_t>(range.segment)];
-    cache.branch(range.position);
-    pass.attend(range, cache);
-  }
+  matmul(kernels, weights.in, scratch.activations, scratch.projected.data(), width);
+  const auto projected = [&](int row) { return scratch.projected.data() + std::ptrdiff_t{row} * width; };
+  const auto store_gates = [&](int row, float* decays, float* betas) {
+    const float* const b = projected(row) + shape.channels() + values;
+    const float* const a = b + shape.delta.value_heads;
+    for (int h = 0; h < shape.delta.value_heads; ++h) {
+      betas[h] = static_cast<float>(1 / (1 + exp64(-double{b[h]})));
+      decays[h] = static_cast<float>(-weights.rates[h] * softplus(double{a[h]} + weights.dt_bias[h]));
+    }
+  };
+  fold_rows(kernels, shape, weights.convolution, {scratch.projected.data(), width, store_gates}, ranges, caches,
+            scratch.q.data(), scratch.attended.data());
   for_rows(rows, 20.0 * rows * values, [&](int begin, int end) {
     const std::ptrdiff_t stride = 2 * std::ptrdiff_t{values};
     float* const gated = scratch.gated.data() + begin * stride;
     for (int row = begin; row < end; ++row) {
-      std::copy_n(pass.projected(row) + pass.channels(), values, scratch.gated.data() + row * stride);
+      std::copy_n(projected(row) + shape.channels(), values, scratch.gated.data() + row * stride);
     }
     const DeltaShape& delta = shape.delta;
     kernels.rms_norm(scratch.attended.data() + std::ptrdiff_t{begin} * values, values, end - begin, delta.value_heads,

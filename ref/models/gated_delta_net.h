@@ -13,6 +13,7 @@
 // double (math64.h) and rounded once.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -47,6 +48,20 @@ struct GatedDeltaNetScratch {
 /// Returns a cache of such a layer, which replays rows with these kernels.
 std::unique_ptr<RecurrentCache> new_gated_delta_net_cache(const Kernels& kernels, const RecurrentShape& shape,
                                                           int max_pending_rows);
+
+/// The rows of a pass between the projections of such a layer.
+struct ProjectedRows {
+  const float* first;     // of each row, what the convolution reads: q, k, v
+  std::ptrdiff_t stride;  // of rows
+  std::function<void(int row, float* decays, float* betas)> store_gates;  // of a row, as DeltaRows has them
+};
+
+/// Convolves the rows, normalizes q and k, and folds keys and values into the states of the caches, to which it writes
+/// the rows; attended [rows][value_floats] = what q reads there. `ranges` are as below, convolution
+/// [conv_width][channels], q [rows][key_floats] is memory for it.
+void fold_rows(const Kernels& kernels, const RecurrentShape& shape, const std::vector<float>& convolution,
+               const ProjectedRows& rows, std::span<const RowRange> ranges, std::span<RecurrentCache* const> caches,
+               float* q, float* attended);
 
 /// Computes y [rows][hidden] from n [rows][hidden] and writes the rows to the caches of their segments. `ranges` are
 /// all rows, those of a segment in order; each one of a tree begins a branch at its position. epsilon: of the norm of

@@ -6,6 +6,7 @@
 // transformers, models/gemma3n.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "kernels/math64.h"
 #include "kernels/normal64.h"
@@ -50,16 +51,21 @@ class Gemma3n final : public CausalTransformer {
                     positive(text_config(from.weights.config()), "vocab_size_per_layer_input", default_token_rows)),
         streams_(config().streams) {
     for (int k = 1; k < streams_; ++k) {
-      const std::string number = std::to_string(k - 1) + ".weight";
-      for (const auto& [name, to] : {std::pair("model.altup_projections.", &projections_),
-                                     std::pair("model.altup_unembed_projections.", &unembeddings_)}) {
-        to->push_back(load_matrix(from, {{name + number, hidden()}}, hidden()));
-      }
+      projections_.push_back(load_projection(from, "model.altup_projections", k - 1));
+      unembeddings_.push_back(load_projection(from, "model.altup_unembed_projections", k - 1));
     }
     for (int i = 0; i < layers(); ++i) layers_.push_back(load_layer(from, i));
   }
 
  private:
+  /// A folder has a tensor of each, a GGUF one of all.
+  PackedMatrix load_projection(const WeightLoader& from, const std::string& name, int k) const {
+    const std::string joined = name + ".weight";
+    NamedMatrix matrix = {name + "." + std::to_string(k) + ".weight", hidden()};
+    if (from.weights.has(joined)) matrix = {joined, hidden(), k * hidden(), {streams_ - 1, hidden(), hidden()}};
+    return load_matrix(from, {matrix}, hidden());
+  }
+
   Gemma3nLayer load_layer(const WeightLoader& from, int i) const {
     const AttentionLayer& attention = config().attention(i);
     const auto norm = [&](const char* name) { return load_norm(from, config(), prefix(i) + name, hidden()); };
@@ -70,9 +76,7 @@ class Gemma3n final : public CausalTransformer {
     if (attention.donor == AttentionLayer::own) {
       one.attention.v_norm.assign(static_cast<std::size_t>(attention.shape.head_dim), 1);
     }
-    if (const double share = config().layers[static_cast<std::size_t>(i)].sparsity; share > 0) {
-      one.mlp.gate_cutoff = normal_quantile64(share);
-    }
+    one.mlp.gate_cutoff = config().layers[static_cast<std::size_t>(i)].gate_cutoff;
     one.router = load_matrix(from, {{prefix(i) + "altup.modality_router.weight", streams_}}, hidden());
     one.router_norm = norm("altup.router_norm.weight");
     one.prediction = from.floats(prefix(i) + "altup.prediction_coefs.weight", {streams_ * streams_, streams_});
@@ -279,6 +283,23 @@ auto read_of_layers(const Json& json, const char* field, int layers, const Numbe
   return result;
 }
 
+/// A folder says which share of gates becomes 0, were they normally distributed; a GGUF how many deviations above the
+/// mean they do, null for none.
+std::vector<std::optional<double>> read_cutoffs(const Json& json, int layers) {
+  const auto deviations = [](const Json& value) -> std::optional<double> {
+    if (value.is_null()) return {};
+    return value.number();
+  };
+  const auto of_share = [](const Json& value) -> std::optional<double> {
+    const double share = value.number();
+    if (!(share >= 0 && share < 1)) value.fail("must be at least 0 and below 1");
+    return share > 0 ? std::optional(normal_quantile64(share)) : std::nullopt;
+  };
+  const char* const stated = "activation_sparsity_scale";
+  if (json.has(stated)) return read_of_layers(json, stated, layers, deviations);
+  return read_of_layers(json, "activation_sparsity_pattern", layers, of_share);
+}
+
 /// Of a text model, or of a multimodal one.
 TransformerConfig describe_model(const Json& whole) {
   const Json json = text_config(whole);
@@ -304,17 +325,13 @@ TransformerConfig describe_model(const Json& whole) {
   const std::vector<bool> sliding = read_sliding(json, config.depth(), default_period);
   const auto widths = read_of_layers(json, "intermediate_size", config.depth(),
                                      [](const Json& value) { return static_cast<int>(value.integer(1, 1 << 24)); });
-  const auto sparsity = read_of_layers(json, "activation_sparsity_pattern", config.depth(), [](const Json& value) {
-    const double share = value.number();
-    if (!(share >= 0 && share < 1)) value.fail("must be at least 0 and below 1");
-    return share;
-  });
+  const auto cutoffs = read_cutoffs(json, config.depth());
   for (std::size_t i = 0; i < sliding.size(); ++i) {
     attention.window = sliding[i] ? window : AttentionCache::everything;
     attention.rope = sliding[i] ? 1 : 0;
     config.layers[i].mixer = attention;
     config.layers[i].intermediate = widths[i];
-    config.layers[i].sparsity = sparsity[i];
+    config.layers[i].gate_cutoff = cutoffs[i];
   }
   json.at("num_kv_shared_layers");
   share_keys(json, config);

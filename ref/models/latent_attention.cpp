@@ -114,7 +114,8 @@ void project(const TransformerPass& pass, const AttentionLayer& layer, const Lat
   multiply_heads(pass, weights.keys, {queries.data, w.query, queries.stride}, scratch.of_heads, s.qkv.data() + w.turned,
                  head_dim, stride);
   const int half = w.turned / 2;
-  const Turns& turns = s.turns[static_cast<std::size_t>(layer.rope)];
+  const Turns* const turns =
+      layer.rope == AttentionLayer::no_rope ? nullptr : &s.turns[static_cast<std::size_t>(layer.rope)];
   for_rows(pass.rows, 8.0 * pass.rows * w.heads * w.turned, [&](int begin, int end) {
     for (std::ptrdiff_t row = begin; row < end; ++row) {
       float* const q = s.qkv.data() + row * stride;
@@ -126,9 +127,10 @@ void project(const TransformerPass& pass, const AttentionLayer& layer, const Lat
       }
       copy_pairs(latent + w.latent, w.turned, layer.interleaved, k);
       std::copy_n(latent, w.latent, k + w.turned);
+      if (turns == nullptr) continue;
       // The key lies behind the queries as the head of one more.
-      kernels.rope(q, stride, 1, w.heads + 1, head_dim, half, turns.cosine.data() + row * half,
-                   turns.sine.data() + row * half);
+      kernels.rope(q, stride, 1, w.heads + 1, head_dim, half, turns->cosine.data() + row * half,
+                   turns->sine.data() + row * half);
     }
   });
 }

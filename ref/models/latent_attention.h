@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Multi-head latent attention (DeepSeek V2): per position the cache holds one vector for all heads, the part of the key
-// that RoPE turns and behind it the latent vector, which is also the value.
+// that RoPE turns and behind it the latent vector, which is also the value. In Kimi Linear RoPE turns nothing.
 //
 // A head's query has a part that RoPE turns and one that it does not. The latter is multiplied with the head's matrix
 // of keys, which takes it to the latent space; so scores are products with what the cache holds. What a head gathers is

@@ -18,6 +18,7 @@
 #include "ref/models/experts.h"
 #include "ref/models/gated_delta_net.h"
 #include "ref/models/gemma4_assistant.h"
+#include "ref/models/kimi_delta_attention.h"
 #include "ref/models/latent_attention.h"
 #include "ref/models/medusa.h"
 #include "ref/models/model.h"
@@ -112,7 +113,8 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
       experts = std::max(experts, ExpertsScratch::bytes_per_row(layer.experts, config.hidden));
     }
     if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
-      recurring = std::max(recurring, GatedDeltaNetScratch::bytes_per_row(*shape));
+      recurring = std::max(recurring, shape->delta.channel_decays ? KimiDeltaScratch::bytes_per_row(*shape)
+                                                                  : GatedDeltaNetScratch::bytes_per_row(*shape));
     }
     if (const auto* const shape = std::get_if<ConvolutionShape>(&layer.mixer)) {
       recurring = std::max(recurring, ShortConvolutionScratch::bytes_per_row(*shape));

@@ -43,6 +43,7 @@ std::span<const Architecture* const> all_architectures() noexcept {
       &gpt_oss_architecture,
       &glm4_moe_architecture,
       &deepseek_architecture,
+      &kimi_linear_architecture,
       &minimax_m2_architecture,
       &ernie45_moe_architecture,
       &llama4_architecture,

@@ -40,6 +40,7 @@ extern const Architecture starcoder2_architecture;
 extern const Architecture gpt_oss_architecture;
 extern const Architecture glm4_moe_architecture;
 extern const Architecture deepseek_architecture;
+extern const Architecture kimi_linear_architecture;
 extern const Architecture minimax_m2_architecture;
 extern const Architecture ernie45_moe_architecture;
 extern const Architecture llama4_architecture;

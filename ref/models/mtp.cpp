@@ -55,6 +55,22 @@ std::vector<MtpNames> names_of_deepseek(const Checkpoint& files, int layers, int
   return names;
 }
 
+/// The heads with the names of ERNIE 4.5.
+std::vector<MtpNames> names_of_ernie(int heads) {
+  std::vector<MtpNames> names;
+  for (int i = 0; i < heads; ++i) {
+    const std::string number = std::to_string(i) + ".";
+    names.push_back({.projection = "model.mtp_linear_proj." + number + "weight",
+                     .embedding_norm = "model.mtp_emb_norm." + number + "weight",
+                     .hidden_norm = "model.mtp_hidden_norm." + number + "weight",
+                     .block = "model.mtp_block." + number,
+                     .norm = "",
+                     .embedding = "",
+                     .lm_head = ""});
+  }
+  return names;
+}
+
 [[noreturn]] void fail_without(const Checkpoint& files, const std::string& why) {
   throw Error(files.path().string() + ": " + why +
               "; name a checkpoint that has them (mtp:PATH), or choose another draft");
@@ -65,6 +81,7 @@ std::vector<MtpNames> find_heads(const Checkpoint& files, const TransformerConfi
   for (const std::string prefix : {"mtp.", "model.mtp."}) {
     if (files.has(prefix + "fc.weight")) return names_of_qwen(prefix, model.mtp_heads);
   }
+  if (files.has("model.mtp_linear_proj.0.weight")) return names_of_ernie(model.mtp_heads);
   std::vector<MtpNames> names = names_of_deepseek(files, model.depth(), model.mtp_heads);
   if (!names.empty() && !files.has(names[0].projection)) names.clear();
   return names;

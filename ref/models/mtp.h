@@ -16,9 +16,11 @@
 // row are those of head min(depth, heads - 1), where depth counts the rows before it in the transaction: the first
 // draft token is the first head's.
 //
-// In the files: `mtp.` of Qwen3.5, where all heads share projection and norms, or `model.layers.N.`, N and what follows
-// it the numbers behind the model's last layer (DeepSeek, GLM; GGUF `blk.N.nextn.`).
-// Source: vLLM, models/qwen3_next_mtp.py and deepseek_mtp.py; llama.cpp, models/qwen35.cpp and step35.cpp.
+// In the files: `mtp.` of Qwen3.5, where all heads share projection and norms; `model.mtp_block.N.` of ERNIE 4.5, with
+// an MLP where the model has experts; or `model.layers.N.`, N and what follows it the numbers behind the model's last
+// layer (DeepSeek, GLM; GGUF `blk.N.nextn.`).
+// Source: vLLM, models/qwen3_next_mtp.py and deepseek_mtp.py; llama.cpp, models/qwen35.cpp and step35.cpp; of ERNIE
+// FastDeploy, models/ernie4_5_mtp.py. vLLM's ernie_mtp.py leaves out norm_y and turns pairs half a head apart.
 #pragma once
 
 #include <memory>

@@ -122,8 +122,9 @@ struct LayerConfig {
   std::optional<StateSpaceShape> beside = {};  // reads what attention reads, and has a cache behind that of attention
   int intermediate = 0;                        // of the MLP
   bool mlp_bias = false;
-  double sparsity = 0;  // the share of gates that becomes 0, were they normally distributed
-  bool gated = true;    // the MLP is down(activation(gate x) * up x), else down(activation(up x))
+  /// Gates below the mean of their row and so many of its deviations become 0, the others what they are above it.
+  std::optional<double> gate_cutoff = {};
+  bool gated = true;  // the MLP is down(activation(gate x) * up x), else down(activation(up x))
   Experts experts = {};
 };
 

@@ -128,10 +128,13 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
   const int shared_layers = shared ? static_cast<int>(shared->number()) : 0;
   bool attends = twin.gemma != 0;
   bool turns = twin.gemma != 0;
+  bool narrows_queries = false;
+  const bool kimi = twin.has("layers.0.self_attn.f_a_proj.weight");
   for (std::size_t i = 0; i < twin.facts.layers.size(); ++i) {
     const bool here =
         twin.facts.latent.rank > 0 || twin.has("layers." + std::to_string(i) + ".self_attn.q_proj.weight");
     attends = attends || here;
+    narrows_queries = narrows_queries || twin.has("layers." + std::to_string(i) + ".self_attn.q_a_proj.weight");
     turns = turns || (here && twin.facts.layers[i].rope >= 0);
   }
   switch (mistake) {
@@ -244,12 +247,15 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::gates_behind_queries: return twin.recurrent.conv_width > 0;
     case Mistake::whole_heads_turned: return twin.turned != twin.head_dim && stretching(twin) != "longrope";
     case Mistake::frequencies_of_heads: return twin.turned != twin.head_dim;
-    case Mistake::reversed_taps: return twin.has("layers.1.conv.conv.weight") || twin.has("layers.0.mamba.A_log");
+    case Mistake::reversed_taps:
+      return twin.has("layers.1.conv.conv.weight") || twin.has("layers.0.mamba.A_log") || kimi;
+    case Mistake::one_decay:
+    case Mistake::silu_gate: return kimi;
     case Mistake::norm_before_gate: return twin.has("layers.0.mamba.norm.weight");
     case Mistake::no_skip:
     case Mistake::no_conv_bias:
-    case Mistake::exchanged_keys:
-    case Mistake::no_step_bias: return twin.has("layers.0.mamba.A_log");
+    case Mistake::exchanged_keys: return twin.has("layers.0.mamba.A_log");
+    case Mistake::no_step_bias: return twin.has("layers.0.mamba.A_log") || kimi;
     case Mistake::whole_norm: return twin.has("layers.0.mamba.norm.weight") && twin.facts.state_groups > 1;
     case Mistake::no_state_factors: return twin.facts.state_factors[0] != 1;
     case Mistake::no_selection_norms: return twin.has("layers.0.mamba.x_proj.weight");
@@ -265,7 +271,7 @@ bool possible(Mistake mistake, const TwinCheckpoint& twin) {
     case Mistake::one_row_late: return twin.has("layers.1.conv.conv.weight");
     case Mistake::no_latent_norm:
     case Mistake::exchanged_latent_rows: return twin.facts.latent.rank > 0;
-    case Mistake::no_query_norm: return twin.has("layers.0.self_attn.q_a_proj.weight");
+    case Mistake::no_query_norm: return narrows_queries;
     case Mistake::layer_epsilon_inside: return twin.facts.latent.rank > 0 && twin.epsilon > 1e-3;
     case Mistake::no_score_factor: return twin.facts.latent.rank > 0 && stretching(twin) == "yarn";
     case Mistake::heads_dealt_out: return attends && twin.kv_heads != 1 && twin.kv_heads != twin.heads;
@@ -390,12 +396,13 @@ TEST_P(TargetFixture, EveryMistakeExceedsTheBoundAHundredfold) {
                                 Mistake::no_shares,
                                 Mistake::no_gate_factor,
                                 Mistake::no_selection_norms,
-
                                 Mistake::no_latent_norm,
                                 Mistake::no_query_norm,
                                 Mistake::layer_epsilon_inside,
                                 Mistake::no_score_factor,
-                                Mistake::exchanged_latent_rows}) {
+                                Mistake::exchanged_latent_rows,
+                                Mistake::one_decay,
+                                Mistake::silu_gate}) {
     if (!possible(mistake, twin)) continue;
     const auto wrong = text_answers(twin, tokens, Rounding(), mistake);
     const double ratio = worst_ratio(ours.logits, wrong.back().at, model->vocabulary(), bounds.back());

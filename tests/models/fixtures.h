@@ -36,12 +36,19 @@ inline const std::string tiny_targets[] = {
 inline const std::string tiny_hybrid_targets[] = {"qwen35-tiny-nested", "qwen35-tiny-irregular",
                                                   "qwen35-tiny-rectangular", "qwen35-moe-tiny"};
 /// The other ones with recurrent layers (recurrent_tiny.py).
-inline const std::string tiny_recurrent_targets[] = {"lfm2-tiny",           "lfm2-moe-tiny",
-                                                     "qwen3-next-tiny",     "mamba2-tiny",
-                                                     "granite-hybrid-tiny", "granite-hybrid-tiny-experts",
-                                                     "falcon-h1-tiny",      "falcon-h1-tiny-normed",
-                                                     "nemotron-h-tiny",     "nemotron-h-tiny-experts",
-                                                     "jamba-tiny"};
+inline const std::string tiny_recurrent_targets[] = {"lfm2-tiny",
+                                                     "lfm2-moe-tiny",
+                                                     "qwen3-next-tiny",
+                                                     "mamba2-tiny",
+                                                     "granite-hybrid-tiny",
+                                                     "granite-hybrid-tiny-experts",
+                                                     "falcon-h1-tiny",
+                                                     "falcon-h1-tiny-normed",
+                                                     "nemotron-h-tiny",
+                                                     "nemotron-h-tiny-experts",
+                                                     "jamba-tiny",
+                                                     "kimi-linear-tiny",
+                                                     "kimi-linear-tiny-groups"};
 inline const std::string tiny_gemma_targets[] = {"gemma2-tiny",        "gemma3-tiny",        "gemma3-tiny-nested",
                                                  "gemma4-tiny",        "gemma4-tiny-shared", "gemma4-tiny-donors",
                                                  "gemma4-tiny-experts"};

@@ -252,6 +252,8 @@ enum class Mistake {
   layer_epsilon_inside,   // attention
   no_score_factor,        // of a stretched RoPE
   exchanged_latent_rows,  // of each head first those of its values, then of its keys
+  one_decay,              // of Kimi's delta net: that of the first key dimension for all of its head
+  silu_gate,              // the same
 };
 
 /// A Hugging Face folder or a GGUF file; names without "model.".
@@ -354,6 +356,8 @@ enum class Slip {
   gate_of_attention,  // sigmoid(z) in place of SiLU(z)
   norm_after_gate,
   swapped_a_and_b,
+  no_step_bias,
+  one_decay,  // of channels that have their own: that of the first one of their head
 };
 
 /// Returns x as it is multiplied with this weight.
@@ -784,6 +788,8 @@ struct DeltaLayer {
   Rows out;          // [hidden][value_floats]
   Rows convolution;  // [conv_width][channels]
   std::vector<double> a_log, dt_bias, norm;
+  // With decays of channels a and z are products of narrow rows, which `in` has in place of z: [..][key_dim].
+  Rows forget = {}, gate = {};
 };
 
 inline DeltaLayer delta_layer(const TwinCheckpoint& checkpoint, const std::string& prefix) {
@@ -805,6 +811,34 @@ inline DeltaLayer delta_layer(const TwinCheckpoint& checkpoint, const std::strin
   return layer;
 }
 
+/// The same of Kimi Linear. `prefix` ends in "self_attn.".
+inline DeltaLayer kimi_delta_layer(const TwinCheckpoint& checkpoint, const std::string& prefix) {
+  DeltaLayer layer;
+  layer.epsilon = checkpoint.epsilon;
+  for (const char* part : {"q_proj", "k_proj", "v_proj", "g_a_proj", "f_a_proj", "b_proj"}) {
+    layer.in = below(std::move(layer.in), checkpoint[prefix + part]);
+  }
+  layer.out = checkpoint[prefix + "o_proj"];
+  layer.forget = checkpoint[prefix + "f_b_proj"];
+  layer.gate = checkpoint[prefix + "g_b_proj"];
+  layer.a_log = checkpoint.whole_name(prefix + "A_log").at;
+  layer.dt_bias = checkpoint.whole_name(prefix + "dt_bias").at;
+  layer.norm = checkpoint[prefix + "o_norm"].at;
+  const int heads = static_cast<int>(layer.a_log.size());
+  const int dim = static_cast<int>(layer.norm.size());
+  layer.shape = {
+      .delta = {.key_heads = heads, .value_heads = heads, .key_dim = dim, .value_dim = dim, .channel_decays = true},
+      .conv_width = checkpoint[prefix + "q_conv1d"].width};
+  layer.convolution = Rows(layer.shape.conv_width, layer.shape.channels());
+  for (int i = 0; const char part : {'q', 'k', 'v'}) {
+    const Rows& taps = checkpoint[prefix + part + "_conv1d"];
+    for (int channel = 0; channel < taps.rows(); ++channel, ++i) {
+      for (int tap = 0; tap < taps.width; ++tap) layer.convolution.row(tap)[i] = taps.row(channel)[tap];
+    }
+  }
+  return layer;
+}
+
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 /// The layer in float64, every result rounded as `round` says, in the order in which a float32 program computes it.
@@ -819,13 +853,24 @@ inline Rows delta_net_of(const DeltaLayer& layer, const Rows& n, Rounding& round
   std::vector<std::vector<double>> inputs;  // of the convolution
   std::vector<double> state(static_cast<std::size_t>(d.value_heads) * d.key_dim * d.value_dim);
   const Rows projected = times(n, layer.in, round);
+  const auto part = [&](int first, int width) {
+    Rows columns(n.rows(), width);
+    for (int r = 0; r < n.rows(); ++r) std::copy_n(projected.row(r) + first, width, columns.row(r));
+    return columns;
+  };
+  const int decays = delta_decays(d);
+  const int narrow = d.channel_decays ? d.key_dim : values;  // what stands for z
+  const Rows all_z = d.channel_decays ? times(part(channels, narrow), layer.gate, round) : part(channels, values);
+  const Rows all_b = part(projected.width - (d.channel_decays ? 1 : 2) * d.value_heads, d.value_heads);
+  const Rows all_a = d.channel_decays ? times(part(channels + narrow, narrow), layer.forget, round)
+                                      : part(projected.width - d.value_heads, d.value_heads);
   Rows mixed(n.rows(), values);
   for (int r = 0; r < n.rows(); ++r) {
-    const double* const z = projected.row(r) + channels;
-    const double* b = z + values;
-    const double* a = b + d.value_heads;
+    const double* const z = all_z.row(r);
+    const double* b = all_b.row(r);
+    const double* a = all_a.row(r);
     if (slip == Slip::swapped_a_and_b) std::swap(a, b);
-    inputs.emplace_back(projected.row(r), z);
+    inputs.emplace_back(projected.row(r), projected.row(r) + channels);
     std::vector<double> c(static_cast<std::size_t>(channels));
     for (int ch = 0; ch < channels; ++ch) {
       for (int j = 0; j < taps; ++j) {
@@ -855,9 +900,14 @@ inline Rows delta_net_of(const DeltaLayer& layer, const Rows& n, Rounding& round
       const double* const k = &c[keys + key_head * d.key_dim];
       const double* const v = &c[2 * keys + h * d.value_dim];
       const double beta = slip == Slip::no_beta ? 1 : round.by(sigmoid(b[h]), 2);
-      const double step = round.by(std::log1p(std::exp(round(a[h] + layer.dt_bias[h]))), 2);
-      const double g = round(-round.by(std::exp(layer.a_log[h]), 2) * step);
-      const double decay = round.by(std::exp(g), 2);
+      std::vector<double> decay;  // of each key dimension, or of all
+      for (int i = 0; i < decays; ++i) {
+        const int at = h * decays + (slip == Slip::one_decay ? 0 : i);
+        const double bias = slip == Slip::no_step_bias ? 0 : layer.dt_bias[at];
+        const double step = round.by(std::log1p(std::exp(round(a[at] + bias))), 2);
+        const double g = round(-round.by(std::exp(layer.a_log[h]), 2) * step);
+        decay.push_back(round.by(std::exp(g), 2));
+      }
       double* const s = &state[static_cast<std::size_t>(h) * d.key_dim * d.value_dim];
       std::vector<double> o(d.value_dim);
       for (int j = 0; j < d.value_dim; ++j) {
@@ -865,7 +915,7 @@ inline Rows delta_net_of(const DeltaLayer& layer, const Rows& n, Rounding& round
         for (int i = 0; i < d.key_dim; ++i) {
           double& element = s[i * d.value_dim + j];
           const double before = element;
-          element = round(element * decay);
+          element = round(element * decay[decays == 1 ? 0 : i]);
           read = round(read + (slip == Slip::decay_after_read ? before : element) * k[i]);
         }
         const double delta = round(beta * round(v[j] - read));
@@ -885,10 +935,12 @@ inline Rows delta_net_of(const DeltaLayer& layer, const Rows& n, Rounding& round
       const double factor = round(1 / round(std::sqrt(round(round(sum / d.value_dim) + layer.epsilon))));
       for (int j = 0; j < d.value_dim; ++j) {
         const double normed = round(round(o[j] * factor) * layer.norm[j]);
-        const double gate = slip == Slip::gate_of_attention ? sigmoid(gates[j])
-                            : slip == Slip::norm_after_gate ? 1
-                                                            : silu(gates[j]);
-        mixed.row(r)[h * d.value_dim + j] = round(gate * normed);
+        double& out = mixed.row(r)[h * d.value_dim + j];
+        if (d.channel_decays != (slip == Slip::gate_of_attention)) {  // the gate of attention
+          out = round(normed / round(1 + round.by(std::exp(-gates[j]), 2)));
+        } else {
+          out = round((slip == Slip::norm_after_gate ? 1 : silu(gates[j])) * normed);
+        }
       }
     }
   }
@@ -1352,6 +1404,13 @@ inline Rows decoder_layer(const TwinCheckpoint& checkpoint, const std::string& p
   const Rows first = normed_by(checkpoint, norms.attention, x, round, mistake);
   if (checkpoint.has(prefix + "linear_attn.in_proj_qkv.weight")) {
     x = added(norms.attended, delta_net_of(delta_layer(checkpoint, prefix + "linear_attn."), first, round));
+  } else if (checkpoint.has(prefix + "self_attn.f_a_proj.weight")) {
+    const Slip slip = mistake == Mistake::reversed_taps  ? Slip::reversed_taps
+                      : mistake == Mistake::no_step_bias ? Slip::no_step_bias
+                      : mistake == Mistake::one_decay    ? Slip::one_decay
+                      : mistake == Mistake::silu_gate    ? Slip::gate_of_attention
+                                                         : Slip::none;
+    x = added(norms.attended, delta_net_of(kimi_delta_layer(checkpoint, prefix + "self_attn."), first, round, slip));
   } else if (checkpoint.has(prefix + "mamba.x_proj.weight")) {
     x = added(norms.attended, selective_scan_of(checkpoint, prefix + "mamba.", first, round, mistake));
   } else if (checkpoint.has(prefix + "mamba.A_log")) {

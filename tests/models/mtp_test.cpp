@@ -32,6 +32,7 @@ enum class Slip {
   next_head,        // of several: the one after the right one
   own_tables_only,  // of the first head for all
   row_zero_seen,    // of zeros
+  no_norm_behind,
 };
 
 /// The question of one stored case.
@@ -67,7 +68,9 @@ std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Input& input, R
   std::vector<Token> tokens(input.committed.begin() + 1, input.committed.end());
   int heads = 1;
   while (twin.has("layers." + std::to_string(twin.layers + heads) + ".eh_proj.weight")) ++heads;
+  const bool ernie = twin.has("mtp_linear_proj.0.weight");
   const auto blocks = [&](int head) {
+    if (ernie) return "mtp_block." + std::to_string(head) + ".";
     return qwen35 ? "mtp.layers." + std::to_string(head) + "." : "layers." + std::to_string(twin.layers + head) + ".";
   };
   const int last_row = static_cast<int>(input.committed.size() + input.chain.size());
@@ -79,7 +82,8 @@ std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Input& input, R
     if (slip == Slip::next_head) head = (head + 1) % heads;
     const std::string block = blocks(head);
     const std::string own = slip == Slip::own_tables_only ? blocks(0) : block;
-    const auto part = [&](const char* of_qwen, const char* of_deepseek) -> const Rows& {
+    const auto part = [&](const char* of_qwen, const char* of_deepseek, const std::string& of_ernie) -> const Rows& {
+      if (ernie) return twin[of_ernie + "." + std::to_string(head)];
       return twin[qwen35 ? std::string("mtp.") + of_qwen : block + of_deepseek];
     };
     const Rows& table = twin[twin.has(own + "embed_tokens.weight") ? own + "embed_tokens" : "embed_tokens"];
@@ -89,10 +93,10 @@ std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Input& input, R
     }
     Rows hidden = recycled.at.empty() ? features : below(features, recycled);
     if (slip != Slip::no_embedding_norm) {
-      embedding = rms_norm(embedding, part("pre_fc_norm_embedding", "enorm"), twin.epsilon, round);
+      embedding = rms_norm(embedding, part("pre_fc_norm_embedding", "enorm", "mtp_emb_norm"), twin.epsilon, round);
     }
     if (slip != Slip::no_hidden_norm) {
-      hidden = rms_norm(hidden, part("pre_fc_norm_hidden", "hnorm"), twin.epsilon, round);
+      hidden = rms_norm(hidden, part("pre_fc_norm_hidden", "hnorm", "mtp_hidden_norm"), twin.epsilon, round);
     }
     if (slip == Slip::hidden_first) std::swap(embedding, hidden);
     Rows joined(embedding.rows(), 2 * embedding.width);
@@ -101,15 +105,15 @@ std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Input& input, R
       std::copy_n(hidden.row(row), hidden.width, joined.row(row) + embedding.width);
     }
     // Row 0, which no row sees, is left out: the twin's row r is at position r + 1. Only differences turn a score.
-    Rows x = times(joined, part("fc", "eh_proj"), round);
+    Rows x = times(joined, part("fc", "eh_proj", "mtp_linear_proj"), round);
     if (slip == Slip::row_zero_seen) x = below(Rows(1, x.width), x);
     x = decoder_layer(
         twin, block, std::move(x), Rows(), angles, [](int q, int k) { return k <= q; }, round, mistake);
     Rows last(1, x.width);
     std::copy_n(x.row(x.rows() - 1), x.width, last.row(0));
     const std::string own_norm = qwen35 ? "mtp.norm" : block + "shared_head.norm";
-    const Rows normed =
-        rms_norm(last, twin.has(own_norm + ".weight") ? twin[own_norm] : final_norm, twin.epsilon, round);
+    const Rows& norm = twin.has(own_norm + ".weight") ? twin[own_norm] : final_norm;
+    const Rows normed = slip == Slip::no_norm_behind ? last : rms_norm(last, norm, twin.epsilon, round);
     const std::string lm_head = own + "shared_head.head";
     y = y.at.empty() ? normed : below(std::move(y), normed);
     const Rows row = times(normed, twin.has(lm_head + ".weight") ? twin[lm_head] : twin.head(), round);
@@ -238,12 +242,14 @@ TEST_P(MtpFixture, EveryMistakeExceedsTheBoundAHundredfold) {
   };
   EXPECT_LE(ratio(twin, Slip::none, Mistake::none), 1);
   for (const Slip slip : {Slip::hidden_first, Slip::unshifted, Slip::recycled_before_norm, Slip::tap_without_norm,
-                          Slip::no_embedding_norm, Slip::no_hidden_norm, Slip::row_zero_seen}) {
+                          Slip::no_embedding_norm, Slip::no_hidden_norm, Slip::row_zero_seen, Slip::no_norm_behind}) {
     EXPECT_GT(ratio(twin, slip, Mistake::none), 100) << "slip " << static_cast<int>(slip);
   }
   if (GetParam() == "mtp-qwen3-two") {
     EXPECT_GT(ratio(twin, Slip::next_head, Mistake::none), 100);
     EXPECT_GT(ratio(twin, Slip::own_tables_only, Mistake::none), 100);
+  } else if (GetParam() == "mtp-ernie45-moe") {
+    EXPECT_GT(ratio(twin, Slip::none, Mistake::interleaved_rope), 100);
   } else if (GetParam().starts_with("mtp-qwen35")) {
     for (const Mistake mistake : {Mistake::no_gate, Mistake::gates_behind_queries}) {
       EXPECT_GT(ratio(twin, Slip::none, mistake), 100) << "mistake " << static_cast<int>(mistake);
@@ -321,7 +327,7 @@ TEST_P(MtpFixture, RowsOfOtherTextsAndWholeChainsInOneCallChangeNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(All, MtpFixture,
                          testing::Values("mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-two", "mtp-deepseek-v3",
-                                         "mtp-glm4-moe"),
+                                         "mtp-glm4-moe", "mtp-ernie45-moe"),
                          printable_name);
 
 /// The fixture mtp-qwen35 as llama.cpp converts it: the head is a block behind the layers, norms hold 1 + weight.

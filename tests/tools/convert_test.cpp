@@ -124,9 +124,10 @@ void expect_equal_twins(const Checkpoint& from, const std::string& name) {
 
 /// What a GGUF has in another form than a folder: rates of states, norms, the order of heads, factors in weights.
 TEST(Convert, TheFloat64TwinOfTheFileIsThatOfTheFolder) {
-  for (const char* name : {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny",
-                           "mamba2-tiny", "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "falcon-h1-tiny",
-                           "nemotron-h-tiny", "jamba-tiny", "lfm2-tiny", "deepseek-v2-tiny", "llama4-tiny-published"}) {
+  for (const char* name :
+       {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny",
+        "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "falcon-h1-tiny", "nemotron-h-tiny", "jamba-tiny",
+        "lfm2-tiny", "deepseek-v2-tiny", "llama4-tiny-published", "gemma3n-tiny", "kimi-linear-tiny"}) {
     expect_equal_twins(Checkpoint(external(name)), name);
   }
 }
@@ -238,6 +239,47 @@ TEST(Convert, AnOlderFileOfLatentAttentionHasTheBitsOfTheFolder) {
   EXPECT_EQ(logits_of(Checkpoint(file), in_floats()), logits_of(from, in_floats()));
 }
 
+/// llama.cpp has no table for the tokens of images and sounds, which Gemma 3n gives the first row.
+TEST(Convert, EveryTokenAndLayerOfGemma3nHasTheTensorsThatLlamaCppAsksFor) {
+  const Checkpoint from(external("gemma3n-tiny"));
+  const Folder folder;
+  const Checkpoint gguf(converted(from, Format::f32, folder));
+  const std::string name = "model.embed_tokens_per_layer.weight";
+  const std::vector<float> stored = from.floats(name, {60, 40});
+  std::vector<float> wanted = stored;
+  for (int token = 60; token < 64; ++token) wanted.insert(wanted.end(), stored.begin(), stored.begin() + 40);
+  EXPECT_EQ(gguf.floats(name, {64, 40}), wanted);
+  const std::string keys = ".self_attn.k_proj.weight";  // of a layer that reads those of another, which llama.cpp wants
+  EXPECT_FALSE(from.has("model.layers.4" + keys));
+  EXPECT_EQ(gguf.floats("model.layers.4" + keys, {16, 32}), from.floats("model.layers.1" + keys, {16, 32}));
+}
+
+TEST(Convert, AGgufOfGemma3nOrKimiLinearWithoutAKeyIsRefusedByName) {
+  const std::pair<const char*, const char*> keys[] = {
+      {"gemma3n-tiny", "gemma3n.activation_sparsity_scale"},
+      {"gemma3n-tiny", "gemma3n.altup.num_inputs"},
+      {"kimi-linear-tiny", "kimi-linear.kda.head_dim"},
+      {"kimi-linear-tiny", "kimi-linear.ssm.conv_kernel"},
+  };
+  for (const auto& [name, key] : keys) {
+    const Checkpoint from(external(name));
+    const Folder folder;
+    const Gguf whole(converted(from, Format::f32, folder));
+    GgufFields fields;
+    for (const auto& [other, value] : whole.metadata()) {
+      if (other != key) fields.copy(whole, other);
+    }
+    const files::path file = folder.path() / "less.gguf";
+    write_gguf(file, fields, gguf_tensors(from, gguf_family_for(from.config()), Format::f32));
+    try {
+      Checkpoint(file.string());
+      ADD_FAILURE() << key;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("less.gguf"), testing::HasSubstr(key)));
+    }
+  }
+}
+
 TEST(Convert, GemmaInFloatsHasTheBitsOfTheFolder) {
   for (const char* name : {"gemma2-tiny", "gemma3-tiny"}) {
     const Folder copy;
@@ -270,12 +312,13 @@ TEST(Convert, QuantizedHasTheBitsOfTheFolderQuantizedOnLoad) {
   EXPECT_NE(logits_of(gguf, best_kernels()), logits_of(from, best_kernels()));
 }
 
-/// llama3's divisors are rounded once more; of Qwen3.5 so is -exp(A_log), and out_proj adds heads in another order.
+/// llama3's divisors are rounded once more; so are -exp(A_log) and Gemma 3n's cutoffs, and Qwen3.5's out_proj adds
+/// heads in another order.
 TEST(Convert, WhatIsStoredInAnotherFormIsTheSameButForRounding) {
-  for (const char* name :
-       {"llama-tiny-stretched", "apertus-tiny", "qwen35-tiny-nested", "qwen35-tiny-irregular",
-        "qwen35-tiny-rectangular", "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny", "granite-hybrid-tiny",
-        "granite-hybrid-tiny-experts", "falcon-h1-tiny", "nemotron-h-tiny", "nemotron-h-tiny-experts", "jamba-tiny"}) {
+  for (const char* name : {"llama-tiny-stretched", "apertus-tiny", "qwen35-tiny-nested", "qwen35-tiny-irregular",
+                           "qwen35-tiny-rectangular", "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny",
+                           "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "falcon-h1-tiny", "nemotron-h-tiny",
+                           "nemotron-h-tiny-experts", "jamba-tiny", "gemma3n-tiny", "kimi-linear-tiny"}) {
     const Checkpoint from(external(name));
     const Folder folder;
     const std::vector<float> got = logits_of(Checkpoint(converted(from, Format::f32, folder)), in_floats());
@@ -337,11 +380,26 @@ void copy_of_speculators(const Folder& copy) {
 TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
   std::set<const GgufFamily*> families;
   for (const char* name : exact_names) families.insert(expect_keys_kept(external(name)));
-  for (const char* name :
-       {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny",
-        "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "mtp-qwen3-two", "mtp-qwen35", "mtp-qwen35-moe",
-        "gemma4-assistant", "dflash-full", "dflash-mixed", "apertus-tiny", "falcon-h1-tiny", "nemotron-h-tiny",
-        "nemotron-h-tiny-experts", "jamba-tiny"}) {
+  for (const char* name : {"qwen35-tiny-nested",
+                           "qwen35-tiny-irregular",
+                           "qwen35-moe-tiny",
+                           "qwen3-next-tiny",
+                           "mamba2-tiny",
+                           "granite-hybrid-tiny",
+                           "granite-hybrid-tiny-experts",
+                           "mtp-qwen3-two",
+                           "mtp-qwen35",
+                           "mtp-qwen35-moe",
+                           "gemma4-assistant",
+                           "dflash-full",
+                           "dflash-mixed",
+                           "apertus-tiny",
+                           "falcon-h1-tiny",
+                           "nemotron-h-tiny",
+                           "nemotron-h-tiny-experts",
+                           "jamba-tiny",
+                           "gemma3n-tiny",
+                           "kimi-linear-tiny"}) {
     families.insert(expect_keys_kept(external(name)));
   }
   families.insert(expect_keys_kept(external("dflash-full"), GgufReader::ik_llama_cpp));
@@ -615,6 +673,7 @@ TEST(Convert, WhatAGgufCannotSayIsRefusedByName) {
       {"deepseek-v3-tiny-biased", "attention_bias: must be false in a GGUF of deepseek2"},
       {"deepseek-v2-tiny-groups", "n_group: must be 1 in a GGUF of deepseek2"},
       {"gemma2-tiny", "query_pre_attn_scalar: must be 8 in a GGUF of gemma2"},
+      {"kimi-linear-tiny-groups", "moe_renormalize: must be true in a GGUF of kimi-linear"},
       {"smollm3-tiny", "no_rope_layers: leaves RoPE to other layers than a GGUF of smollm3"}};
   for (const auto& [name, words] : refused) {
     const Folder folder;
@@ -719,6 +778,17 @@ TEST(Convert, KeepsTheMtpHeadsOfATarget) {
     EXPECT_EQ(same, text) << name;
     for (std::size_t i = 1; i < 3 && !stops; ++i) EXPECT_EQ(got[i], want[i]) << name;
   }
+}
+
+/// llama.cpp's files of ERNIE have no heads.
+TEST(Convert, TheMtpHeadOfErnieDraftsAndHasNoNameInAGguf) {
+  const Checkpoint from(external("mtp-ernie45-moe"));
+  const Folder folder;
+  const Checkpoint gguf(converted(from, Format::f32, folder));
+  EXPECT_TRUE(has_mtp_heads(from));
+  EXPECT_FALSE(has_mtp_heads(gguf));
+  EXPECT_EQ(logits_of(gguf, in_floats()), logits_of(from, in_floats()));
+  drafted_by_heads(external("mtp-ernie45-moe"));
 }
 
 /// In the folder of MTP heads there is nothing but these; each is quantized apart from its target.

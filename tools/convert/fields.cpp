@@ -5,6 +5,7 @@
 
 #include "ref/base/error.h"
 #include "ref/formats/gguf/family.h"
+#include "ref/formats/gguf/transformer.h"
 #include "ref/formats/printable.h"
 #include "ref/models/checkpoint_kind.h"
 #include "ref/models/dflash.h"
@@ -36,6 +37,7 @@ GgufModel::Layer as_gguf(const LayerConfig& layer) {
   GgufModel::Layer result = {
       .attention = {},
       .intermediate = layer.intermediate,
+      .gate_cutoff = layer.gate_cutoff,
       .experts = {experts.count, experts.chosen, experts.intermediate, experts.shared, experts.normalized}};
   if (const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer)) {
     const AttentionShape& shape = attention->shape;
@@ -58,6 +60,7 @@ GgufModel as_gguf(const Json& json, const TransformerConfig& config) {
                      .logit_scale = config.logit_scale,
                      .logit_cap = config.logit_cap,
                      .layer_embedding = config.layer_embedding,
+                     .streams = config.streams,
                      .shared_layers = config.depth() - config.cached_layers()};
   for (const Rope& rope : config.ropes) model.ropes.push_back(as_gguf(rope));
   for (const LayerConfig& layer : config.layers) {
@@ -126,9 +129,11 @@ GgufModel describe_eagle3_draft(const Checkpoint& from, int target_layers) {
   return model;
 }
 
-GgufModel describe_target(const Checkpoint& from) {
+GgufModel describe_target(const Checkpoint& from, const GgufFamily& family) {
   GgufModel model = as_gguf(text_config(from.config()), describe(from.config()));
-  if (has_mtp_heads(from)) model.mtp_heads = static_cast<int>(read_mtp_config(from).heads.size());
+  if (keeps_mtp_heads(family.names) && has_mtp_heads(from)) {
+    model.mtp_heads = static_cast<int>(read_mtp_config(from).heads.size());
+  }
   model.layer_numbers = [&from, layers = model.depth()](const std::string& tensor, const std::string& field) {
     std::vector<float> numbers;
     for (int i = 0; i < layers; ++i) {
@@ -168,7 +173,7 @@ void add_model_fields(const Checkpoint& from, const GgufFamily& family, Format t
   const CheckpointKind& kind = checkpoint_kind(from.config());
   family.write(kind == dflash_checkpoint   ? describe_draft(from, family)
                : kind == eagle3_checkpoint ? describe_eagle3_draft(from, target_layers)
-                                           : describe_target(from),
+                                           : describe_target(from, family),
                keys);
 }
 

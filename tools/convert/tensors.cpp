@@ -131,7 +131,7 @@ class Tensors {
     const CheckpointKind& kind = checkpoint_kind(from.config());
     if (kind == eagle3_checkpoint) add_draft_vocabulary(describe_eagle3(from.config()).draft_vocabulary);
     if (kind == dflash_checkpoint) add_draft_vocabulary(describe_dflash(from.config()).draft_vocabulary);
-    if (has_mtp_heads(from)) add_heads(read_mtp_config(from));
+    if (keeps_mtp_heads(family.names) && has_mtp_heads(from)) add_heads(read_mtp_config(from));
     if (result_.empty()) throw Error(from.path().string() + ": has no tensor of the model that its config describes");
     refuse_others();
   }
@@ -155,6 +155,10 @@ class Tensors {
         add_projection(row, name, gguf_before);
       } else if (is_latent_matrix(row, prefix_ + before)) {
         add_latent_matrix(row, prefix_ + before, gguf_before);
+      } else if (from_.has(name + ".0.weight")) {
+        add_list(row, name, gguf_before);
+      } else if (is_unread(row, name)) {
+        add_unread(row, gguf_before);
       } else if (row.hugging_face == std::string_view("d2t")) {
         continue;  // add_draft_vocabulary
       } else if (row.whole) {
@@ -165,6 +169,42 @@ class Tensors {
         }
       }
     }
+  }
+
+  /// llama.cpp asks for keys and values of all layers of Gemma 3n, also where it reads those of another layer. Newer
+  /// folders do not have them; they get the ones of that layer.
+  bool is_unread(const GgufName& row, const std::string& name) const {
+    const auto* const attention = layer_ == nullptr ? nullptr : std::get_if<AttentionLayer>(&layer_->mixer);
+    const bool shared = attention != nullptr && attention->donor != AttentionLayer::own;
+    const std::string_view part = row.hugging_face;
+    return shared && &family_ == &gguf_gemma3n && !from_.has(name + ".weight") &&
+           (part == "self_attn.k_proj" || part == "self_attn.v_proj" || part == "self_attn.k_norm");
+  }
+
+  void add_unread(const GgufName& row, const std::string& gguf_before) {
+    const std::string donor = std::to_string(std::get<AttentionLayer>(layer_->mixer).donor);
+    const std::string name = family_.names.layers + donor + "." + row.hugging_face + ".weight";
+    FloatRows rows = rows_of(from_, name);
+    const Format format = rows.outputs == 1 ? Format::f32 : format_of(rows.inputs, false);
+    put(gguf_before + row.gguf + ".weight", format, std::move(rows), 1, name);
+  }
+
+  /// One tensor of those that a folder numbers.
+  void add_list(const GgufName& row, const std::string& name, const std::string& gguf_before) {
+    std::vector<FloatRows> parts;
+    for (std::string part = name + ".0.weight"; from_.has(part);
+         part = name + "." + std::to_string(parts.size()) + ".weight") {
+      used_.insert(part);
+      parts.push_back(rows_of(from_, part));
+    }
+    const int each = parts[0].outputs;
+    const auto count = static_cast<int>(parts.size());
+    const int inputs = parts[0].inputs;
+    const auto read = [parts = std::move(parts), each](int r, float* to) {
+      parts[static_cast<std::size_t>(r / each)].read(r % each, to);
+    };
+    put(gguf_before + row.gguf + ".weight", format_of(inputs, false), {each * count, inputs, read}, count,
+        name + ".0.weight");
   }
 
   /// The blocks behind the layers. Heads with the names of Qwen3.5 share some tensors, of which each block gets one.
@@ -214,7 +254,8 @@ class Tensors {
     const bool kernel = name.ends_with("_conv.base_kernel");
     const bool small = shape.size() == 1 || convolution || kernel || name.ends_with(".A_log") ||
                        gguf.find("ffn_gate_inp") != std::string::npos;
-    const int matrices = shape.size() == 3 && !convolution ? static_cast<int>(shape[0]) : 1;
+    const bool of_channels = name.ends_with("_conv1d.weight");  // of Kimi Linear, a matrix for each
+    const int matrices = of_channels || (shape.size() == 3 && !convolution) ? static_cast<int>(shape[0]) : 1;
     FloatRows rows = with_factors(row, stored(row, name));
     put(gguf, small ? Format::f32 : format_of(rows.inputs, is_table(name)), std::move(rows), matrices, name);
   }
@@ -262,6 +303,10 @@ class Tensors {
     FloatRows rows = rows_of(from_, name);
     if (family_.names.pairs_rows && row.in_heads) return in_pairs(std::move(rows));
     const auto* const recurrent = layer_ == nullptr ? nullptr : std::get_if<RecurrentShape>(&layer_->mixer);
+    if (recurrent != nullptr && recurrent->delta.channel_decays && name.ends_with(".A_log")) {
+      const int heads = recurrent->delta.value_heads;
+      return with_rates(name, rows.outputs == heads ? std::move(rows) : in_parts(std::move(rows), heads));
+    }
     if (recurrent != nullptr && name.find(".linear_attn.") != std::string::npos) {
       return family_.deals_heads ? stored_recurrent(*recurrent, name, std::move(rows))
                                  : with_rates(name, std::move(rows));
@@ -272,7 +317,17 @@ class Tensors {
     const StateSpaceShape* const space = layer_ == nullptr ? nullptr : find_state_space(*layer_);
     const bool of_space = name.find(".mixer.") != std::string::npos || name.find(".mamba.") != std::string::npos;
     if (space != nullptr && of_space) return stored_state_space(*space, name, std::move(rows));
+    if (name == "model.embed_tokens_per_layer.weight") return of_all_tokens(std::move(rows));
     return name.ends_with("norm.weight") ? with_norm_offset(std::move(rows)) : rows;
+  }
+
+  /// Tokens behind the table of Gemma 3n have its first row.
+  FloatRows of_all_tokens(FloatRows rows) const {
+    const int known = rows.outputs;
+    if (known >= config_.vocabulary) return rows;
+    rows = reordered(std::move(rows), [known](int token) { return token < known ? token : 0; });
+    rows.outputs = config_.vocabulary;
+    return rows;
   }
 
   static FloatRows stored_state_space(const StateSpaceShape& shape, const std::string& name, FloatRows rows) {

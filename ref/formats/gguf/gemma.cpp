@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 namespace draftproof {
 
@@ -23,6 +24,58 @@ void put_gemma(const GgufKeys& keys, ordered_json& config) {
   } else if (const auto period = keys.find_size("attention.sliding_window_pattern")) {
     config["sliding_window_pattern"] = *period;
   }
+}
+
+std::int64_t put_gemma_layers(const GgufKeys& keys, ordered_json& config) {
+  const double stated = keys.find_number("attention.shared_kv_layers").value_or(0);
+  if (!(stated >= 0 && stated <= static_cast<double>(keys.layers()))) {
+    keys.fail("attention.shared_kv_layers", "must be between 0 and block_count");
+  }
+  const auto shared = static_cast<std::int64_t>(stated);
+  config["num_kv_shared_layers"] = shared;
+  config["hidden_size_per_layer_input"] =
+      static_cast<std::int64_t>(keys.find_number("embedding_length_per_layer_input").value_or(0));
+  return shared;
+}
+
+const GgufModel::Attention* find_attention(const GgufModel& model, bool slides) {
+  const GgufModel::Attention* found = nullptr;
+  for (const GgufModel::Layer& layer : model.layers) {
+    if (layer.slides() == slides) found = &*layer.attention;
+  }
+  return found;
+}
+
+void write_gemma_layers(const GgufModel& model, GgufKeyWriter& keys) {
+  std::vector<std::int32_t> kv_heads;
+  std::vector<std::int32_t> intermediates;
+  for (const GgufModel::Layer& layer : model.layers) {
+    kv_heads.push_back(layer.attention->kv_heads);
+    intermediates.push_back(layer.intermediate);
+  }
+  const GgufModel::Attention* const windowed = find_attention(model, true);
+  const GgufModel::Attention* const full = find_attention(model, false);
+  const GgufModel::Attention& attention = full != nullptr ? *full : *windowed;
+  keys.size("block_count", model.depth());
+  keys.size("context_length", model.context);
+  keys.size("embedding_length", model.hidden);
+  keys.size("vocab_size", model.vocabulary);
+  keys.number("attention.layer_norm_rms_epsilon", model.epsilon);
+  keys.size("attention.head_count", attention.heads);
+  keys.one_or_all("attention.head_count_kv", kv_heads);
+  keys.one_or_all("feed_forward_length", intermediates);
+  write_sliding_layers(model, keys);
+  keys.size("attention.shared_kv_layers", model.shared_layers);
+  keys.size("embedding_length_per_layer_input", model.layer_embedding);
+  for (const char* name : {"attention.key_length", "attention.value_length", "rope.dimension_count"}) {
+    keys.size(name, attention.head_dim);
+  }
+  keys.number("rope.freq_base", model.ropes[0].theta);
+  if (windowed != nullptr) {
+    keys.size("attention.sliding_window", windowed->window);
+    keys.number("rope.freq_base_swa", model.ropes[1].theta);
+  }
+  if (model.logit_cap != 0) keys.number("final_logit_softcapping", model.logit_cap);
 }
 
 namespace {

@@ -13,15 +13,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr GgufName whole_names[] = {
-    {"token_embd", "model.embed_tokens"},
-    {"output_norm", "model.norm"},
-    {"output", "lm_head"},
-    {"per_layer_token_embd", "model.embed_tokens_per_layer"},
-    {"per_layer_model_proj", "model.per_layer_model_projection"},
-    {"per_layer_proj_norm", "model.per_layer_projection_norm"},
-};
-
 constexpr GgufName assistant_whole_names[] = {
     {"token_embd", "model.embed_tokens"},
     {"output_norm", "model.norm"},
@@ -64,12 +55,7 @@ void put_gemma4(const GgufKeys& keys, ordered_json& config) {
   config["rope_parameters"] = {{"full_attention", rope(config["rope_theta"])},
                                {"sliding_attention", rope(keys.find_number("rope.freq_base_swa").value_or(10000.0))}};
   config.erase("rope_theta");
-  const double stated = keys.find_number("attention.shared_kv_layers").value_or(0);
-  if (!(stated >= 0 && stated <= static_cast<double>(layers))) {
-    keys.fail("attention.shared_kv_layers", "must be between 0 and block_count");
-  }
-  const auto shared = static_cast<std::int64_t>(stated);
-  config["num_kv_shared_layers"] = shared;
+  const std::int64_t shared = put_gemma_layers(keys, config);
   config["per_layer_config"] = ordered_json::object();
   const std::vector<std::int64_t> kv_heads = keys.layer_sizes("attention.head_count_kv");
   for (std::size_t i = 0; i < kv_heads.size() && i < config["layer_types"].size(); ++i) {
@@ -89,8 +75,6 @@ void put_gemma4(const GgufKeys& keys, ordered_json& config) {
       keys.fail("feed_forward_length", "must be one number, or twice as much in layers that share keys");
     }
   }
-  config["hidden_size_per_layer_input"] =
-      static_cast<std::int64_t>(keys.find_number("embedding_length_per_layer_input").value_or(0));
   if (config.contains("vocab_size")) config["vocab_size_per_layer_input"] = config["vocab_size"];
   if (keys.find_number("expert_count").value_or(0) == 0) return;
   config["enable_moe_block"] = true;
@@ -124,37 +108,12 @@ Json read_assistant(const Gguf& file) {
 
 /// Layers of full attention and those with a window have heads, RoPE and numbers of KV heads of their own.
 void write(const GgufModel& model, GgufKeyWriter& keys) {
-  std::vector<std::int32_t> kv_heads;
-  std::vector<std::int32_t> intermediates;
-  const GgufModel::Attention* full = nullptr;
-  const GgufModel::Attention* windowed = nullptr;
-  for (const GgufModel::Layer& layer : model.layers) {
-    kv_heads.push_back(layer.attention->kv_heads);
-    intermediates.push_back(layer.intermediate);
-    (layer.slides() ? windowed : full) = &*layer.attention;
+  write_gemma_layers(model, keys);
+  if (const GgufModel::Attention* const windowed = find_attention(model, true)) {
+    for (const char* name : {"attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa"}) {
+      keys.size(name, windowed->head_dim);
+    }
   }
-  if (full == nullptr) full = windowed;
-  keys.size("block_count", model.depth());
-  keys.size("context_length", model.context);
-  keys.size("embedding_length", model.hidden);
-  keys.size("vocab_size", model.vocabulary);
-  keys.number("attention.layer_norm_rms_epsilon", model.epsilon);
-  keys.size("attention.head_count", full->heads);
-  keys.one_or_all("attention.head_count_kv", kv_heads);
-  keys.one_or_all("feed_forward_length", intermediates);
-  write_sliding_layers(model, keys);
-  keys.size("attention.shared_kv_layers", model.shared_layers);
-  keys.size("embedding_length_per_layer_input", model.layer_embedding);
-  for (const std::string name : {"attention.key_length", "attention.value_length", "rope.dimension_count"}) {
-    keys.size(name, full->head_dim);
-    if (windowed != nullptr) keys.size(name + "_swa", windowed->head_dim);
-  }
-  keys.number("rope.freq_base", model.ropes[0].theta);
-  if (windowed != nullptr) {
-    keys.size("attention.sliding_window", windowed->window);
-    keys.number("rope.freq_base_swa", model.ropes[1].theta);
-  }
-  if (model.logit_cap != 0) keys.number("final_logit_softcapping", model.logit_cap);
   if (model.layers[0].experts.count > 0) write_experts(model.layers[0].experts, keys);
 }
 
@@ -166,7 +125,7 @@ void write_assistant(const GgufModel& model, GgufKeyWriter& keys) {
 
 constexpr const char* model_types[] = {"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"};
 constexpr const char* assistant_types[] = {"gemma4_assistant", "gemma4_unified_assistant"};
-constexpr GgufNames names = {.whole = whole_names, .layer = layer_names};
+constexpr GgufNames names = {.whole = gemma_whole, .layer = layer_names};
 constexpr GgufNames assistant_names = {.whole = assistant_whole_names, .layer = layer_names};
 
 }  // namespace

@@ -37,6 +37,18 @@ std::optional<std::vector<std::int64_t>> GgufKeys::find_integers(const std::stri
   return std::vector<std::int64_t>(values->begin(), values->end());
 }
 
+std::optional<std::vector<double>> GgufKeys::find_numbers(const std::string& name) const {
+  const auto found = file_.metadata().find(prefix_ + name);
+  if (found == file_.metadata().end()) return std::nullopt;
+  if (const auto* const values = std::get_if<std::vector<double>>(&found->second)) return *values;
+  fail(name, "must be an array of numbers");
+}
+
+std::int64_t GgufKeys::rows(const std::string& matrix) const {
+  const auto found = file_.tensors().find(matrix);
+  return found != file_.tensors().end() && found->second.shape.size() == 2 ? found->second.shape[0] : 0;
+}
+
 std::int64_t GgufKeys::layers() const {
   constexpr std::int64_t layers_max = 1 << 16;
   const std::int64_t layers = size("block_count");

@@ -32,6 +32,7 @@ class GgufKeys {
   std::optional<std::vector<std::int64_t>> find_integers(const std::string& name) const;
   /// Returns block_count; throws Error where memory is not to be taken for so many.
   std::int64_t layers() const;
+  std::optional<std::vector<double>> find_numbers(const std::string& name) const;  // infinite ones, too
   /// Returns the numbers of all layers under a key that is not of the architecture, where one stands for all. Throws
   /// Error when it is missing.
   std::vector<double> layer_numbers(const std::string& whole_key) const;
@@ -52,6 +53,8 @@ class GgufKeys {
 
   /// Returns the values of a vector of floats. Throws Error for a tensor of another kind.
   std::vector<float> vector(const std::string& name) const;
+  /// Returns the rows of a matrix; 0 when the file does not have it, or when it is none.
+  std::int64_t rows(const std::string& matrix) const;
   bool has_tensor(const std::string& name) const { return file_.tensors().contains(name); }
   std::string whole(const char* name) const { return prefix_ + name; }
   [[noreturn]] void fail(const std::string& name, const std::string& what) const { file_.fail(prefix_ + name, what); }
@@ -83,6 +86,7 @@ class GgufKeyWriter {
   void integers(const std::string& name, const std::vector<std::int32_t>& value) {
     fields_.integers(prefix_ + name, value);
   }
+  void numbers(const std::string& name, const std::vector<float>& value) { fields_.numbers(prefix_ + name, value); }
   /// One number when all are the same.
   void one_or_all(const std::string& name, const std::vector<std::int32_t>& values);
 

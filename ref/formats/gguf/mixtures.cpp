@@ -6,47 +6,92 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "ref/formats/gguf/mixtures.h"
 #include "ref/formats/gguf/transformer.h"
 
 namespace draftproof {
-namespace {
 
 using nlohmann::ordered_json;
 
-/// Reads the number of experts and of those that a row chooses, and their size, into these fields.
 void put_sizes(const GgufKeys& keys, const char* count, const char* chosen, const char* size, ordered_json& config) {
   config[count] = keys.size("expert_count");
   config[chosen] = keys.size("expert_used_count");
   config[size] = keys.size("expert_feed_forward_length");
 }
 
-/// Absent, the family's own is meant.
 void require_gating(const GgufKeys& keys, std::int64_t scores) {
   if (keys.find_integer("expert_gating_func").value_or(scores) != scores) {
     keys.fail("expert_gating_func", scores == sigmoid_gating ? "must be 2, the sigmoid" : "must be 1, the softmax");
   }
 }
 
-/// Returns the experts of the layers that have some; all have the same. Throws Error when none has.
+void put_latent(const GgufKeys& keys, ordered_json& config) {
+  const std::int64_t rank = keys.size("attention.kv_lora_rank");
+  const std::int64_t turned = keys.size("rope.dimension_count");
+  const bool apart = keys.find_size("attention.key_length_mla").has_value();
+  const char* const key = apart ? "attention.key_length_mla" : "attention.key_length";
+  if (keys.size(key) <= turned) keys.fail(key, "must be above rope.dimension_count");
+  if (apart && keys.size("attention.key_length") - turned != rank) {
+    keys.fail("attention.key_length", "must be kv_lora_rank and rope.dimension_count together");
+  }
+  if (apart && keys.size("attention.value_length") != rank) keys.fail("attention.value_length", "must be kv_lora_rank");
+  if (const auto q_rank = keys.find_size("attention.q_lora_rank")) config["q_lora_rank"] = *q_rank;
+  config["kv_lora_rank"] = rank;
+  config["qk_rope_head_dim"] = turned;
+  config["qk_nope_head_dim"] = keys.size(key) - turned;
+  config["v_head_dim"] = keys.size(apart ? "attention.value_length_mla" : "attention.value_length");
+  config["num_key_value_heads"] = config["num_attention_heads"];
+  config["latent_norm_eps"] = config["rms_norm_eps"];
+  config.erase("head_dim");
+  config.erase("partial_rotary_factor");
+  if (!config.contains("rope_scaling") || config["rope_scaling"]["rope_type"] != "yarn") return;
+  ordered_json& yarn = config["rope_scaling"];
+  if (const auto multiplier = keys.find_number("rope.scaling.yarn_log_multiplier"); multiplier && *multiplier != 0) {
+    yarn["mscale"] = yarn["mscale_all_dim"] = 10 * *multiplier;
+  } else {
+    yarn["attention_factor"] = 1;
+  }
+}
+
 const GgufModel::Experts& experts_of(const GgufModel& model, const GgufKeyWriter& keys) {
   const auto found = std::ranges::find_if(model.layers, [](const auto& layer) { return layer.experts.count > 0; });
   if (found == model.layers.end()) model.config.fail("needs a layer with experts in a GGUF of " + keys.architecture());
   return found->experts;
 }
 
-/// Throws Error unless the layers that have experts are those of `expected`.
-template <class Expected>
-void require_layers(const GgufModel& model, const GgufKeyWriter& keys, const char* field, const Expected& expected) {
+void require_layers(const GgufModel& model, const GgufKeyWriter& keys, const char* field,
+                    const std::function<bool(std::int64_t layer)>& expected) {
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     if ((model.layers[i].experts.count > 0) == expected(static_cast<std::int64_t>(i))) continue;
     model.config.find(field).value_or(model.config).fail("has no form in a GGUF of " + keys.architecture());
   }
 }
 
+std::int64_t write_leading_dense(const GgufModel& model, GgufKeyWriter& keys) {
+  const auto first = std::ranges::find_if(model.layers, [](const auto& layer) { return layer.experts.count > 0; });
+  const std::int64_t dense = first - model.layers.begin();
+  require_layers(model, keys, "mlp_layer_types", [&](std::int64_t i) { return i >= dense; });
+  keys.size("leading_dense_block_count", dense);
+  return dense;
+}
+
 std::int64_t integer_or(const Json& config, const char* field, std::int64_t absent) {
   const auto value = config.find(field);
   return value ? value->integer(-1, 1 << 24) : absent;
 }
+
+void write_latent(const GgufModel& model, GgufKeyWriter& keys) {
+  const Json& config = model.config;
+  const auto size = [&](const char* field) { return config.at(field).integer(1, 1 << 24); };
+  if (const std::int64_t rank = integer_or(config, "q_lora_rank", 0); rank > 0) {
+    keys.size("attention.q_lora_rank", rank);
+  }
+  keys.size("attention.kv_lora_rank", size("kv_lora_rank"));
+  keys.size("attention.key_length_mla", size("qk_nope_head_dim") + size("qk_rope_head_dim"));
+  keys.size("attention.value_length_mla", size("v_head_dim"));
+}
+
+namespace {
 
 /// MLPs, and experts beside shared ones.
 constexpr auto shared_mixture = std::to_array<GgufName>({{"ffn_gate", "mlp.gate_proj"},
@@ -164,34 +209,6 @@ constexpr GgufField deepseek2_fields[] = {{"q_lora_rank", "attention.q_lora_rank
                                           {"first_k_dense_replace", "leading_dense_block_count"},
                                           {"routed_scaling_factor", "expert_weights_scale"}};
 
-void put_latent(const GgufKeys& keys, ordered_json& config) {
-  const std::int64_t rank = keys.size("attention.kv_lora_rank");
-  const std::int64_t turned = keys.size("rope.dimension_count");
-  const bool apart = keys.find_size("attention.key_length_mla").has_value();
-  const char* const key = apart ? "attention.key_length_mla" : "attention.key_length";
-  if (keys.size(key) <= turned) keys.fail(key, "must be above rope.dimension_count");
-  if (apart && keys.size("attention.key_length") - turned != rank) {
-    keys.fail("attention.key_length", "must be kv_lora_rank and rope.dimension_count together");
-  }
-  if (apart && keys.size("attention.value_length") != rank) keys.fail("attention.value_length", "must be kv_lora_rank");
-  if (const auto q_rank = keys.find_size("attention.q_lora_rank")) config["q_lora_rank"] = *q_rank;
-  config["kv_lora_rank"] = rank;
-  config["qk_rope_head_dim"] = turned;
-  config["qk_nope_head_dim"] = keys.size(key) - turned;
-  config["v_head_dim"] = keys.size(apart ? "attention.value_length_mla" : "attention.value_length");
-  config["num_key_value_heads"] = config["num_attention_heads"];
-  config["latent_norm_eps"] = config["rms_norm_eps"];
-  config.erase("head_dim");
-  config.erase("partial_rotary_factor");
-  if (!config.contains("rope_scaling") || config["rope_scaling"]["rope_type"] != "yarn") return;
-  ordered_json& yarn = config["rope_scaling"];
-  if (const auto multiplier = keys.find_number("rope.scaling.yarn_log_multiplier"); multiplier && *multiplier != 0) {
-    yarn["mscale"] = yarn["mscale_all_dim"] = 10 * *multiplier;
-  } else {
-    yarn["attention_factor"] = 1;
-  }
-}
-
 void put_deepseek2(const GgufKeys& keys, ordered_json& config) {
   put_latent(keys, config);
   put_sizes(keys, "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size", config);
@@ -238,20 +255,10 @@ void write_deepseek2(const GgufModel& model, GgufKeyWriter& keys) {
   if (!third && groups != 1 && config.at("topk_method").string() != "greedy") {
     config.at("n_group").fail("must be 1 in a GGUF of deepseek2, where llama.cpp ranks groups otherwise");
   }
-  const auto first = std::ranges::find_if(model.layers, [](const auto& layer) { return layer.experts.count > 0; });
-  const std::int64_t dense = first - model.layers.begin();
-  require_layers(model, keys, "mlp_layer_types", [&](std::int64_t i) { return i >= dense; });
   write_transformer(model, keys, GgufLayers::latent);
-  if (dense > 0) write_experts(experts, keys);
-  const std::int64_t turned = config.at("qk_rope_head_dim").integer(1, 1 << 24);
-  if (const std::int64_t rank = integer_or(config, "q_lora_rank", 0); rank > 0) {
-    keys.size("attention.q_lora_rank", rank);
-  }
-  keys.size("attention.kv_lora_rank", config.at("kv_lora_rank").integer(1, 1 << 24));
-  keys.size("attention.key_length_mla", config.at("qk_nope_head_dim").integer(1, 1 << 24) + turned);
-  keys.size("attention.value_length_mla", config.at("v_head_dim").integer(1, 1 << 24));
+  if (write_leading_dense(model, keys) > 0) write_experts(experts, keys);
+  write_latent(model, keys);
   keys.size("expert_shared_count", experts.shared / experts.intermediate);
-  keys.size("leading_dense_block_count", dense);
   keys.size("expert_gating_func", third ? sigmoid_gating : softmax_gating);
   if (third) keys.size("expert_group_count", groups);
   if (third) keys.size("expert_group_used_count", integer_or(config, "topk_group", 1));

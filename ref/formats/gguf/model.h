@@ -39,8 +39,9 @@ struct GgufModel {
     bool normalized = false;
   };
   struct Layer {
-    std::optional<Attention> attention;  // or else it recurs
-    int intermediate = 0;                // of the MLP
+    std::optional<Attention> attention;      // or else it recurs
+    int intermediate = 0;                    // of the MLP
+    std::optional<double> gate_cutoff = {};  // in deviations of its gates
     Experts experts = {};
     bool slides() const { return attention && attention->window > 0; }
   };
@@ -65,6 +66,7 @@ struct GgufModel {
   float logit_scale = 1;
   float logit_cap = 0;      // 0: none
   int layer_embedding = 0;  // values that a token has of its own for each layer
+  int streams = 1;          // of each position
   int shared_layers = 0;    // the last ones, which read the keys and values of others
   int mtp_heads = 0;        // blocks behind the layers
   /// One number of each layer: of the tensor of this name, or of the list that the config of a GGUF has in its place.

@@ -105,6 +105,11 @@ constexpr GgufField transformer_field_keys[] = {
 
 }  // namespace
 
+bool keeps_mtp_heads(const GgufNames& names) {
+  return std::ranges::any_of(names.layer,
+                             [](const GgufName& row) { return std::string_view(row.gguf) == "nextn.eh_proj"; });
+}
+
 ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const char* model_type, const char* class_name,
                                 GgufLayers layers) {
   const std::int64_t hidden = keys.size("embedding_length");
@@ -112,7 +117,8 @@ ordered_json transformer_fields(const Gguf& file, const GgufKeys& keys, const ch
   const auto key_length = keys.find_size("attention.key_length");
   if (!key_length && hidden % heads != 0) keys.fail("attention.key_length", "is missing, and cannot be computed");
   const std::int64_t head_dim = key_length.value_or(hidden / heads);
-  if (layers != GgufLayers::latent && keys.find_size("attention.value_length").value_or(head_dim) != head_dim) {
+  const bool latent = keys.find_size("attention.kv_lora_rank").has_value();
+  if (!latent && keys.find_size("attention.value_length").value_or(head_dim) != head_dim) {
     keys.fail("attention.value_length", "differs from the length of keys, which is not implemented");
   }
   const auto embedding = file.tensors().find("token_embd.weight");

@@ -30,6 +30,9 @@ inline constexpr GgufName mtp_head_names[] = {
     {"nextn.embed_tokens", "embed_tokens"},
 };
 
+/// Whether files of the family have MTP heads. Those of ERNIE 4.5 have none.
+bool keeps_mtp_heads(const GgufNames& names);
+
 /// Of layers like those of Llama, with and without experts.
 inline constexpr auto transformer_layer =
     joined({{"attn_norm", "input_layernorm"},
