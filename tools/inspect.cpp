@@ -347,7 +347,7 @@ ordered_json checkpoint_json(const Checkpoint& files, KvFormat kv, const std::st
       {"heads", layers.attention.heads},
       {"kv_heads", layers.attention.kv_heads},
       {"head_dim", layers.attention.head_dim},
-      {"intermediate", t.layers[0].intermediate},
+      {"intermediate", std::ranges::max(t.layers, {}, &LayerConfig::intermediate).intermediate},
       {"experts", layers.experts},
       {"vocabulary", t.vocabulary == 1 ? ordered_json() : ordered_json(t.vocabulary)},  // left to the target
       {"context", t.context},
