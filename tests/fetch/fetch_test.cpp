@@ -281,8 +281,9 @@ TEST(Fetch, TakesTheShardsThatTheIndexNames) {
 TEST(Fetch, TakesTheFileOfMedusaHeads) {
   Hub hub;
   hub.server.files = {{"config.json", "{}"}, {"medusa_lm_head.pt", "PK"}, {"medusa_lm_head.safetensors", "weights"}};
-  hub.fetch();
-  EXPECT_THAT(hub.names(), UnorderedElementsAre("config.json", "medusa_lm_head.safetensors"));
+  EXPECT_EQ(hub.fetch().files, 2);
+  EXPECT_EQ(text_of(hub.snapshot("medusa_lm_head.safetensors")), "weights");
+  EXPECT_EQ(hub.server.times_asked_for("medusa_lm_head.pt"), 0);
 }
 
 TEST(Fetch, TakesOneGgufOfSeveral) {
