@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a row adds to the states of Mamba layers. Every element is computed by itself, each product and sum rounded, so
-// all instruction sets that these functions are compiled for give the same bits.
+// What a row adds to the states of Mamba layers, for all tables alike: every element is computed by itself, each
+// product and sum rounded, so all instruction sets that these functions are compiled for give the same bits.
 #pragma once
 
 #include <cstddef>

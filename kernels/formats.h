@@ -45,7 +45,7 @@ struct FormatTraits {
   int block_inputs;  // values per quantization block; the inputs of a weight are a multiple of it
   int block_bytes;
   int code_bits = 0;  // of q, as it is packed
-  int offset = 0;     // what is subtracted from a code that has no sign, or makes numbers so; 0: they have one
+  int offset = 0;     // what is subtracted from codes, or added to `numbers` while they are multiplied without a sign
   bool has_minimums = false;
   int scale = 0;                         // where the first scale is in the block
   int scales = 0;                        // f16 scales, one after the other; 0: the scale is a byte e, 2^(e - 128)

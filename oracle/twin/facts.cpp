@@ -163,9 +163,9 @@ DecoderFacts decoder_facts(const Json& config) {
       is(family, {"lfm2", "lfm2_moe"})       ? "norm_eps"
       : is(family, {"mamba2", "nemotron_h"}) ? "layer_norm_epsilon"
                                              : "rms_norm_eps",
-      is(family, {"olmo2",    "olmo3",        "olmoe",     "phi3",       "mixtral",       "exaone4",    "ernie4_5",
-                  "arcee",    "lfm2",         "lfm2_moe",  "mamba2",     "apertus",       "bitnet",     "gpt_oss",
-                  "glm4_moe", "ernie4_5_moe", "falcon_h1", "nemotron_h", "glm4_moe_lite", "llama4_text"})
+      is(family, {"olmo2",    "olmo3",        "olmoe",     "phi3",       "mixtral",       "exaone4",     "ernie4_5",
+                  "arcee",    "lfm2",         "lfm2_moe",  "mamba2",     "apertus",       "bitnet",      "gpt_oss",
+                  "glm4_moe", "ernie4_5_moe", "falcon_h1", "nemotron_h", "glm4_moe_lite", "llama4_text", "kimi_linear"})
           ? 1e-5
           : 1e-6);
   const auto block = config.find("rope_parameters");
@@ -574,8 +574,8 @@ std::map<std::string, NamedTensor> decoder_tensors(const Checkpoint& checkpoint,
     const bool projects =
         name.find("self_attn.q_proj.") != std::string::npos || name.find("self_attn.k_proj.") != std::string::npos;
     const bool of_head = name.starts_with("mtp_block.");  // of ERNIE
-    if (facts.interleaved && facts.latent.rank == 0 && projects && (of_head || turns(config, family, layer_of(name))))
-      separate_pairs(facts, tensor);
+    const bool turned = of_head || (name.starts_with("layers.") && turns(config, family, layer_of(name)));
+    if (facts.interleaved && facts.latent.rank == 0 && projects && turned) separate_pairs(facts, tensor);
   }
   return tensors;
 }

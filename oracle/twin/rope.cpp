@@ -111,8 +111,11 @@ TwinRope gemma_rope_of(const TwinWeights& weights, bool sliding, int head_dim) {
   else if (kind != "default") block->fail("the float64 twin does not have the RoPE '" + kind + "'");
   TwinRope rope;
   rope.frequencies.assign(static_cast<std::size_t>(head_dim / 2), 0);
+  const bool divided = !sliding && weights.has("rope_freqs.weight");  // of a GGUF: what it does not say in its metadata
   for (int j = 0; j < turned; ++j) {
-    rope.frequencies[static_cast<std::size_t>(j)] = 1 / power64(theta, 2.0 * j / head_dim) / factor;
+    double& frequency = rope.frequencies[static_cast<std::size_t>(j)];
+    frequency = 1 / power64(theta, 2.0 * j / head_dim) / factor;
+    if (divided) frequency /= weights["rope_freqs"](0, j);
   }
   return rope;
 }

@@ -91,6 +91,12 @@ void refuse_variants(const Json& json) {
   if (scores && scores->string() != "sigmoid") {
     scores->fail("'" + scores->string() + "' is not implemented; only 'sigmoid' is");
   }
+  for (const char* const field : {"use_full_rank_gate", "mla_use_output_gate", "attn_res_block_size",
+                                  "routed_expert_hidden_size", "gate_lower_bound"}) {
+    refuse_if_set(json, field, "is of another model of this type, which is not implemented");
+    const auto block = json.find("linear_attn_config");
+    if (block) refuse_if_set(*block, field, "is of another model of this type, which is not implemented");
+  }
   if (positive(json, "moe_layer_freq", 1) != 1) json.at("moe_layer_freq").fail("must be 1");
   const auto grouped = json.find("use_grouped_topk");
   if (grouped && !grouped->boolean() && positive(json, "num_expert_group", 1) != 1) {
@@ -106,6 +112,7 @@ AttentionLayer read_attention(const Json& json) {
   }
   const int rank = positive(json, "kv_lora_rank");
   const int shared = positive(json, "qk_rope_head_dim");
+  if (shared % 2 != 0) json.at("qk_rope_head_dim").fail("must be even");
   if (json.find("q_lora_rank")) latent.q_rank = positive(json, "q_lora_rank");
   const std::int64_t widest = std::int64_t{rank} + shared + latent.unturned + latent.value;
   if (heads * widest > width_max) {

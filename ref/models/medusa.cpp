@@ -23,8 +23,8 @@ constexpr int context = 1 << 20;  // vLLM's; a head itself has no last position
 
 bool is_medusa(const Json& config) {
   if (!config.is_object()) return false;
-  if (const auto type = config.find("model_type")) return type->is_string() && type->string() == "medusa";
-  return config.has("medusa_num_heads");
+  const auto type = config.find("model_type");
+  return config.find("medusa_num_heads").has_value() || (type && type->is_string() && type->string() == "medusa");
 }
 
 /// Each program names these fields in its own way.
@@ -111,7 +111,8 @@ std::string MedusaNames::lm_head(int head, int blocks) const {
 
 MedusaConfig describe_medusa(const Checkpoint& files) {
   const Json& config = files.config();
-  if (!is_medusa(config)) config.fail("has no Medusa heads; its model_type must be medusa");
+  if (!is_medusa(config))
+    config.fail("has no Medusa heads; it must have medusa_num_heads, or medusa as its model_type");
   MedusaConfig result;
   result.names = find_names(files);
   result.blocks = read_blocks(config);

@@ -12,8 +12,8 @@
 //
 // The authors' names are "HEAD.BLOCK.linear.weight", and behind the last block "HEAD.BLOCKS.weight", the LM head;
 // vLLM's "blocks.HEAD.layers.BLOCK.weight", "lm_heads.HEAD.weight", "lm_head.weight" of all heads, and "token_map".
-// Both also stand behind "medusa_heads.". Checkpoints have more heads than their config says (the published one of
-// Vicuna has five, and says two), so tensors are what is counted. Sources: FasterDecoding/Medusa,
+// Both also stand behind "medusa_heads." or "medusa_head.". Checkpoints have more heads than their config says (the
+// published one of Vicuna has five, and says two), so tensors are what is counted. Sources: FasterDecoding/Medusa,
 // medusa/model/medusa_model.py; vLLM, models/medusa.py; text-generation-inference, layers/medusa.py.
 #pragma once
 

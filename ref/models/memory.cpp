@@ -144,11 +144,20 @@ void add_layers(const TransformerConfig& config, MemoryNeed& need) {
 
 MemoryNeed need_of_layers(const TransformerConfig& config, const WeightLoader& from) {
   MemoryNeed need;
+  int of_head = 0;  // inputs of the matrices of one head of latent attention, which threads pack for themselves
+  for (const LayerConfig& layer : config.layers) {
+    const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
+    if (attention == nullptr || !attention->latent) continue;
+    of_head = std::max({of_head, attention->latent->unturned, attention->shape.latent});
+  }
   need.weights = from.bytes().by_format;
   for (std::size_t i = 0; i < activation_formats; ++i) {
     const int widest = from.bytes().widest[i];
     if (widest == 0) continue;
-    need.scratch += from.options.kernels.activation_bytes(static_cast<ActivationFormat>(i), prefill_chunk, widest);
+    const auto format = static_cast<ActivationFormat>(i);
+    need.scratch += from.options.kernels.activation_bytes(format, prefill_chunk, widest);
+    if (of_head == 0) continue;
+    need.scratch += size(threads()) * from.options.kernels.activation_bytes(format, prefill_chunk, of_head);
   }
   add_caches(config, from.options.kv, need);
   add_layers(config, need);

@@ -150,7 +150,7 @@ TEST_P(ShortDraftsOf, EachOfFourTextsCrossesTheEndAsItDoesAlone) {
 const OfTarget all_targets[] = {
     {"tale-target",
      {"dflash:tale-dflash", "eagle3:tale-eagle3", "eagle3:tale-eagle3?tree=8", "mtp:tale-mtp", "model:tale-small",
-      "model:tale-small?translate=1", "self"}},
+      "model:tale-small?translate=1", "self", "medusa:tale-medusa", "medusa:tale-medusa?tree=8"}},
     {"tale-hybrid", {"dflash:tale-hybrid-dflash", "eagle3:tale-hybrid-eagle3", "mtp:tale-hybrid-mtp"}},
     {"tale-gemma", {"mtp:tale-gemma-assistant", "mtp:tale-gemma-assistant?tree=8"}},
 };

@@ -68,8 +68,11 @@ TEST_P(QuantizedFolder, ValuesEqualThoseOfOtherProgramsBitForBitHoweverManyRowsA
     for (const int together : {1, 7, source.outputs}) {
       EXPECT_EQ(bytes_of(exact_values(source, together)), stored_bytes(tensor)) << name << " " << together;
       if (GetParam().exact) {
-        // But for the signs of zeros, which fp4 has and mxfp4 has not.
-        EXPECT_EQ(kept_values(source, together), exact_values(source, together)) << name << " " << together;
+        const auto kept = kept_values(source, together);
+        EXPECT_EQ(kept, exact_values(source, together)) << name << " " << together;
+        // Signs of zeros, too, which mxfp4 does not have.
+        if (source.format == Format::mxfp4) continue;
+        EXPECT_EQ(bytes_of(kept), stored_bytes(tensor)) << name << " " << together;
       }
     }
     EXPECT_EQ(source.format, name.find("down_proj") == std::string::npos ? GetParam().narrow : GetParam().wide) << name;

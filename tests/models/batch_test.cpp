@@ -150,7 +150,8 @@ TEST_P(SlidingBatch, ComputesEverySegmentAsAlone) {
 INSTANTIATE_TEST_SUITE_P(Targets, Batch,
                          testing::Values("llama-tiny-plain", "qwen2-tiny-tied", "qwen3-tiny-odd",
                                          "mistral-tiny-windowed", "qwen3-moe-tiny-mixed", "qwen35-tiny-irregular",
-                                         "lfm2-tiny", "granite-hybrid-tiny", "falcon-h1-tiny", "gemma4-tiny-shared"),
+                                         "lfm2-tiny", "granite-hybrid-tiny", "falcon-h1-tiny", "jamba-tiny",
+                                         "deepseek-v3-tiny", "kimi-linear-tiny", "gemma4-tiny-shared"),
                          printable_name);
 INSTANTIATE_TEST_SUITE_P(Targets, SlidingBatch, testing::Values("qwen3-tiny-sharded", "qwen2-tiny-tied"),
                          printable_name);

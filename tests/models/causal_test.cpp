@@ -227,8 +227,15 @@ INSTANTIATE_TEST_SUITE_P(Variations, CausalLaw, testing::Values("cohere2-tiny", 
                          printable_name);
 INSTANTIATE_TEST_SUITE_P(Hybrid, CausalLaw,
                          testing::Values("qwen35-tiny-irregular", "qwen35-tiny-rectangular", "lfm2-tiny", "mamba2-tiny",
-                                         "granite-hybrid-tiny", "falcon-h1-tiny", "nemotron-h-tiny", "jamba-tiny"),
+                                         "granite-hybrid-tiny", "falcon-h1-tiny", "nemotron-h-tiny", "jamba-tiny",
+                                         "kimi-linear-tiny"),
                          printable_name);
+
+/// So long that heads of latent attention are shared out among threads.
+TEST(LatentCausalLaw, HoldsWhereThreadsMultiplyWholeHeads) {
+  expect_causal_law(external_dir / "deepseek-v3-tiny", usable_kernels("canonical"), 90);
+}
+
 INSTANTIATE_TEST_SUITE_P(One, SlidingCausalLaw, testing::Values("qwen2-tiny-tied"), printable_name);
 INSTANTIATE_TEST_SUITE_P(SlowOne, SlidingCausalLaw, testing::Values("qwen3-tiny-sharded"), printable_name);
 

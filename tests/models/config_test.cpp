@@ -562,6 +562,8 @@ TEST(Variations, WhatTheyDoNotHaveIsRefusedByName) {
             R"( "kda_layers": [1, 3]})",
             "must list each of the 4 layers once"},
            {"kimi-linear-tiny", "num_key_value_heads", "2", "must be the number of heads, 4"},
+           {"kimi-linear-tiny", "qk_rope_head_dim", "3", "must be even"},
+           {"kimi-linear-tiny", "gate_lower_bound", "-5", "is of another model of this type"},
            {"kimi-linear-tiny", "routed_scaling_factor", "null", "routed_scaling_factor"},
            {"kimi-linear-tiny-groups", "layer_types", R"(["full_attention"])",
             "must list one type for each of the 4 layers"},

@@ -127,7 +127,8 @@ TEST(Convert, TheFloat64TwinOfTheFileIsThatOfTheFolder) {
   for (const char* name :
        {"qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny",
         "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "falcon-h1-tiny", "nemotron-h-tiny", "jamba-tiny",
-        "lfm2-tiny", "deepseek-v2-tiny", "llama4-tiny-published", "gemma3n-tiny", "kimi-linear-tiny"}) {
+        "lfm2-tiny", "deepseek-v2-tiny", "llama4-tiny-published", "gemma3n-tiny", "gemma4-tiny", "gemma4-tiny-shared",
+        "gemma4-tiny-donors", "kimi-linear-tiny"}) {
     expect_equal_twins(Checkpoint(external(name)), name);
   }
 }

@@ -5,7 +5,7 @@
 // Of Llama and Mistral the rows of q and k are interleaved in each head. Weights of norms that a model adds 1 to are
 // stored with the 1. Of Qwen3.5 value heads are dealt out to key heads, and A_log becomes -exp(A_log). Experts become
 // one tensor. RoPE of the kind "llama3" becomes the tensor rope_freqs. MTP heads become blocks behind the layers, also
-// of a checkpoint that has nothing else. Of an EAGLE-3 draft d2t holds tokens, not offsets. Vision is left out.
+// of a checkpoint that has nothing else. Of a draft d2t holds tokens, not offsets. Vision is left out.
 #pragma once
 
 #include <filesystem>

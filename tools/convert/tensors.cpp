@@ -184,6 +184,7 @@ class Tensors {
   void add_unread(const GgufName& row, const std::string& gguf_before) {
     const std::string donor = std::to_string(std::get<AttentionLayer>(layer_->mixer).donor);
     const std::string name = family_.names.layers + donor + "." + row.hugging_face + ".weight";
+    if (!from_.has(name)) throw Error(from_.path().string() + ": has no tensor " + in_quotes(name));
     FloatRows rows = rows_of(from_, name);
     const Format format = rows.outputs == 1 ? Format::f32 : format_of(rows.inputs, false);
     put(gguf_before + row.gguf + ".weight", format, std::move(rows), 1, name);
@@ -196,6 +197,7 @@ class Tensors {
          part = name + "." + std::to_string(parts.size()) + ".weight") {
       used_.insert(part);
       parts.push_back(rows_of(from_, part));
+      require_shape_of(parts[0], parts.back(), part);
     }
     const int each = parts[0].outputs;
     const auto count = static_cast<int>(parts.size());
@@ -459,6 +461,13 @@ class Tensors {
     put(gguf_before + row.gguf + ".bias", Format::f32, fused_biases(row, bias), 1, bias);
   }
 
+  /// Parts of one tensor have one shape.
+  void require_shape_of(const FloatRows& first, const FloatRows& other, const std::string& name) const {
+    if (other.outputs == first.outputs && other.inputs == first.inputs) return;
+    throw Error(from_.path().string() + ": tensor " + in_quotes(from_.name_in_file(name)) +
+                " must have the shape of the others of its kind");
+  }
+
   /// Those of "x.0.part.weight", "x.1.part.weight", ...; `name` is "x.part".
   FloatRows separate_rows(const std::string& name, int count) {
     const std::size_t part = name.rfind('.') + 1;
@@ -468,6 +477,7 @@ class Tensors {
       if (!from_.has(own)) throw Error(from_.path().string() + ": has no tensor " + from_.name_in_file(own));
       used_.insert(own);
       each.push_back(rows_of(from_, own));
+      require_shape_of(each.front(), each.back(), own);
     }
     const int rows = each.front().outputs;
     return {rows * count, each.front().inputs,

@@ -27,14 +27,17 @@ void put_gemma(const GgufKeys& keys, ordered_json& config) {
 }
 
 std::int64_t put_gemma_layers(const GgufKeys& keys, ordered_json& config) {
-  const double stated = keys.find_number("attention.shared_kv_layers").value_or(0);
-  if (!(stated >= 0 && stated <= static_cast<double>(keys.layers()))) {
-    keys.fail("attention.shared_kv_layers", "must be between 0 and block_count");
-  }
-  const auto shared = static_cast<std::int64_t>(stated);
+  // Files have these as integers or as floats.
+  const auto count = [&](const char* key, std::int64_t max) {
+    const double stated = keys.find_number(key).value_or(0);
+    if (!(stated >= 0 && stated <= static_cast<double>(max))) {
+      keys.fail(key, "must be between 0 and " + std::to_string(max));
+    }
+    return static_cast<std::int64_t>(stated);
+  };
+  const std::int64_t shared = count("attention.shared_kv_layers", keys.layers());
   config["num_kv_shared_layers"] = shared;
-  config["hidden_size_per_layer_input"] =
-      static_cast<std::int64_t>(keys.find_number("embedding_length_per_layer_input").value_or(0));
+  config["hidden_size_per_layer_input"] = count("embedding_length_per_layer_input", 1 << 24);
   return shared;
 }
 

@@ -65,6 +65,9 @@ void put(const GgufKeys& keys, ordered_json& config) {
   config["altup_num_inputs"] = keys.size("altup.num_inputs");
   config["altup_active_idx"] = keys.find_integer("altup.active_idx").value_or(0);
   config["laurel_rank"] = keys.rows("blk.0.laurel_l.weight");
+  if (config["laurel_rank"] == 0) {
+    keys.fail("embedding_length", "describes no model: the tensor blk.0.laurel_l.weight is missing");
+  }
   if (config.contains("vocab_size")) config["vocab_size_per_layer_input"] = config["vocab_size"];
 }
 

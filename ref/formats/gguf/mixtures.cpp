@@ -34,7 +34,6 @@ void put_latent(const GgufKeys& keys, ordered_json& config) {
   if (apart && keys.size("attention.key_length") - turned != rank) {
     keys.fail("attention.key_length", "must be kv_lora_rank and rope.dimension_count together");
   }
-  if (apart && keys.size("attention.value_length") != rank) keys.fail("attention.value_length", "must be kv_lora_rank");
   if (const auto q_rank = keys.find_size("attention.q_lora_rank")) config["q_lora_rank"] = *q_rank;
   config["kv_lora_rank"] = rank;
   config["qk_rope_head_dim"] = turned;
