@@ -43,9 +43,10 @@ const DraftKind* kind_elsewhere(std::string_view stage) {
   return kind == nullptr || (kind->takes_path == TakesPath::required && !has_path) ? nullptr : kind;
 }
 
-/// Whether the path of a stage, which goes on to the end of the text, is here: then a "+" is a part of it.
-bool has_path_here(const std::string& stage) {
+/// Whether the "+" at `plus` is a part of the stage's path: where that goes on to the end of the text and is here.
+bool is_in_path(const std::string& stage, std::size_t plus) {
   const std::size_t colon = stage.find(':');
+  if (colon != std::string::npos && colon > plus) return false;
   const std::string path = stage.substr(colon == std::string::npos ? 0 : colon + 1);
   return is_present(path.substr(0, path.find('?')));
 }
@@ -55,8 +56,9 @@ std::vector<std::string> stages_of(const std::string& name) {
   std::size_t begin = 0;
   for (std::size_t at = 0; (at = name.find('+', at)) != std::string::npos; ++at) {
     const std::string_view rest = std::string_view(name).substr(at + 1);
-    if (find_kind(kind_of(rest)) == nullptr && kind_elsewhere(rest) == nullptr) continue;
-    if (has_path_here(name.substr(begin))) continue;
+    if (find_kind(kind_of(rest)) == nullptr) {
+      if (kind_elsewhere(rest) == nullptr || is_in_path(name.substr(begin), at - begin)) continue;
+    }
     stages.push_back(name.substr(begin, at - begin));
     begin = at + 1;
   }

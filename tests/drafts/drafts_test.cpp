@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
 #include <string>
 
@@ -68,6 +69,20 @@ TEST(DraftNames, OfOtherProgramsAreRead) {
   for (const char* name : {"draft", "draft-dflash", "draft-none", "draft-self"}) {
     EXPECT_THAT(error_of_name(name), HasSubstr("is not known")) << name;
   }
+}
+
+/// A "+" behind which a name of another program stands is a part of the path where that is here.
+TEST(DraftNames, AreCutBehindAPathThatIsHere) {
+  const auto stages = [](const std::string& name) { return parse_draft_spec(name).stages.size(); };
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "draftproof-names";
+  const std::string path = (folder / "qwen").string();
+  std::filesystem::create_directories(folder);
+  EXPECT_EQ(stages("dflash:" + path + "+ngram_mod"), 2U);
+  EXPECT_EQ(stages("ngram-simple?n=1+draft-dflash:" + folder.string()), 2U);
+  std::filesystem::create_directories(path + "+ngram_mod");
+  EXPECT_EQ(stages("dflash:" + path + "+ngram_mod"), 1U);
+  EXPECT_EQ(stages("dflash:" + path + "+ngram_mod?q4=1"), 1U);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(DraftNames, HaveOptionsAndStages) {
