@@ -135,7 +135,7 @@ TEST_P(ShortDraftsOf, EachOfFourTextsCrossesTheEndAsItDoesAlone) {
           Trace trace = together[i].sequence->trace();
           engine.sign(trace);
           EXPECT_EQ(difference(trace, alone[i]), "") << draft << ", text " << i;
-          if (draft == named) continue;  // has no end of its own
+          if (draft == named || draft.starts_with("medusa:")) continue;  // has no end of its own
           EXPECT_EQ(trace.draft_reach, reach_of(draft)) << draft;
           EXPECT_GT(rounds_beyond_draft(trace), 0) << draft;
           for (const Round& round : trace.rounds) {
