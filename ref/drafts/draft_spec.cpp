@@ -24,7 +24,7 @@ const DraftKind* find_kind(std::string_view name) {
 /// The name of the kind that a stage begins with, known or not.
 std::string_view kind_of(std::string_view stage) { return stage.substr(0, stage.find_first_of(":?+")); }
 
-/// What llama.cpp, vLLM and SGLang call kinds, other than by "_" in place of "-". Files of these names come first.
+/// Names that llama.cpp, vLLM and SGLang have for kinds, other than by "_" in place of "-". Files of these come first.
 constexpr std::pair<std::string_view, const DraftKind*> names_elsewhere[] = {
     {"draft", &model_kind},         {"draft-simple", &model_kind},  {"draft-model", &model_kind},
     {"draft-dflash", &dflash_kind}, {"draft-eagle3", &eagle3_kind}, {"draft-mtp", &mtp_kind},

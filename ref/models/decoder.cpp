@@ -79,11 +79,7 @@ class LayerStack : public CausalTransformer {
   }
 
   /// projected = MLP(normed), or the experts'
-  void mlp(const TransformerPass& pass, int i) {
-    const Experts& experts = config().layers[static_cast<std::size_t>(i)].experts;
-    if (experts.count == 0) pass.mlp(weights(i).mlp);
-    else mix_experts(pass, experts, weights(i).experts, scratch_);
-  }
+  void mlp(const TransformerPass& pass, int i) { feed_forward(pass, i, weights(i).mlp, weights(i).experts, scratch_); }
 
  private:
   std::vector<Layer> layers_;

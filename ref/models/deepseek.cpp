@@ -15,8 +15,6 @@
 namespace draftproof {
 namespace {
 
-constexpr int size_max = 1 << 24;       // of all heads together
-constexpr float inner_epsilon = 1e-6F;  // of the norms inside attention, whatever rms_norm_eps says
 constexpr ExpertNames expert_names = {.shared = "shared_experts."};
 
 struct DeepSeekLayer {
@@ -49,9 +47,7 @@ void compute_layer(const TransformerPass& pass, int i, const DeepSeekLayer& weig
   latent_attention(pass, i, weights.attention, scratch.attention);
   pass.add_projected();
   pass.normalize(weights.mlp_norm);
-  const Experts& experts = pass.config.layers[static_cast<std::size_t>(i)].experts;
-  if (experts.count == 0) pass.mlp(weights.mlp);
-  else mix_experts(pass, experts, weights.experts, scratch.experts);
+  feed_forward(pass, i, weights.mlp, weights.experts, scratch.experts);
   pass.add_projected();
 }
 
@@ -99,33 +95,12 @@ void require_string(const Json& json, const char* field, const std::string& valu
 }
 
 AttentionLayer read_attention(const Json& json) {
-  AttentionLayer layer;
-  LatentAttention latent;
-  const int heads = positive(json, "num_attention_heads");
-  if (positive(json, "num_key_value_heads", heads) != heads) {
-    json.at("num_key_value_heads").fail("must be the number of heads, " + std::to_string(heads));
-  }
-  const int rank = positive(json, "kv_lora_rank");
-  const int turned = positive(json, "qk_rope_head_dim");
-  if (turned % 2 != 0) json.at("qk_rope_head_dim").fail("must be even; RoPE turns pairs");
-  latent.unturned = positive(json, "qk_nope_head_dim");
-  latent.value = positive(json, "v_head_dim");
-  if (json.find("q_lora_rank")) latent.q_rank = positive(json, "q_lora_rank");
-  const std::int64_t widest = std::max({std::int64_t{rank} + turned, std::int64_t{latent.unturned} + turned,
-                                        std::int64_t{latent.unturned} + latent.value});
-  if (heads * widest > size_max) {
-    json.at("num_attention_heads").fail("makes all heads together larger than any real model's");
-  }
-  const auto epsilon = json.find("latent_norm_eps");  // of a GGUF
-  latent.epsilon = epsilon ? static_cast<float>(epsilon->number()) : inner_epsilon;
-  if (!(latent.epsilon > 0 && latent.epsilon < 1)) epsilon->fail("must lie between 0 and 1 as a float");
-  const double scale = read_score_factor(json) / std::sqrt(static_cast<double>(latent.unturned + turned));
-  layer.shape = {
-      .heads = heads, .kv_heads = 1, .head_dim = turned + rank, .scale = static_cast<float>(scale), .latent = rank};
+  AttentionLayer layer = read_latent_attention(json);
+  const double scale = read_score_factor(json) / std::sqrt(static_cast<double>(query_width(layer)));
+  layer.shape.scale = static_cast<float>(scale);
   layer.interleaved = !json.find("rope_interleave") || json.at("rope_interleave").boolean();
   layer.qkv_bias = json.find("attention_bias") && json.at("attention_bias").boolean();
   layer.output_bias = layer.qkv_bias;
-  layer.latent = latent;
   return layer;
 }
 

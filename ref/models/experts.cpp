@@ -406,4 +406,11 @@ void mix_experts(const TransformerPass& pass, const Experts& layer, const Expert
   mix_experts(pass, layer, weights, route(pass, layer, weights, scratch), scratch);
 }
 
+void feed_forward(const TransformerPass& pass, int i, const MlpWeights& mlp, const ExpertsWeights& experts,
+                  ExpertsScratch& scratch) {
+  const Experts& of = pass.config.layers[static_cast<std::size_t>(i)].experts;
+  if (of.count == 0) pass.mlp(mlp);
+  else mix_experts(pass, of, experts, scratch);
+}
+
 }  // namespace draftproof

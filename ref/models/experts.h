@@ -123,4 +123,8 @@ void mix_experts(const TransformerPass& pass, const Experts& layer, const Expert
 void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
                  ExpertsScratch& scratch);
 
+/// projected [rows][hidden] = the MLP of layer `i`, or its experts, of normed
+void feed_forward(const TransformerPass& pass, int i, const MlpWeights& mlp, const ExpertsWeights& experts,
+                  ExpertsScratch& scratch);
+
 }  // namespace draftproof

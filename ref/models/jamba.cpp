@@ -57,9 +57,7 @@ class Jamba final : public CausalTransformer {
     }
     pass.add_projected();
     pass.normalize(weights.mlp_norm);
-    const Experts& experts = config().layers[static_cast<std::size_t>(i)].experts;
-    if (experts.count == 0) pass.mlp(weights.mlp);
-    else mix_experts(pass, experts, weights.experts, experts_);
+    feed_forward(pass, i, weights.mlp, weights.experts, experts_);
     pass.add_projected();
   }
 

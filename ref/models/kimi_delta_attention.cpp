@@ -2,6 +2,7 @@
 #include "ref/models/kimi_delta_attention.h"
 
 #include <algorithm>
+#include <array>
 
 #include "kernels/math64.h"
 #include "kernels/threads.h"
@@ -9,6 +10,8 @@
 
 namespace draftproof {
 namespace {
+
+constexpr int lot = 128;  // of key dimensions that are computed together
 
 /// Of the first of these shapes that the tensor has, or else of the last one.
 std::vector<float> floats_of(const WeightLoader& from, const std::string& name,
@@ -86,14 +89,18 @@ void kimi_delta_attention(const TransformerPass& pass, int i, const KimiDeltaWei
   multiply(weights.in, s.normed.data(), pass.config.hidden, scratch.projected.data());
   multiply(weights.forget, projected + shape.channels(), width, scratch.decays.data());
   multiply(weights.gate, projected + shape.channels() + rank, width, scratch.gates.data());
-  for_rows(rows * heads, 60.0 * rows * keys, [&](int begin, int end) {
+  for_rows(rows * heads, 20.0 * rows * keys, [&](int begin, int end) {
+    std::array<double, lot> sums;
     for (std::ptrdiff_t head = begin; head < end; ++head) {
       float* const of_head = scratch.decays.data() + head * rank;
-      const auto h = static_cast<std::size_t>(head % heads);
-      for (std::ptrdiff_t k = 0; k < rank; ++k) {
-        const double step = softplus(double{of_head[k]} +
-                                     weights.dt_bias[h * static_cast<std::size_t>(rank) + static_cast<std::size_t>(k)]);
-        of_head[k] = static_cast<float>(-weights.rates[h] * step);
+      const std::ptrdiff_t h = head % heads;
+      const float* const bias = weights.dt_bias.data() + h * rank;
+      for (int first = 0; first < rank; first += lot) {
+        const auto count = static_cast<std::size_t>(std::min(lot, rank - first));
+        const float* const from = of_head + first;
+        const float* const of_lot = bias + first;
+        for (std::size_t k = 0; k < count; ++k) sums[k] = double{from[k]} + double{of_lot[k]};
+        softplus(sums.data(), count, -weights.rates[static_cast<std::size_t>(h)], of_head + first);
       }
     }
   });

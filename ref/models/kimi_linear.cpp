@@ -16,9 +16,8 @@
 namespace draftproof {
 namespace {
 
-constexpr int width_max = 1 << 24;      // no width of a real checkpoint comes near it
-constexpr int taps_max = 64;            // nor any convolution
-constexpr float inner_epsilon = 1e-6F;  // of the norms inside latent attention, whatever rms_norm_eps says
+constexpr int width_max = 1 << 24;  // no width of a real checkpoint comes near it
+constexpr int taps_max = 64;        // nor any convolution
 constexpr ExpertNames expert_names = {.gate = "w1", .up = "w3", .down = "w2", .shared = "shared_experts."};
 constexpr GroupedRouterFields router_fields = {.normalized = "moe_renormalize",
                                                .groups = "num_expert_group",
@@ -69,9 +68,7 @@ class KimiLinear final : public CausalTransformer {
     }
     pass.add_projected();
     pass.normalize(weights.mlp_norm);
-    const Experts& experts = config().layers[static_cast<std::size_t>(i)].experts;
-    if (experts.count == 0) pass.mlp(weights.mlp);
-    else mix_experts(pass, experts, weights.experts, experts_);
+    feed_forward(pass, i, weights.mlp, weights.experts, experts_);
     pass.add_projected();
   }
 
@@ -91,10 +88,10 @@ void refuse_variants(const Json& json) {
   if (scores && scores->string() != "sigmoid") {
     scores->fail("'" + scores->string() + "' is not implemented; only 'sigmoid' is");
   }
+  const auto block = json.find("linear_attn_config");
   for (const char* const field : {"use_full_rank_gate", "mla_use_output_gate", "attn_res_block_size",
                                   "routed_expert_hidden_size", "gate_lower_bound"}) {
     refuse_if_set(json, field, "is of another model of this type, which is not implemented");
-    const auto block = json.find("linear_attn_config");
     if (block) refuse_if_set(*block, field, "is of another model of this type, which is not implemented");
   }
   if (positive(json, "moe_layer_freq", 1) != 1) json.at("moe_layer_freq").fail("must be 1");
@@ -105,28 +102,9 @@ void refuse_variants(const Json& json) {
 }
 
 AttentionLayer read_attention(const Json& json) {
-  LatentAttention latent = {.unturned = positive(json, "qk_nope_head_dim"), .value = positive(json, "v_head_dim")};
-  const int heads = positive(json, "num_attention_heads");
-  if (positive(json, "num_key_value_heads", heads) != heads) {
-    json.at("num_key_value_heads").fail("must be the number of heads, " + std::to_string(heads));
-  }
-  const int rank = positive(json, "kv_lora_rank");
-  const int shared = positive(json, "qk_rope_head_dim");
-  if (shared % 2 != 0) json.at("qk_rope_head_dim").fail("must be even");
-  if (json.find("q_lora_rank")) latent.q_rank = positive(json, "q_lora_rank");
-  const std::int64_t widest = std::int64_t{rank} + shared + latent.unturned + latent.value;
-  if (heads * widest > width_max) {
-    json.at("num_attention_heads").fail("makes all heads together larger than any real model's");
-  }
-  const auto epsilon = json.find("latent_norm_eps");  // of a GGUF
-  latent.epsilon = epsilon ? static_cast<float>(epsilon->number()) : inner_epsilon;
-  if (!(latent.epsilon > 0 && latent.epsilon < 1)) epsilon->fail("must lie between 0 and 1 as a float");
-  const double scale = 1 / std::sqrt(static_cast<double>(latent.unturned + shared));
-  AttentionLayer layer;
-  layer.shape = {
-      .heads = heads, .kv_heads = 1, .head_dim = shared + rank, .scale = static_cast<float>(scale), .latent = rank};
+  AttentionLayer layer = read_latent_attention(json);
+  layer.shape.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(query_width(layer))));
   layer.rope = AttentionLayer::no_rope;
-  layer.latent = latent;
   return layer;
 }
 

@@ -2,6 +2,8 @@
 #include "ref/models/latent_attention.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
 
 #include "kernels/threads.h"
 
@@ -136,6 +138,34 @@ void project(const TransformerPass& pass, const AttentionLayer& layer, const Lat
 }
 
 }  // namespace
+
+int query_width(const AttentionLayer& layer) noexcept { return LatentWidths(layer).query; }
+
+AttentionLayer read_latent_attention(const Json& config) {
+  constexpr int size_max = 1 << 24;  // of all heads together
+  constexpr float inner_epsilon = 1e-6F;
+  LatentAttention latent = {.unturned = positive(config, "qk_nope_head_dim"), .value = positive(config, "v_head_dim")};
+  const int heads = positive(config, "num_attention_heads");
+  if (positive(config, "num_key_value_heads", heads) != heads) {
+    config.at("num_key_value_heads").fail("must be the number of heads, " + std::to_string(heads));
+  }
+  const int rank = positive(config, "kv_lora_rank");
+  const int turned = positive(config, "qk_rope_head_dim");
+  if (turned % 2 != 0) config.at("qk_rope_head_dim").fail("must be even; RoPE turns pairs");
+  if (config.find("q_lora_rank")) latent.q_rank = positive(config, "q_lora_rank");
+  const std::int64_t widest = std::max({std::int64_t{rank} + turned, std::int64_t{latent.unturned} + turned,
+                                        std::int64_t{latent.unturned} + latent.value});
+  if (heads * widest > size_max) {
+    config.at("num_attention_heads").fail("makes all heads together larger than any real model's");
+  }
+  const auto epsilon = config.find("latent_norm_eps");  // of a GGUF
+  latent.epsilon = epsilon ? static_cast<float>(epsilon->number()) : inner_epsilon;
+  if (!(latent.epsilon > 0 && latent.epsilon < 1)) epsilon->fail("must lie between 0 and 1 as a float");
+  AttentionLayer layer;
+  layer.shape = {.heads = heads, .kv_heads = 1, .head_dim = turned + rank, .scale = 0, .latent = rank};
+  layer.latent = latent;
+  return layer;
+}
 
 LatentWeights load_latent_attention(const WeightLoader& from, const TransformerConfig& config,
                                     const AttentionLayer& layer, const std::string& prefix) {

@@ -30,6 +30,12 @@ struct LatentWeights {
   AttentionWeights attention;        // its output
 };
 
+/// Reads its sizes and the epsilon of the norms inside, which is 1e-6, whatever rms_norm_eps says, but in a GGUF. The
+/// scale of scores, RoPE and biases are left to the architecture.
+AttentionLayer read_latent_attention(const Json& config);
+/// Returns the width of a head's query before it is taken to the latent space.
+int query_width(const AttentionLayer& layer) noexcept;
+
 /// `prefix` is everything before "kv_a_proj_with_mqa.weight". The keys' and values' matrices are in one tensor with
 /// those of a head behind each other, or in tensors of their own (GGUF), the keys' with latent rows.
 LatentWeights load_latent_attention(const WeightLoader& from, const TransformerConfig& config,

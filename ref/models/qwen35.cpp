@@ -175,9 +175,7 @@ class Qwen35Layer {
     }
     pass.add_projected();
     pass.normalize(mlp_norm_);
-    const Experts& experts = pass.config.layers[static_cast<std::size_t>(i)].experts;
-    if (experts.count == 0) pass.mlp(mlp_);
-    else mix_experts(pass, experts, experts_, scratch.experts);
+    feed_forward(pass, i, mlp_, experts_, scratch.experts);
     pass.add_projected();
   }
 

@@ -109,7 +109,7 @@ struct SelectivePass {
         sums[static_cast<std::size_t>(i)] =
             double{t[first + i]} + double{weights.step_bias[static_cast<std::size_t>(first + i)]};
       }
-      softplus(sums.data(), static_cast<std::size_t>(count), steps + first);
+      softplus(sums.data(), static_cast<std::size_t>(count), 1, steps + first);
     }
     for (int i = 0; i < shape.channels; ++i) pending.values[to + i] = steps[i] * x[i];
   }

@@ -60,7 +60,7 @@ double estimated_log(double y) {
 
 }  // namespace
 
-void softplus(const double* x, std::size_t count, float* y) noexcept {
+void softplus(const double* x, std::size_t count, double factor, float* y) noexcept {
   constexpr std::size_t lot = 64;
   std::array<double, lot> estimates;
   for (std::size_t first = 0; first < count; first += lot) {
@@ -70,10 +70,10 @@ void softplus(const double* x, std::size_t count, float* y) noexcept {
     }
     for (std::size_t i = 0; i < size; ++i) {
       const double error = estimates[i] * error_of_estimate + error_of_sum;
-      const auto below = static_cast<float>(estimates[i] - error);
+      const auto below = static_cast<float>(factor * (estimates[i] - error));
       const double at = x[first + i];
-      const bool sure = below == static_cast<float>(estimates[i] + error) && std::abs(at) <= estimated_max;
-      y[first + i] = sure ? below : static_cast<float>(softplus(at));
+      const bool sure = below == static_cast<float>(factor * (estimates[i] + error)) && std::abs(at) <= estimated_max;
+      y[first + i] = sure ? below : static_cast<float>(factor * softplus(at));
     }
   }
 }

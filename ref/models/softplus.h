@@ -10,7 +10,8 @@ namespace draftproof {
 /// log(1 + exp(x))
 inline double softplus(double x) noexcept { return x > 40 ? x : log64(1 + exp64(x)); }
 
-/// y[i] = softplus(x[i]), rounded to float: the same bits, some twenty times as fast for x above -10.
-void softplus(const double* x, std::size_t count, float* y) noexcept;
+/// y[i] = factor * softplus(x[i]), computed in double and rounded to float: the same bits, some twenty times as fast
+/// for x above -10.
+void softplus(const double* x, std::size_t count, double factor, float* y) noexcept;
 
 }  // namespace draftproof

@@ -630,6 +630,17 @@ TEST(Convert, AnEagle3DraftHasTheNamesAndKeysOfLlamaCpp) {
   EXPECT_EQ(read_draft_vocabulary(read, 61, 144), read_draft_vocabulary(from, 61, 144));
 }
 
+/// Says why a folder is not converted; empty when it is.
+std::string error_of_folder(const files::path& path) {
+  const Folder folder;
+  try {
+    converted(Checkpoint(path), Format::f32, folder);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 /// Says why a model with a changed config is not converted; empty when it is.
 std::string error_of(const std::string& name, const std::function<void(json& config)>& change) {
   const Folder copy;
@@ -637,13 +648,7 @@ std::string error_of(const std::string& name, const std::function<void(json& con
   json config = json::parse(text_of(copy.path() / "config.json"));
   change(config);
   put(copy.path() / "config.json", config.dump());
-  const Folder folder;
-  try {
-    converted(Checkpoint(copy.path()), Format::f32, folder);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of_folder(copy.path());
 }
 
 TEST(Convert, AnEagle3DraftThatAGgufCannotHoldIsRefusedInOneSentence) {
@@ -714,6 +719,49 @@ TEST(Convert, AFileOfLlama4WithoutItsChunksIsRefused) {
       EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr(file), testing::HasSubstr(key)));
     }
   }
+}
+
+/// llama.cpp's converter writes it of every config that has groups.
+TEST(Convert, AFileOfGlm4MayHaveOneGroupOfExperts) {
+  const Checkpoint from(external("mtp-glm4-moe"));
+  const GgufFamily& family = gguf_family_for(from.config(), GgufReader::llama_cpp);
+  for (const std::uint32_t groups : {1U, 2U}) {
+    const Folder folder;
+    const std::string file = (folder.path() / "model.gguf").string();
+    GgufFields fields;
+    add_model_fields(from, family, Format::f32, fields);
+    fields.size("glm4moe.expert_group_count", groups);
+    fields.size("glm4moe.expert_group_used_count", 1);
+    write_gguf(file, fields, gguf_tensors(from, family, Format::f32));
+    if (groups == 1) EXPECT_EQ(logits_of(Checkpoint(file), in_floats()), logits_of(from, in_floats()));
+    else EXPECT_THROW(Checkpoint(file).config(), Error);
+  }
+}
+
+/// llama.cpp's converter writes that of the config's head_dim.
+TEST(Convert, AFileOfKimiLinearMaySayAnyLengthOfAValue) {
+  const Checkpoint from(external("kimi-linear-tiny"));
+  const Folder folder;
+  const std::string file = converted(from, Format::f32, folder);
+  std::string bytes = text_of(file);
+  const std::string key = "kimi-linear.attention.value_length";
+  const std::size_t value = bytes.find(key) + key.size() + 4;  // behind the type
+  ASSERT_EQ(bytes[value], 20);
+  const auto expected = logits_of(Checkpoint(file), in_floats());
+  bytes[value] = 6;
+  put(file, bytes);
+  EXPECT_EQ(logits_of(Checkpoint(file), in_floats()), expected);
+}
+
+TEST(Convert, PartsOfOneTensorMustHaveOneShape) {
+  const Folder copy;
+  files::copy(external("gemma3n-tiny"), copy.path());
+  std::string weights = text_of(copy.path() / "model.safetensors");
+  const std::size_t shape = weights.find("[32,32]", weights.find("altup_projections.1.weight"));
+  ASSERT_NE(shape, std::string::npos);
+  weights.replace(shape, 7, "[16,64]");  // as many values, in longer rows
+  put(copy.path() / "model.safetensors", weights);
+  EXPECT_THAT(error_of_folder(copy.path()), testing::HasSubstr("altup_projections.1.weight' must have the shape"));
 }
 
 /// The text that a model generates, and its tokens.

@@ -42,6 +42,16 @@ FloatRows rows_of(const Checkpoint& from, const std::string& name) {
           }};
 }
 
+/// The rows of parts of one shape, one part behind the other.
+FloatRows joined_rows(std::vector<FloatRows> parts) {
+  const int each = parts[0].outputs;
+  const int inputs = parts[0].inputs;
+  const int all = each * static_cast<int>(parts.size());
+  return {all, inputs, [parts = std::move(parts), each](int row, float* to) {
+            parts[static_cast<std::size_t>(row / each)].read(row % each, to);
+          }};
+}
+
 /// Row r of the result is row from_row(r).
 FloatRows reordered(FloatRows rows, std::function<int(int)> from_row) {
   auto read = [read = std::move(rows.read), from_row = std::move(from_row)](int row, float* to) {
@@ -199,14 +209,10 @@ class Tensors {
       parts.push_back(rows_of(from_, part));
       require_shape_of(parts[0], parts.back(), part);
     }
-    const int each = parts[0].outputs;
     const auto count = static_cast<int>(parts.size());
-    const int inputs = parts[0].inputs;
-    const auto read = [parts = std::move(parts), each](int r, float* to) {
-      parts[static_cast<std::size_t>(r / each)].read(r % each, to);
-    };
-    put(gguf_before + row.gguf + ".weight", format_of(inputs, false), {each * count, inputs, read}, count,
-        name + ".0.weight");
+    FloatRows all = joined_rows(std::move(parts));
+    const Format format = format_of(all.inputs, false);
+    put(gguf_before + row.gguf + ".weight", format, std::move(all), count, name + ".0.weight");
   }
 
   /// The blocks behind the layers. Heads with the names of Qwen3.5 share some tensors, of which each block gets one.
@@ -479,9 +485,7 @@ class Tensors {
       each.push_back(rows_of(from_, own));
       require_shape_of(each.front(), each.back(), own);
     }
-    const int rows = each.front().outputs;
-    return {rows * count, each.front().inputs,
-            [each, rows](int row, float* to) { each[static_cast<std::size_t>(row / rows)].read(row % rows, to); }};
+    return joined_rows(std::move(each));
   }
 
   /// Gates, ups or what is projected down, of a tensor [experts][..][..].
