@@ -24,7 +24,7 @@ says how to make models and drafts that all programs read.
   model    with --draft-model FILE, a smaller model: draft-simple of llama.cpp, draft of ik_llama.cpp
   ngram-*  with --ngram: what all programs have under this name
 A peer drafts as many tokens as --draft-lengths says, each in runs of its own; we choose the number ourselves, and also
-load the same drafts in 4 bits, and with an LM head of 65536 tokens (q4=1 and head=N of docs/drafts.md), which
+load the same drafts in 4 bits, and with an LM head of 65536 tokens (type=q4 and head=N of docs/drafts.md), which
 llama.cpp has no options for.
 Programs take turns, in an order that turns as well, for several rounds; a ratio is of two programs in one round.
 Weights lie in memory of the process, not in a mapped file. ik_llama.cpp repacks its weights at the start (-rtr), its

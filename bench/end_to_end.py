@@ -26,7 +26,7 @@ HOST = "127.0.0.1"
 CONTEXT = 4096  # positions of a server's cache
 WARM_UP = 16  # tokens of an answer that is not counted
 # The options of docs/drafts.md by which our programs load a draft smaller than it is.
-SMALLER = {"": "", "4 bits": "?q4=1", "4 bits, 64k head": "?q4=1,head=65536"}
+SMALLER = {"": "", "4 bits": "?type=q4", "4 bits, 64k head": "?type=q4,head=65536"}
 TIMEOUT = 600  # seconds until a server is ready, and between two parts of an answer
 
 

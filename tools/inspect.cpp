@@ -37,7 +37,8 @@ using nlohmann::ordered_json;
 struct InspectOptions {
   std::string path;
   std::string target;  // of a draft that reads its features
-  int context = 0;     // positions to count memory for; 0: the model's maximum
+  std::string draft = "none";
+  int context = 0;  // positions to count memory for; 0: the model's maximum
   LayoutOptions load_options;
   bool json = false;
 };
@@ -66,17 +67,24 @@ bool is_config_alone(const std::filesystem::path& path) {
   return is_present(path / "config.json");
 }
 
+std::uint64_t total(const MemoryNeed& need, const InspectOptions& options, int positions) {
+  return need.total(positions, options.draft == "none" ? 0 : counted_draft_tokens);
+}
+
 /// Returns the numbers that docs/memory.md explains, for so many positions.
 ordered_json memory_json(ModelFiles& files, const InspectOptions& options, int positions) {
-  const MemoryNeed need = memory_need(files, {}, layout_of(options.load_options));
+  const MemoryNeed need = memory_need(files, std::span(&options.draft, 1), layout_of(options.load_options));
+  ordered_json up_to = ordered_json::object();
+  for (const auto& [limit, bytes] : need.cache_per_position_up_to) up_to[std::to_string(limit)] = bytes;
   return {{"weights", need.weights},
           {"cache_fixed", need.cache_fixed},
           {"cache_per_position", need.cache_per_position},
+          {"cache_per_position_up_to", up_to},
           {"scratch", need.scratch},
           {"scratch_per_position", need.scratch_per_position},
           {"scratch_per_draft_token", need.scratch_per_draft_token},
           {"positions", positions},
-          {"total", need.total(positions)},
+          {"total", total(need, options, positions)},
           {"available", memory_available()}};
 }
 
@@ -88,9 +96,9 @@ ordered_json memory_by_type_json(ModelFiles& files, const InspectOptions& option
   LayoutOptions layout = options.load_options;
   for (const Quantization quantize : {Quantization::none, Quantization::q8, Quantization::q4}) {
     layout.quantize = name_of(quantize);
-    const MemoryNeed need = memory_need(files, {}, layout_of(layout));
+    const MemoryNeed need = memory_need(files, std::span(&options.draft, 1), layout_of(layout));
     ordered_json totals = ordered_json::object();
-    for (const int count : positions) totals[std::to_string(count)] = need.total(count);
+    for (const int count : positions) totals[std::to_string(count)] = total(need, options, count);
     json[layout.quantize] = totals;
   }
   return json;
@@ -460,6 +468,7 @@ void add_inspect(Command& app) {
                  "a target or a draft: a folder, a .gguf file, or a config.json alone; without it only the kernels are "
                  "listed");
   command.option("--target MODEL", options->target, "the target model that a draft of its features must fit");
+  command.option("--draft DRAFT", options->draft, "count the memory of decoding with this draft").show_default();
   command.option("--context", options->context, "positions to count memory for; the model's maximum when left out")
       .range(1, std::numeric_limits<int>::max());
   add_layout_options(command, options->load_options);  // memory is counted for a model loaded this way

@@ -53,7 +53,7 @@ const Rule& rule_by_name(const std::string& name) {
 namespace {
 
 /// The draft tokens of a round that memory is counted for.
-int counted_draft_max(int draft_max) { return draft_max > 0 ? draft_max : 16; }
+int counted_draft_max(int draft_max) { return draft_max > 0 ? draft_max : counted_draft_tokens; }
 
 /// The most draft tokens of a round that a tuner chooses from; 0: the text is too short for one.
 int tuned_draft_max(const Request& request) { return std::clamp(request.positions() - 2, 0, counted_draft_max(0)); }

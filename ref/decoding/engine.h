@@ -37,6 +37,9 @@ std::string numerics_of(const LoadOptions& load_options);
 /// Throws Error, naming what there is.
 const Rule& rule_by_name(const std::string& name);
 
+/// The draft tokens of a round that memory is counted for where no number is given.
+inline constexpr int counted_draft_tokens = 16;
+
 /// The memory that a target and these drafts need. `rows`: distributions of every round are kept for a callback. Reads
 /// no weights.
 MemoryNeed memory_need(ModelFiles& files, std::span<const std::string> drafts, const LoadOptions& load_options,
@@ -49,8 +52,8 @@ void refuse_shortage(ModelFiles& files, std::span<const std::string> drafts, con
 
 class Engine {
  public:
-  /// Loads the target. Drafts are loaded with the same options. `files` outlive the engine. Throws Error when memory
-  /// does not suffice.
+  /// Loads the target. Drafts are loaded with the same options, unless their names give others. `files` outlive the
+  /// engine. Throws Error when memory does not suffice.
   Engine(ModelFiles& files, LoadOptions load_options);
 
   Model& target() noexcept { return *target_; }

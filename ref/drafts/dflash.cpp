@@ -111,7 +111,9 @@ bool recognizes(const Json& config) { return checkpoint_kind(config) == dflash_c
 constexpr DraftOption options[] = {
     {"tree", 0, 0, 1024, "draft tokens of a tree of the most probable paths; 0: a chain"},
     {"window", 0, 0, 1 << 24, "positions of the text that layers of full attention see; 0: all"},
-    q4_option,
+    type_option,
+    kv_option,
+    context_option,
     head_option,
     min_prob_option,
 };
@@ -120,7 +122,7 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const M
                        const LoadOptions& load_options) {
   MemoryNeed need = DFlashNetwork::need(*files, draft_options(stage, load_options), stage.integer("window"));
   const TransformerConfig config = describe_dflash(files->config()).transformer;
-  need.end_at(config.context);
+  need.end_at(context_of(stage, config.context));
   add_reading(config.vocabulary, need);
   need.scratch_per_draft_token = 0;  // the target's has it
   return need;
@@ -135,7 +137,8 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
                 ": drafts with a candidate selector, in which a token depends on the one "
                 "before, and trees of them are not implemented; leave out tree");
   }
-  return std::make_unique<DFlashDrafter>(std::move(network), stage.integer("tree"), min_probability_of(stage));
+  return std::make_unique<DFlashDrafter>(std::move(network), stage.integer("tree"), min_probability_of(stage),
+                                         context_of(stage));
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 // the rows of the three masks give the draft tokens of positions 11 to 13.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -56,12 +58,16 @@ class DFlashDraft final : public Draft {
 class DFlashDrafter final : public Drafter {
  public:
   /// `tree`: draft tokens of a tree, chosen from the block's marginals; 0: chains. A network with a candidate selector,
-  /// which has no marginals, drafts chains only.
-  explicit DFlashDrafter(std::unique_ptr<DFlashNetwork> network, int tree = 0, MinProbability min_probability = {})
-      : network_(std::move(network)), tree_(tree), min_probability_(min_probability) {}
+  /// which has no marginals, drafts chains only. `context`: serves at most so many positions of a text.
+  explicit DFlashDrafter(std::unique_ptr<DFlashNetwork> network, int tree = 0, MinProbability min_probability = {},
+                         int context = std::numeric_limits<int>::max())
+      : network_(std::move(network)),
+        tree_(tree),
+        min_probability_(min_probability),
+        reach_(std::min(context, network_->config().transformer.context)) {}
 
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
-  int reach() const override { return network_->config().transformer.context; }
+  int reach() const override { return reach_; }
   void propose(std::span<ProposeJob> jobs) override;
   void observe(std::span<ObserveJob> jobs) override;
 
@@ -69,6 +75,7 @@ class DFlashDrafter final : public Drafter {
   std::unique_ptr<DFlashNetwork> network_;
   int tree_;
   MinProbability min_probability_;
+  int reach_;
 };
 
 }  // namespace draftproof

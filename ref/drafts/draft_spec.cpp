@@ -107,11 +107,30 @@ void require_option(const std::string& draft, const DraftKind& kind, const std::
     throw Error("draft '" + draft + "': " + kind.name + " has no option '" + name + "'; " +
                 (known.empty() ? "it has none" : "there are " + known));
   }
+  if (!option->words.empty()) {
+    if (std::ranges::find(option->words, value, [](const char* word) { return std::string_view(word); }) !=
+        option->words.end()) {
+      return;
+    }
+    std::string known;
+    for (const char* const word : option->words) known += std::string(" ") + word;
+    throw Error("draft '" + draft + "': option " + name + " of " + kind.name + " is one of" + known + ", not '" +
+                value + "'");
+  }
   const double number = number_in(value);
   if (number >= option->min && number <= option->max && (!option->integer || number == std::floor(number))) return;
   throw Error("draft '" + draft + "': option " + name + " of " + kind.name + " is " +
               (option->integer ? "an integer" : "a number") + " from " + shown(option->min) + " to " +
               shown(option->max) + ", not '" + value + "'");
+}
+
+/// Reads q4=1, which type=q4 was called before, where type is not given beside it.
+void rename_q4(std::map<std::string, std::string>& given, const DraftKind& kind) {
+  const auto q4 = given.find("q4");
+  if (q4 == given.end() || find_option(kind, "type") == nullptr || given.contains("type")) return;
+  if (q4->second != "0" && q4->second != "1") return;
+  if (q4->second == "1") given["type"] = "q4";
+  given.erase(q4);
 }
 
 /// A stage without a kind: the path of a checkpoint, whose config says what it is, or a kind by another name.
@@ -133,6 +152,7 @@ DraftStage parse_stage(const std::string& draft, const std::string& text) {
   if (const std::size_t mark = rest.rfind('?'); mark != std::string::npos) {
     stage.given = options_in(rest.substr(mark + 1));
     if (!stage.given.empty()) rest.resize(mark);
+    rename_q4(stage.given, *stage.kind);
   }
   for (const auto& [name, value] : stage.given) require_option(draft, *stage.kind, name, value);
   const std::string name = stage.kind->name;
@@ -158,6 +178,14 @@ double DraftStage::option(std::string_view name) const {
   return found == given.end() ? option->default_value : number_in(found->second);
 }
 
+bool DraftStage::takes(std::string_view name) const { return find_option(*kind, name) != nullptr; }
+
+std::optional<std::string> DraftStage::word(std::string_view name) const {
+  REQUIRE(takes(name), "an option is looked up that its kind has");
+  const auto found = given.find(std::string(name));
+  return found == given.end() ? std::nullopt : std::optional(found->second);
+}
+
 std::string DraftStage::name_with(const std::filesystem::path& other) const {
   std::string name = kind->name;
   if (!other.empty()) name += ":" + other.generic_string();
@@ -169,12 +197,12 @@ std::string DraftStage::name_with(const std::filesystem::path& other) const {
   return name;
 }
 
-bool DraftStage::trees() const { return kind->trees || (find_option(*kind, "tree") != nullptr && option("tree") > 0); }
+bool DraftStage::trees() const { return kind->trees || (takes("tree") && option("tree") > 0); }
 
 bool DraftSpec::none() const { return stages.front().kind == &none_kind; }
 
 bool DraftStage::ends_early() const {
-  return kind->keeps != Keeps::tokens && find_option(*kind, "min_prob") != nullptr && option("min_prob") > 0;
+  return kind->keeps != Keeps::tokens && takes("min_prob") && option("min_prob") > 0;
 }
 
 bool DraftSpec::ends_early() const {

@@ -13,6 +13,8 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +23,7 @@ namespace draftproof {
 
 struct DraftKind;
 
-/// A number that a kind can be given.
+/// What a kind can be given: a number, or one of a few words.
 struct DraftOption {
   const char* name;
   double default_value;  // when it is not given
@@ -29,7 +31,13 @@ struct DraftOption {
   double max;
   const char* summary;
   bool integer = true;
+  std::span<const char* const> words = {};  // one of these, and no number
 };
+
+/// An option that is one of these words.
+constexpr DraftOption word_option(const char* name, std::span<const char* const> words, const char* summary) {
+  return {name, 0, 0, 0, summary, true, words};
+}
 
 /// One kind with its path and its options.
 struct DraftStage {
@@ -40,6 +48,10 @@ struct DraftStage {
   /// The value of one of the kind's options.
   double option(std::string_view name) const;
   int integer(std::string_view name) const { return static_cast<int>(option(name)); }
+  /// Whether its kind has the option.
+  bool takes(std::string_view name) const;
+  /// The word that one of the kind's options was given; nullopt when it was not.
+  std::optional<std::string> word(std::string_view name) const;
 
   /// Whether it proposes trees, and not only chains: by its kind or by an option "tree".
   bool trees() const;

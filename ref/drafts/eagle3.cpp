@@ -12,14 +12,15 @@ namespace {
 
 bool recognizes(const Json& config) { return checkpoint_kind(config) == eagle3_checkpoint; }
 
-constexpr DraftOption options[] = {head_tree_option, q4_option, head_option, min_prob_option};
+constexpr DraftOption options[] = {head_tree_option, type_option, kv_option,
+                                   context_option,   head_option, min_prob_option};
 
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
                        const LoadOptions& load_options) {
   const LoadOptions as = draft_options(stage, load_options);
   const TransformerConfig config = describe_eagle3(files->config()).transformer;
   MemoryNeed need = need_of_draft(*files, as);
-  need.end_at(config.context);
+  need.end_at(context_of(stage, config.context));
   if (stage.trees()) need += need_of_tree(config, as.kv);
   return need;
 }
@@ -27,7 +28,8 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const M
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                               const LoadOptions& load_options) {
   auto head = std::make_unique<Eagle3Head>(*files, target.model, draft_options(stage, load_options));
-  return std::make_unique<HeadDrafter>(std::move(head), stage.integer("tree"), min_probability_of(stage));
+  return std::make_unique<HeadDrafter>(std::move(head), stage.integer("tree"), min_probability_of(stage),
+                                       context_of(stage));
 }
 
 }  // namespace

@@ -91,7 +91,8 @@ bool recognizes(const Json& config) { return checkpoint_kind(config) == medusa_c
 
 constexpr DraftOption options[] = {
     {"tree", 0, 0, 1024, "draft tokens of a tree of the most probable paths; 0: a chain"},
-    q4_option,
+    type_option,
+    context_option,
     head_option,
     min_prob_option,
 };
@@ -99,6 +100,7 @@ constexpr DraftOption options[] = {
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
                        const LoadOptions& load_options) {
   MemoryNeed need = MedusaHeads::need(*files, draft_options(stage, load_options));
+  need.end_at(context_of(stage));
   add_reading(describe_medusa(*files).vocabulary, need);
   need.scratch_per_draft_token = 0;  // the target's has it
   return need;
@@ -107,7 +109,8 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const M
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                               const LoadOptions& load_options) {
   auto heads = std::make_unique<MedusaHeads>(*files, target.model, draft_options(stage, load_options));
-  return std::make_unique<MedusaDrafter>(std::move(heads), stage.integer("tree"), min_probability_of(stage));
+  return std::make_unique<MedusaDrafter>(std::move(heads), stage.integer("tree"), min_probability_of(stage),
+                                         context_of(stage));
 }
 
 }  // namespace

@@ -27,16 +27,27 @@ MinProbability min_probability_of(const DraftStage& stage) {
   return min;
 }
 
-LoadOptions in_four_bits(LoadOptions options) {
-  options.quantize = Quantization::q4;
+int context_of(const DraftStage& stage, int made_for) {
+  const int asked = stage.integer("context");
+  return asked > 0 ? std::min(asked, made_for) : made_for;
+}
+
+LoadOptions of_type(const std::string& type, LoadOptions options) {
+  options.quantize = quantization_by_name(type);
   options.requantize = true;
   return options;
 }
 
+LoadOptions own_options(const DraftStage& stage, const LoadOptions& load_options) {
+  const std::optional<std::string> type = stage.word("type");
+  LoadOptions options = type ? of_type(*type, load_options) : load_options;
+  if (stage.takes("kv")) options.kv = kv_format_by_name(stage.word("kv").value_or(traits(load_options.kv).name));
+  return options;
+}
+
 LoadOptions draft_options(const DraftStage& stage, const LoadOptions& load_options) {
-  const bool q4 = stage.integer("q4") == 1;
-  LoadOptions options = q4 ? in_four_bits(load_options) : load_options;
-  options.small_tables = q4;
+  LoadOptions options = own_options(stage, load_options);
+  options.small_tables = stage.word("type") == "q4";
   options.head_tokens = stage.integer("head");
   return options;
 }

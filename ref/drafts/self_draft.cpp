@@ -41,13 +41,14 @@ namespace {
 
 constexpr DraftOption options[] = {
     {"layers", 0, 0, 1024, "the first so many layers of the target; 0: all"},
+    word_option("type", weight_words, "what the target's weights become; q4"),
     head_option,
     min_prob_option,
 };
 
 /// The options of the target's weights as its draft.
 LoadOptions self_options(const DraftStage& stage, const LoadOptions& load_options) {
-  LoadOptions as = in_four_bits(load_options);
+  LoadOptions as = of_type(stage.word("type").value_or("q4"), load_options);
   as.layers = stage.integer("layers");
   as.head_tokens = stage.integer("head");
   return as;
@@ -72,8 +73,8 @@ void require_smaller(const Checkpoint& files, const LoadOptions& target, const L
   };
   if (bytes(draft) < bytes(target)) return;
   throw Error(files.path().string() +
-              ": has no weights of more than 4 bits, so as its own draft it would be as slow; "
-              "use self?layers=N, or another draft");
+              ": as its own draft it would be as slow, with as many bytes of weights; use a smaller type, "
+              "self?layers=N, or another draft");
 }
 
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget&,

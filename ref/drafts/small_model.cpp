@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The kind model: drafts over a model with weights of its own, which has the target's vocabulary or is translated.
+#include <algorithm>
+
 #include "ref/base/error.h"
 #include "ref/drafts/drafts.h"
 #include "ref/drafts/fitted_model.h"
@@ -14,7 +16,9 @@ namespace {
 
 constexpr DraftOption options[] = {
     {"translate", 0, 0, 1, "1: it may have another tokenizer; its greedy draft tokens are translated through text"},
-    q4_option_of_a_model,
+    type_option,
+    kv_option,
+    context_option,
     head_option,
     min_prob_option,
 };
@@ -23,21 +27,23 @@ bool is_translated(const DraftStage& stage) { return stage.integer("translate") 
 
 class SmallModelDrafter final : public ModelDrafter {
  public:
-  SmallModelDrafter(std::unique_ptr<Model> model, MinProbability min_probability)
-      : ModelDrafter(*model, min_probability), own_(std::move(model)) {}
+  /// `context`: serves at most so many positions of a text.
+  SmallModelDrafter(std::unique_ptr<Model> model, MinProbability min_probability, int context)
+      : ModelDrafter(*model, min_probability), own_(std::move(model)), reach_(std::min(context, own_->context())) {}
   std::unique_ptr<Draft> open(int capacity, int draft_max) override {
     return ModelDrafter::open(capacity, draft_tokens_per_round(draft_max, capacity));
   }
-  int reach() const override { return own_->context(); }
+  int reach() const override { return reach_; }
 
  private:
   std::unique_ptr<Model> own_;
+  int reach_;
 };
 
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
                        const LoadOptions& load_options) {
   MemoryNeed need = need_of_draft(*files, draft_options(stage, load_options));
-  const int context = describe(files->config()).context;
+  const int context = context_of(stage, describe(files->config()).context);
   if (!is_translated(stage)) {
     need.end_at(context);
     return need;
@@ -80,7 +86,7 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
     }
     return std::make_unique<TranslatedDrafter>(TranslatedModel{load_model(*files, draft_options(stage, load_options)),
                                                                Tokenizer::load(*files), Tokenizer::load(*target.files),
-                                                               target.model.vocabulary()});
+                                                               target.model.vocabulary(), context_of(stage)});
   }
   const int rows = describe(files->config()).vocabulary;
   require_vocabulary(*files, rows, target, tokenizers);
@@ -88,7 +94,7 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
   if (rows != target.model.vocabulary()) {
     model = std::make_unique<FittedModel>(std::move(model), target.model.vocabulary());
   }
-  return std::make_unique<SmallModelDrafter>(std::move(model), min_probability_of(stage));
+  return std::make_unique<SmallModelDrafter>(std::move(model), min_probability_of(stage), context_of(stage));
 }
 
 }  // namespace

@@ -10,15 +10,15 @@ namespace {
 
 int passes_max(int limit) { return TranslatedDraft::passes_per_draft_token * (limit + 1); }
 
-int capacity_of(const Model& model, int capacity) {
+int capacity_of(const TranslatedModel& shared, int capacity) {
   const std::int64_t wanted = std::int64_t{TranslatedDraft::tokens_per_position} * capacity;
-  return static_cast<int>(std::min<std::int64_t>(wanted, model.context()));
+  return static_cast<int>(std::min<std::int64_t>(wanted, std::min(shared.context, shared.model->context())));
 }
 
 }  // namespace
 
 TranslatedDraft::TranslatedDraft(const TranslatedModel& shared, int capacity, int draft_max)
-    : TextDraft(draft_max), shared_(shared), capacity_(capacity_of(*shared.model, capacity)) {
+    : TextDraft(draft_max), shared_(shared), capacity_(capacity_of(shared, capacity)) {
   clear();
 }
 

@@ -34,7 +34,8 @@ struct TranslatedModel {
   std::unique_ptr<Model> model;
   Tokenizer tokenizer;
   Tokenizer target_tokenizer;
-  int target_vocabulary;  // rows of the target: tokens from here on are not proposed
+  int target_vocabulary;                          // rows of the target: tokens from here on are not proposed
+  int context = std::numeric_limits<int>::max();  // of the model's own tokens a text has at most so many, if it has
 };
 
 class TranslatedDraft final : public TextDraft {

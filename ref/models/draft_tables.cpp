@@ -37,9 +37,9 @@ std::vector<Value> read_values(const Checkpoint& files, const std::string& name,
 
 /// The format of a copy of the target's head, or of its part, when these options ask for one and its width allows it.
 std::optional<Format> copy_format(const LoadOptions& options, const DraftTablesShape& shape) {
-  const Format format = options.requantize ? Format::q4_0 : Format::q8_0;
+  const Format format = options.small_tables ? Format::q4_0 : Format::q8_0;
   const bool part = tokens_of_head(options, shape.draft_vocabulary) < shape.draft_vocabulary;
-  if (shape.hidden % traits(format).block_inputs != 0 || (!options.requantize && !part)) return {};
+  if (shape.hidden % traits(format).block_inputs != 0 || (!options.small_tables && !part)) return {};
   return format;
 }
 

@@ -111,7 +111,7 @@ TEST(Engine, DecodesThePlainTextWithMtpHeadsAndAnAssistantInFourBits) {
     PhiloxSource random(1);
     const Asked request = tale_request(60);
     const Trace plain = engine.decode({.request = request, .random = random});
-    const Trace small = engine.decode({.request = request, .draft = named + "?q4=1", .random = random});
+    const Trace small = engine.decode({.request = request, .draft = named + "?type=q4", .random = random});
     EXPECT_EQ(small.output, plain.output) << draft;
     EXPECT_GT(small.statistics.accepted, 0) << draft;
     const auto bytes = [&](const std::string& spec) {
@@ -119,8 +119,107 @@ TEST(Engine, DecodesThePlainTextWithMtpHeadsAndAnAssistantInFourBits) {
       for (const auto& [format, size] : memory_need(files, std::span(&spec, 1), best_kernels()).weights) sum += size;
       return sum;
     };
-    EXPECT_LT(bytes(named + "?q4=1"), bytes(named)) << draft;
+    EXPECT_LT(bytes(named + "?type=q4"), bytes(named)) << draft;
   }
+}
+
+/// A draft, and the terms that it takes.
+struct OnTerms {
+  const char* target;
+  const char* kind;
+  const char* folder;  // empty: it has none
+  bool has_cache = true;
+};
+constexpr OnTerms learned[] = {{"tale-target", "dflash", "tale-dflash"},
+                               {"tale-target", "eagle3", "tale-eagle3"},
+                               {"tale-target", "mtp", "tale-mtp"},
+                               {"tale-target", "medusa", "tale-medusa", false},
+                               {"tale-target", "model", "tale-small"},
+                               {"tale-target", "self", "", false},
+                               {"tale-gemma", "mtp", "tale-gemma-assistant", false}};
+
+std::string name_of(const OnTerms& draft) {
+  return *draft.folder == '\0' ? draft.kind : draft.kind + (":" + (models / draft.folder).string());
+}
+
+/// In every way to verify: the text is that of plain decoding, and the draft is another than the one without the term.
+TEST(Engine, DecodesThePlainTextWithLearnedDraftsOnTermsOfTheirOwn) {
+  const Threads one(1);
+  constexpr int context = 40;
+  for (const OnTerms& draft : learned) {
+    ModelFiles files(models / draft.target);
+    Engine engine(files, best_kernels());
+    Asked request = tale_request(60);
+    request.sampling.temperature = 1;
+    request.stops = {};
+    const auto decode = [&](const std::string& name) {
+      PhiloxSource random(21);
+      return engine.decode(
+          {.request = request, .execution = request, .draft = name, .random = random, .recording = Recording::digests});
+    };
+    const Trace plain = decode("none");
+    const Trace as_target = decode(name_of(draft));
+    const bool is_self = draft.kind == std::string("self");
+    std::vector<std::string> terms = {"type=q8"};
+    if (!is_self) terms.insert(terms.end(), {"type=q4", "context=" + std::to_string(context)});
+    if (draft.has_cache)
+      terms.insert(terms.end(), {"kv=f32", "kv=q8", "kv=q8,type=q4,context=" + std::to_string(context)});
+    for (const std::string& term : terms) {
+      for (const Verification verification : {Verification::batched, Verification::serial, Verification::redecode}) {
+        request.verification = verification;
+        const Trace trace = decode(name_of(draft) + "?" + term);
+        ASSERT_EQ(trace.output, plain.output) << draft.folder << " " << term << " " << name_of(verification);
+        EXPECT_GT(trace.statistics.accepted, 0) << draft.folder << " " << term;
+        if (term.find("type") != std::string::npos) {
+          EXPECT_NE(trace.rounds[1].proposal.drawn_from, as_target.rounds[1].proposal.drawn_from)
+              << draft.folder << " " << term;
+        } else if (term.find("kv") != std::string::npos) {
+          EXPECT_NE(trace.rounds[0].draft, as_target.rounds[0].draft) << draft.folder << " " << term;
+        }
+        if (term.find("context") == std::string::npos) continue;
+        EXPECT_EQ(trace.draft_reach, context) << draft.folder;
+        EXPECT_GT(rounds_beyond_draft(trace), 0) << draft.folder;
+        for (const Round& round : trace.rounds) {
+          ASSERT_LE(round.position + round.proposal.size(), std::max(context, round.position)) << draft.folder;
+        }
+      }
+      request.verification = Verification::batched;
+    }
+  }
+}
+
+TEST(Engine, CountsTheMemoryOfADraftByItsOwnTerms) {
+  constexpr int positions = 900;
+  for (const OnTerms& draft : learned) {
+    ModelFiles files(models / draft.target);
+    const auto need = [&](const std::string& terms) {
+      const std::string name = name_of(draft) + (terms.empty() ? "" : "?" + terms);
+      return memory_need(files, std::span(&name, 1), best_kernels());
+    };
+    const auto weights = [&](const std::string& terms) {
+      std::uint64_t sum = 0;
+      for (const auto& [format, size] : need(terms).weights) sum += size;
+      return sum;
+    };
+    EXPECT_LT(weights("type=q4"), weights("type=f32")) << draft.folder;
+    EXPECT_LT(weights("type=q8"), weights("type=f32")) << draft.folder;
+    if (draft.kind == std::string("self")) continue;
+    EXPECT_EQ(weights("type=none"), weights("")) << draft.folder;
+    const auto caches = [&](const std::string& terms) { return need(terms).beside_weights(positions, 0); };
+    EXPECT_LT(caches("context=300"), caches("")) << draft.folder;
+    EXPECT_EQ(caches("context=5000"), caches("")) << draft.folder;
+    if (!draft.has_cache) continue;
+    EXPECT_LT(caches("kv=q8"), caches("kv=bf16")) << draft.folder;
+    EXPECT_LT(caches("kv=bf16"), caches("kv=f32")) << draft.folder;
+    EXPECT_EQ(caches("kv=bf16"), caches("")) << draft.folder;
+  }
+}
+
+TEST(Engine, RefusesAKvFormatOfAnAssistantThatHasNoKeysOfItsOwn) {
+  ModelFiles files(models / "tale-gemma");
+  Engine engine(files, best_kernels());
+  EXPECT_THAT(error_of([&] { engine.gate("mtp:" + (models / "tale-gemma-assistant").string() + "?kv=q8"); }),
+              AllOf(HasSubstr("tale-gemma-assistant: is an assistant"), HasSubstr("leave out kv")));
 }
 
 TEST(Engine, DecodesThePlainTextWithTheTargetInFourBitsAsItsDraft) {
@@ -344,10 +443,10 @@ void expect_the_promise(const std::vector<std::string>& tables, int tokens) {
       }
       const Trace& expected = plain[greedy];
       for (const std::string& draft :
-           {dflash(), dflash() + "?q4=1", dflash() + "?head=500", eagle3(), eagle3() + "?q4=1,tree=8", medusa(),
-            medusa() + "?q4=1", medusa() + "?tree=9", medusa() + "?head=600", small_model(), small_model() + "?q4=1",
-            small_model() + "?head=700", std::string("always-reject"), std::string("perfect"),
-            std::string("tree-test")}) {
+           {dflash(), dflash() + "?type=q4", dflash() + "?head=500", eagle3(), eagle3() + "?type=q4,tree=8", medusa(),
+            medusa() + "?type=q4", medusa() + "?tree=9", medusa() + "?head=600", small_model(),
+            small_model() + "?type=q4", small_model() + "?head=700", std::string("always-reject"),
+            std::string("perfect"), std::string("tree-test")}) {
         for (const int threads : {1, 2}) {
           for (const Verification verification : {Verification::batched, Verification::serial}) {
             for (const int draft_max : {0, 3}) {

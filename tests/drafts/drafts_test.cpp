@@ -58,7 +58,7 @@ TEST(DraftNames, OfOtherProgramsAreRead) {
   EXPECT_EQ(name_of("ngram_simple"), "ngram-simple");
   EXPECT_EQ(name_of("ngram_map_k4v?m=2"), "ngram-map-k4v?m=2");
   EXPECT_EQ(name_of("draft:a/b"), "model:a/b");
-  EXPECT_EQ(name_of("draft-simple:a?q4=1"), "model:a?q4=1");
+  EXPECT_EQ(name_of("draft-simple:a?head=9"), "model:a?head=9");
   EXPECT_EQ(name_of("draft_model:a"), "model:a");
   EXPECT_EQ(name_of("draft-dflash:a?tree=4"), "dflash:a?tree=4");
   EXPECT_EQ(name_of("draft-eagle3:a"), "eagle3:a");
@@ -81,7 +81,7 @@ TEST(DraftNames, AreCutBehindAPathThatIsHere) {
   EXPECT_EQ(stages("ngram-simple?n=1+draft-dflash:" + folder.string()), 2U);
   std::filesystem::create_directories(path + "+ngram_mod");
   EXPECT_EQ(stages("dflash:" + path + "+ngram_mod"), 1U);
-  EXPECT_EQ(stages("dflash:" + path + "+ngram_mod?q4=1"), 1U);
+  EXPECT_EQ(stages("dflash:" + path + "+ngram_mod?type=q4"), 1U);
   std::filesystem::remove_all(folder);
 }
 
@@ -100,6 +100,40 @@ TEST(DraftNames, HaveOptionsAndStages) {
   EXPECT_FALSE(parse_draft_spec("eagle3:a").trees());
   EXPECT_EQ(spec.name_with_paths([](const auto& path) { return "/x" / path; }),
             "ngram-simple?m=7,n=2+dflash:/x/a+b/c?d+ngram-simple");
+}
+
+TEST(DraftNames, OfLearnedDraftsHaveTermsInTheWordsOfTheTargetsOptions) {
+  for (const char* kind : {"dflash:a", "eagle3:a", "mtp", "mtp:a", "medusa:a", "model:a", "self"}) {
+    const std::string name = kind;
+    for (const char* type : {"none", "f32", "q8", "q4"}) {
+      EXPECT_EQ(parse_draft_spec(name + "?type=" + type).stages[0].word("type"), type) << name;
+    }
+    EXPECT_EQ(parse_draft_spec(name).stages[0].word("type"), std::nullopt);
+    EXPECT_THAT(error_of_name(name + "?type=q5"), HasSubstr("is one of none f32 q8 q4, not 'q5'"));
+    EXPECT_THAT(error_of_name(name + "?threads=2"), HasSubstr("has no option 'threads'; there are "));
+  }
+  for (const char* kind : {"dflash:a", "eagle3:a", "mtp", "model:a"}) {
+    const DraftStage stage = parse_draft_spec(std::string(kind) + "?kv=q8,context=48").stages[0];
+    EXPECT_EQ(stage.word("kv"), "q8");
+    EXPECT_EQ(stage.integer("context"), 48);
+    EXPECT_THAT(error_of_name(std::string(kind) + "?kv=q4"), HasSubstr("is one of f32 bf16 q8, not 'q4'"));
+    EXPECT_THAT(error_of_name(std::string(kind) + "?context=-1"), HasSubstr("is an integer from 0 to"));
+  }
+  for (const char* kind : {"medusa:a", "self"}) {
+    EXPECT_THAT(error_of_name(std::string(kind) + "?kv=q8"), HasSubstr("has no option 'kv'")) << kind;
+  }
+  EXPECT_THAT(error_of_name("self?context=9"), HasSubstr("has no option 'context'"));
+}
+
+TEST(DraftNames, ReadTheOlderSpellingOfFourBits) {
+  const auto name_of = [](const std::string& name) {
+    return parse_draft_spec(name).name_with_paths([](const auto& path) { return path; });
+  };
+  EXPECT_EQ(name_of("dflash:a?q4=1,tree=3"), "dflash:a?tree=3,type=q4");
+  EXPECT_EQ(name_of("mtp?q4=0"), "mtp");
+  EXPECT_THAT(error_of_name("mtp?q4=2"), HasSubstr("mtp has no option 'q4'"));
+  EXPECT_THAT(error_of_name("mtp?q4=1,type=q8"), HasSubstr("mtp has no option 'q4'"));
+  EXPECT_THAT(error_of_name("suffix?q4=1"), HasSubstr("suffix has no option 'q4'"));
 }
 
 TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {

@@ -58,7 +58,7 @@ TEST(DraftTables, In4BitsMultiplyWithTheTargetsHeadIn4BitsAndElseWithTheTargetsH
     const DraftTablesShape shape{hidden, vocabulary, vocabulary};
     LoadOptions as_they_are(kernels);
     LoadOptions in_4_bits(kernels, Quantization::q4);
-    in_4_bits.requantize = true;
+    in_4_bits.small_tables = true;
     const WeightLoader plain_loader(of_draft, as_they_are);
     const WeightLoader loader(of_draft, in_4_bits);
     DraftTables plain(plain_loader, "", shape, *target);
@@ -99,7 +99,7 @@ TEST(DraftTables, OfTheFirstTokensGiveTheirLogitsOfTheWholeHeadAndNoOthers) {
     const std::vector<Token> tokens = read_draft_vocabulary(files, draft_vocabulary, vocabulary);
     for (const bool in_4_bits : {false, true}) {
       LoadOptions options(kernels, in_4_bits ? Quantization::q4 : Quantization::none);
-      options.requantize = in_4_bits;
+      options.small_tables = in_4_bits;
       const WeightLoader loader(files, options);
       DraftTables whole(loader, "", {hidden, vocabulary, draft_vocabulary}, *target);
       const std::vector<float> expected = logits_of(whole, row);

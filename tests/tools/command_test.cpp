@@ -161,6 +161,32 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
   }
 }
 
+/// Batched, serially and by reading again, alone and together.
+TEST(VerifySlow, ProvesLearnedDraftsOnTermsOfTheirOwn) {
+  for (const auto& [target, drafts] :
+       {std::pair("tale-target",
+                  std::vector<std::string>{"dflash:tale-dflash?type=q8,kv=f32", "dflash:tale-dflash?context=48",
+                                           "eagle3:tale-eagle3?type=q4,kv=q8,context=48", "mtp:tale-mtp?type=q4",
+                                           "mtp:tale-mtp?kv=f32,tree=8", "medusa:tale-medusa?type=q8,context=48",
+                                           "model:tale-small?type=q8,kv=q8", "model:tale-small?context=48",
+                                           "model:tale-llama?translate=1,type=q4,context=64"}),
+        {"tale-gemma", {"mtp:tale-gemma-assistant?type=q4", "mtp:tale-gemma-assistant?type=q8,context=48"}},
+        {"tale-hybrid", {"mtp:tale-hybrid-mtp?type=q8,kv=q8", "dflash:tale-hybrid-dflash?type=q4,context=48"}}}) {
+    for (const std::vector<std::string>& flags :
+         {std::vector<std::string>{}, {"--temperature", "1", "--rule", "rejection"}}) {
+      std::vector<std::string> words = {"verify",           fixture(std::string("models/") + target),
+                                        "--effort",         "quick",
+                                        "--sequences",      "4",
+                                        "--max-new-tokens", "60",
+                                        "--draft"};
+      for (std::string draft : drafts) words.push_back(draft.insert(draft.find(':') + 1, fixture("models/")));
+      words.insert(words.end(), flags.begin(), flags.end());
+      const json report = json_of(words);
+      EXPECT_EQ(report["verdict"], "PASS_EXACT") << target << ": " << report["reason"];
+    }
+  }
+}
+
 /// The text repeats nothing, so drafts that look it up have nothing to propose.
 TEST(VerifySlow, OfAllDraftsNamesThoseThatTheTextDoesNotTestAndJudgesTheOthers) {
   std::vector<std::string> words = {"verify",           fixture("models/tale-target"),
@@ -556,6 +582,22 @@ TEST(Inspect, CountsTheKvCacheInTheRequestedFormat) {
   EXPECT_EQ(2 * bytes("bf16"), f32);
   EXPECT_GT(4 * bytes("q8"), f32);  // a byte for each value, and scales
   EXPECT_LT(2 * bytes("q8"), f32);
+}
+
+TEST(Inspect, CountsTheMemoryOfADraftOnItsTerms) {
+  const auto bytes = [](const std::string& draft) {
+    const Outcome outcome = run_command({"inspect", target, "--draft", draft, "--json"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out)["memory_bytes"];
+  };
+  const json as_target = bytes(dflash);
+  EXPECT_GT(as_target["total"], bytes("none")["total"]);
+  EXPECT_LT(bytes(dflash + "?type=q4")["weights"]["f32"], as_target["weights"]["f32"]);
+  EXPECT_LT(bytes(dflash + "?kv=q8")["total"], as_target["total"]);
+  const json shorter = bytes(dflash + "?context=100");
+  EXPECT_LT(shorter["total"], as_target["total"]);
+  EXPECT_TRUE(shorter["cache_per_position_up_to"].contains("100")) << shorter.dump();
+  EXPECT_EQ(run_command({"inspect", target, "--draft", "dflash"}).status, 3);
 }
 
 TEST(Inspect, IsReadByPeopleWithoutJsonAndWithUnits) {

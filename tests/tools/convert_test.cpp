@@ -854,7 +854,7 @@ TEST(Convert, DraftsApartDraftAsTheirFoldersDo) {
     const std::string model = fixture("models/") + target;
     const std::string folder_of_draft = fixture("models/") + draft;
     const json want = told(model, {"--draft", kind + folder_of_draft});
-    const json small = told(model, {"--draft", kind + folder_of_draft + "?q4=1"});
+    const json small = told(model, {"--draft", kind + folder_of_draft + "?type=q4"});
     for (const std::string type : {"bf16", "q4_0"}) {
       const Folder folder;
       const std::string file = (folder.path() / "draft.gguf").string();

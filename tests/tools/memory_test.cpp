@@ -91,16 +91,30 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
 
 TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
-  for (const std::string& draft :
-       {std::string("none"), "dflash:" + fixture("models/tale-dflash"),
-        "dflash:" + fixture("models/tale-dflash") + "?window=64", "eagle3:" + fixture("models/tale-eagle3"),
-        "model:" + fixture("models/tale-small"), "mtp:" + fixture("models/tale-mtp"),
-        "mtp:" + fixture("models/tale-mtp") + "?q4=1", "medusa:" + fixture("models/tale-medusa"),
-        "medusa:" + fixture("models/tale-medusa") + "?tree=8", "medusa:" + fixture("models/tale-medusa") + "?q4=1",
-        std::string("self"), std::string("tree-test"), "eagle3:" + fixture("models/tale-eagle3") + "?tree=8",
-        "mtp:" + fixture("models/tale-mtp") + "?tree=8", "dflash:" + fixture("models/tale-dflash") + "?q4=1",
-        "dflash:" + fixture("models/tale-dflash") + "?head=512", "model:" + fixture("models/tale-small") + "?q4=1",
-        "model:" + fixture("models/tale-small") + "?head=512", std::string("perfect")}) {
+  for (const std::string& draft : {std::string("none"),
+                                   "dflash:" + fixture("models/tale-dflash"),
+                                   "dflash:" + fixture("models/tale-dflash") + "?window=64",
+                                   "eagle3:" + fixture("models/tale-eagle3"),
+                                   "model:" + fixture("models/tale-small"),
+                                   "mtp:" + fixture("models/tale-mtp"),
+                                   "mtp:" + fixture("models/tale-mtp") + "?type=q4",
+                                   "medusa:" + fixture("models/tale-medusa"),
+                                   "medusa:" + fixture("models/tale-medusa") + "?tree=8",
+                                   "medusa:" + fixture("models/tale-medusa") + "?type=q4",
+                                   std::string("self"),
+                                   std::string("tree-test"),
+                                   "eagle3:" + fixture("models/tale-eagle3") + "?tree=8",
+                                   "mtp:" + fixture("models/tale-mtp") + "?tree=8",
+                                   "dflash:" + fixture("models/tale-dflash") + "?type=q4",
+                                   "dflash:" + fixture("models/tale-dflash") + "?kv=f32,context=500",
+                                   "eagle3:" + fixture("models/tale-eagle3") + "?type=q8,context=300",
+                                   "mtp:" + fixture("models/tale-mtp") + "?kv=f32",
+                                   "medusa:" + fixture("models/tale-medusa") + "?context=400",
+                                   "model:" + fixture("models/tale-small") + "?kv=q8,context=500,type=q8",
+                                   "dflash:" + fixture("models/tale-dflash") + "?head=512",
+                                   "model:" + fixture("models/tale-small") + "?type=q4",
+                                   "model:" + fixture("models/tale-small") + "?head=512",
+                                   std::string("perfect")}) {
     for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) {
       expect_the_formula_holds(target, draft, kv, 900, 930, false);
     }
