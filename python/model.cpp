@@ -19,6 +19,7 @@
 #include "ref/models/models.h"
 #include "ref/models/read_text.h"
 #include "tools/opened_model.h"
+#include "tools/pair.h"
 
 namespace draftproof {
 namespace {
@@ -30,12 +31,15 @@ using Prompt = std::variant<std::string, std::vector<Token>>;
 /// A target with its weights, as Python holds it.
 class LoadedModel {
  public:
-  LoadedModel(std::string path, const LayoutOptions& layout, int threads)
+  /// `draft`: of a text that names none.
+  LoadedModel(std::string path, std::string draft, const LayoutOptions& layout, int threads)
       : path_(std::move(path)),
+        draft_(std::move(draft)),
         opened_({path_, layout, {.number = threads, .max = threads_max}, true}),
         engine_(opened_.load({}, request_of_size(1, 1))) {}
 
   const std::string& path() const noexcept { return path_; }
+  const std::string& draft() const noexcept { return draft_; }
   Engine& engine() noexcept { return engine_; }
   OpenedModel& opened() noexcept { return opened_; }
   Model& target() noexcept { return engine_.target(); }
@@ -63,6 +67,7 @@ class LoadedModel {
 
  private:
   std::string path_;
+  std::string draft_;
   OpenedModel opened_;
   Engine& engine_;
 };
@@ -242,22 +247,26 @@ class Generation {
   std::size_t given_ = 0;  // tokens that next() returned
 };
 
-std::shared_ptr<LoadedModel> loaded_model(const std::filesystem::path& path, const std::string& quantize,
-                                          const std::string& kv, const std::string& kernels,
+std::shared_ptr<LoadedModel> loaded_model(const std::filesystem::path& path, const std::optional<std::string>& quantize,
+                                          const std::optional<std::string>& kv, const std::string& kernels,
                                           const std::optional<int>& threads) {
   const int count = threads_of(threads);
   return compute([&] {
-    return std::make_shared<LoadedModel>(path.string(), LayoutOptions{kernels, quantize, kv}, count);
+    Pair pair = read_pair(path).value_or(Pair{.target = path.string(), .draft = {}, .quantize = {}, .kv = {}});
+    LayoutOptions layout = {.kernels = kernels};
+    if (const auto& stated = quantize ? quantize : pair.quantize) layout.quantize = *stated;
+    if (const auto& stated = kv ? kv : pair.kv) layout.kv = *stated;
+    return std::make_shared<LoadedModel>(std::move(pair.target), pair.draft.value_or("none"), layout, count);
   });
 }
 
 std::unique_ptr<Generation> generate(const std::shared_ptr<LoadedModel>& model, const Prompt& prompt,
-                                     int max_new_tokens, const std::string& draft, const std::string& rule,
-                                     double temperature, int top_k, double top_p, double min_p, double repeat_penalty,
-                                     double presence_penalty, double frequency_penalty, int repeat_last_n,
-                                     std::uint64_t seed, std::optional<int> draft_max) {
+                                     int max_new_tokens, const std::optional<std::string>& draft,
+                                     const std::string& rule, double temperature, int top_k, double top_p, double min_p,
+                                     double repeat_penalty, double presence_penalty, double frequency_penalty,
+                                     int repeat_last_n, std::uint64_t seed, std::optional<int> draft_max) {
   GenerationOptions options;
-  options.draft = draft;
+  options.draft = draft.value_or(model->draft());
   options.common.max_new_tokens = max_new_tokens;
   options.common.sampling = sampling_of(temperature, top_k, top_p, min_p);
   set_parameter(options.common.sampling, "repeat_penalty", &Sampling::repeat_penalty, repeat_penalty);
@@ -315,11 +324,14 @@ void bind_generation(py::module_& module) {
 void bind_model(py::module_& module) {
   bind_generation(module);
   py::class_<LoadedModel, std::shared_ptr<LoadedModel>> type(
-      module, "Model", "A target: a folder in the style of Hugging Face, or a .gguf file, with its weights loaded.");
+      module, "Model",
+      "A target: a folder in the style of Hugging Face, a .gguf file, or a pair of target and draft (.json), with its "
+      "weights loaded.");
   publish(type);
-  type.def(py::init(&loaded_model), py::arg("path"), py::kw_only(), py::arg("quantize") = "none",
-           py::arg("kv") = "bf16", py::arg("kernels") = "", py::arg("threads") = py::none(),
-           "Loads a model. quantize: none, f32, q8 or q4. kv: f32, bf16 or q8. kernels: a kernel table; the best one "
+  type.def(py::init(&loaded_model), py::arg("path"), py::kw_only(), py::arg("quantize") = py::none(),
+           py::arg("kv") = py::none(), py::arg("kernels") = "", py::arg("threads") = py::none(),
+           "Loads a model. quantize: none, f32, q8 or q4. kv: f32, bf16 or q8. None: what the pair says, or none and "
+           "bf16. kernels: a kernel table; the best one "
            "when empty. threads: to compute with, in the whole process; None leaves their number, at first all of the "
            "machine's. No result depends on it.");
   type.def("__repr__", [](LoadedModel& self) {
@@ -339,15 +351,17 @@ void bind_model(py::module_& module) {
       "decode",
       [](LoadedModel& self, const std::vector<Token>& tokens) { return compute([&] { return self.decode(tokens); }); },
       py::arg("tokens"), "Returns the text of tokens, without special ones.");
-  type.def("generate", &generate, py::arg("prompt"), py::kw_only(), py::arg("max_new_tokens") = 64,
-           py::arg("draft") = "none", py::arg("rule") = "matching", py::arg("temperature") = 0.0, py::arg("top_k") = 0,
-           py::arg("top_p") = 1.0, py::arg("min_p") = 0.0, py::arg("repeat_penalty") = 1.0,
-           py::arg("presence_penalty") = 0.0, py::arg("frequency_penalty") = 0.0, py::arg("repeat_last_n") = 64,
-           py::arg("seed") = 0, py::arg("draft_max") = py::none(),
-           "Continues a text or tokens. draft: as --draft of the command (docs/drafts.md). rule: the acceptance rule. "
-           "temperature 0 is greedy; top_k 0, top_p 1, min_p 0, repeat_penalty 1 and other penalties 0 are off; "
-           "penalties see "
-           "repeat_last_n tokens, -1: all. draft_max: draft tokens per round, at most.");
+  type.def(
+      "generate", &generate, py::arg("prompt"), py::kw_only(), py::arg("max_new_tokens") = 64,
+      py::arg("draft") = py::none(), py::arg("rule") = "matching", py::arg("temperature") = 0.0, py::arg("top_k") = 0,
+      py::arg("top_p") = 1.0, py::arg("min_p") = 0.0, py::arg("repeat_penalty") = 1.0,
+      py::arg("presence_penalty") = 0.0, py::arg("frequency_penalty") = 0.0, py::arg("repeat_last_n") = 64,
+      py::arg("seed") = 0, py::arg("draft_max") = py::none(),
+      "Continues a text or tokens. draft: as --draft of the command (docs/drafts.md); None: that of the pair, or none. "
+      "rule: the acceptance rule. "
+      "temperature 0 is greedy; top_k 0, top_p 1, min_p 0, repeat_penalty 1 and other penalties 0 are off; "
+      "penalties see "
+      "repeat_last_n tokens, -1: all. draft_max: draft tokens per round, at most.");
   type.def("logits", &logits, py::arg("tokens"),
            "Returns float32 [len(tokens), vocabulary]: the logits after every token.");
   type.def("next_distribution", &next_distribution, py::arg("tokens"), py::kw_only(), py::arg("temperature") = 1.0,

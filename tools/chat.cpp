@@ -18,6 +18,7 @@
 #include "tools/interrupt.h"
 #include "tools/line_editor.h"
 #include "tools/opened_model.h"
+#include "tools/pair.h"
 #include "tools/statistics.h"
 
 namespace draftproof {
@@ -263,7 +264,10 @@ void add_chat(Command& app) {
   add_verification_option(command, options->common.verification);
   command.group("Output");
   command.flag("--quiet", options->common.quiet, "do not show how much is loaded");
-  command.action([options] { return chat(*options); });
+  command.action([options, &command] {
+    use_pair(command, options->common.target, options->draft, options->common.load_options);
+    return chat(*options);
+  });
 }
 
 }  // namespace draftproof

@@ -152,6 +152,12 @@ Option& Option::show_default() {
 
 bool Option::given() const { return parser_->count() > 0; }
 
+bool Command::given(const std::string& name) const {
+  return std::ranges::any_of(options_, [&](const Option& option) {
+    return option.given() && std::ranges::find(option.text().flags, name) != option.text().flags.end();
+  });
+}
+
 Command::Command(CLI::App& parser, std::string path, std::string help)
     : parser_(&parser), path_(std::move(path)), help_(std::move(help)) {}
 

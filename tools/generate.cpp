@@ -16,6 +16,7 @@
 #include "tools/constraint_options.h"
 #include "tools/interrupt.h"
 #include "tools/opened_model.h"
+#include "tools/pair.h"
 #include "tools/saved_prefixes.h"
 #include "tools/statistics.h"
 #include "tools/trace_files.h"
@@ -304,7 +305,10 @@ void add_generate(Command& app) {
   add_prefix_cache_options(command, options->prefixes);
   command.group("Output");
   add_trace_options(command, options->trace, "");
-  command.action([options] { return generate(*options); });
+  command.action([options, &command] {
+    use_pair(command, options->common.target, options->draft, options->common.load_options);
+    return generate(*options);
+  });
 }
 
 }  // namespace draftproof

@@ -19,6 +19,7 @@
 #include "tools/commands.h"
 #include "tools/complaint.h"
 #include "tools/opened_model.h"
+#include "tools/pair.h"
 #include "tools/saved_prefixes.h"
 #include "tools/weights_digest.h"
 
@@ -299,7 +300,10 @@ void add_serve(Command& app) {
       .option("--prefix-cache-size", options->prefix_cache_size,
               "memory for the KV caches of what was read; what was used least recently is dropped")
       .show_default();
-  command.action([options] { return serve_model(*options); });
+  command.action([options, &command] {
+    use_pair(command, options->target, options->draft, options->layout);
+    return serve_model(*options);
+  });
 }
 
 }  // namespace draftproof

@@ -17,6 +17,7 @@
 #include "tools/engine_subject.h"
 #include "tools/interrupt.h"
 #include "tools/opened_model.h"
+#include "tools/pair.h"
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
 #include "tools/statistics.h"
@@ -577,6 +578,9 @@ void add_verify(Command& app) {
   add_endpoint_options(command, options->endpoint);
   command.action([options, &command] {
     CommonOptions& common = options->common;
+    std::string draft;
+    use_pair(command, common.target, draft, common.load_options);
+    if (!draft.empty()) options->drafts = {draft};
     if (!options->endpoint.url.empty()) {
       refuse_local_options(command);
       return verify_endpoint(common, options->endpoint);

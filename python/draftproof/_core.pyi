@@ -29,14 +29,15 @@ class Generation(Iterator[int]):
     def statistics(self) -> dict[str, int]: ...
 
 class Model:
-    """A target: a folder in the style of Hugging Face, or a .gguf file, with its weights loaded."""
+    """A target: a folder in the style of Hugging Face, a .gguf file, or a pair of target and draft (.json), with its
+    weights loaded."""
 
     def __init__(
         self,
         path: str | PathLike[str],
         *,
-        quantize: str = "none",
-        kv: str = "bf16",
+        quantize: str | None = None,
+        kv: str | None = None,
         kernels: str = "",
         threads: int | None = None,
     ) -> None: ...
@@ -53,7 +54,7 @@ class Model:
         prompt: str | Sequence[int],
         *,
         max_new_tokens: int = 64,
-        draft: str = "none",
+        draft: str | None = None,
         rule: str = "matching",
         temperature: float = 0.0,
         top_k: int = 0,
