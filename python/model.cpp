@@ -189,7 +189,7 @@ class Generation {
 
   /// Says, to whoever has the interpreter, why the draft is not used, or only for a part of the text.
   void warn_of_draft() const {
-    for (const std::string& remark : {draft_.off, draft_.too_short}) {
+    for (const std::string& remark : {draft_.off, draft_.too_short, draft_.remark}) {
       if (!remark.empty()) warn(remark);
     }
   }

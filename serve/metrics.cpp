@@ -75,6 +75,11 @@ void Metrics::add_rounds(const Trace& trace) {
   beyond_draft_ += static_cast<std::uint64_t>(rounds_beyond_draft(trace));
   for (std::size_t stage = 0; stage < by_stage.size(); ++stage) {
     const StageStatistics& one = by_stage[stage];
+    OfStage& counts = drafts_[stage];
+    counts.asked += static_cast<std::uint64_t>(one.times.asked);
+    counts.silent += static_cast<std::uint64_t>(one.times.silent);
+    counts.positions += static_cast<std::uint64_t>(one.positions);
+    counts.passed += static_cast<std::uint64_t>(one.passed);
     for (std::size_t depth = 0; depth < one.drafted_by_depth.size(); ++depth) {
       auto& [drafted, accepted] = drafted_[{stage, depth}];
       drafted += static_cast<std::uint64_t>(one.drafted_by_depth[depth]);
@@ -102,12 +107,25 @@ std::string Metrics::text() const {
           single("draftproof_prompt_tokens_reused_total", "counter", "of these, found in the prefix cache",
                  reused_tokens_) +
           single("draftproof_output_tokens_total", "counter", "tokens of answers", output_tokens_);
+  const auto name_of_stage = [&](std::size_t stage) {
+    return label(stage < stages_.size() ? stages_[stage] : std::to_string(stage));
+  };
+  const auto by_stage = [&](const std::string& name, const std::string& help, std::uint64_t OfStage::*count) {
+    text += head(name, "counter", help);
+    for (const auto& [stage, counts] : drafts_) {
+      text += fmt::format("{}{{drafter=\"{}\"}} {}\n", name, name_of_stage(stage), counts.*count);
+    }
+  };
+  by_stage("draftproof_draft_asked_total", "rounds in which a draft was asked for a proposal", &OfStage::asked);
+  by_stage("draftproof_draft_silent_total", "of these, rounds in which it proposed nothing", &OfStage::silent);
+  by_stage("draftproof_draft_positions_total", "positions of texts that a draft has read", &OfStage::positions);
+  by_stage("draftproof_draft_positions_passed_total", "of these, passed by its window at the end of the text",
+           &OfStage::passed);
   const auto by_depth = [&](const std::string& name, const std::string& help, const auto& count_of) {
     text += head(name, "counter", help);
     for (const auto& [place, counts] : drafted_) {
-      const std::string drafter = place.first < stages_.size() ? stages_[place.first] : std::to_string(place.first);
-      text +=
-          fmt::format("{}{{drafter=\"{}\",depth=\"{}\"}} {}\n", name, label(drafter), place.second, count_of(counts));
+      text += fmt::format("{}{{drafter=\"{}\",depth=\"{}\"}} {}\n", name, name_of_stage(place.first), place.second,
+                          count_of(counts));
     }
   };
   by_depth("draftproof_draft_rounds_total", "rounds with a draft token at this depth",

@@ -115,6 +115,7 @@ nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& eng
     json["context_shift"] = {{"context", shift->context},
                              {"keep", shift->keep},
                              {"discard", shift->discard},
+                             {"shifts", shift->dropped(read) / shift->discard},
                              {"dropped", shift->dropped(read)}};
   }
   if (tokenizer != nullptr) {

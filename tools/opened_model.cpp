@@ -61,18 +61,21 @@ Engine& OpenedModel::load(const std::vector<std::string>& drafts, const Request&
 }
 
 OpenedModel::UsedDraft OpenedModel::used_draft(const std::string& draft, const Request& request, bool logprobs) {
-  UsedDraft used = {engine_->gate(draft, logprobs), "none", "", ""};
+  UsedDraft used = {engine_->gate(draft, logprobs), "none", "", "", ""};
   if (used.gate == Gate::open) used.name = draft;
   else if (used.gate != Gate::no_draft)
     used.off = std::string("speculation is off, decoding plainly: ") + name_of(used.gate);
   used.too_short = short_draft_text(engine_->draft_reach(used.name, request), request);
+  used.remark = engine_->draft_remark(used.name);
   return used;
 }
 
 OpenedModel::UsedDraft OpenedModel::draft_to_write(const std::string& draft, const Request& request, bool logprobs) {
   UsedDraft used = used_draft(draft, request, logprobs);
   if (!used.off.empty()) complain(used.off);
-  if (!used.too_short.empty() && !quiet_) complain(used.too_short);
+  for (const std::string& remark : {used.too_short, used.remark}) {
+    if (!remark.empty() && !quiet_) complain(remark);
+  }
   return used;
 }
 

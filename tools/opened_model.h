@@ -18,7 +18,7 @@ struct ModelToOpen {
   std::string target;
   LayoutOptions layout;
   NumberOrAuto threads = {};
-  bool quiet = false;  // no progress, and no remark on a draft that is too short
+  bool quiet = false;  // no progress, and no remark on a draft that is used
 };
 
 class OpenedModel {
@@ -53,6 +53,7 @@ class OpenedModel {
     std::string name;       // "none" unless the gate is open
     std::string off;        // why it cannot be used; empty when it can
     std::string too_short;  // from where on it cannot; empty when it reaches to the end
+    std::string remark;     // Engine::draft_remark
   };
   /// Loads the draft, after load(), to write this text. `logprobs`: as in Engine::gate.
   UsedDraft used_draft(const std::string& draft, const Request& request, bool logprobs = false);

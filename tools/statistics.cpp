@@ -66,6 +66,9 @@ std::string statistics_text(const Trace& trace, Gate gate, const std::string& dr
     if (stage.drafts > 0) text += fmt::format("; accepted by depth {}", accepted_by_depth_text(stage));
     text += fmt::format("; begin {:.1f} ms, draft {:.1f} ms, accept {:.1f} ms\n", 1e3 * stage.times.begin,
                         1e3 * stage.times.draft, 1e3 * stage.times.accept);
+    text += fmt::format("  asked in {} rounds, silent in {}; {} positions of the text read{}\n", stage.times.asked,
+                        stage.times.silent, stage.positions,
+                        stage.passed > 0 ? fmt::format(", {} of them passed by a window", stage.passed) : "");
   }
   return text;
 }
@@ -101,12 +104,16 @@ nlohmann::ordered_json statistics_json(const Trace& trace, const std::string& dr
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const StageStatistics& stage = stages[i];
     json["drafters"].push_back({{"draft", names[i]},
+                                {"asked", stage.times.asked},
+                                {"silent", stage.times.silent},
                                 {"drafts", stage.drafts},
                                 {"drafted", stage.drafted},
                                 {"accepted", stage.accepted},
                                 {"tokens_per_draft", stage.tokens_per_draft()},
                                 {"drafted_by_depth", stage.drafted_by_depth},
                                 {"accepted_by_depth", stage.accepted_by_depth},
+                                {"positions", stage.positions},
+                                {"positions_passed", stage.passed},
                                 {"begin_seconds", stage.times.begin},
                                 {"draft_seconds", stage.times.draft},
                                 {"accept_seconds", stage.times.accept}});

@@ -387,6 +387,8 @@ void VerifyCommand::open_drafts() {
     }
     const std::string too_short = short_draft_text(subject_.engine(first_).draft_reach(draft, request_), request_);
     if (!too_short.empty() && !common_.quiet) complain(draft + ": " + too_short);
+    const std::string& remark = subject_.engine(first_).draft_remark(draft);
+    if (!remark.empty() && !common_.quiet) complain(remark);
     Request probe = request_;
     probe.max_new_tokens = 0;
     PhiloxSource random(common_.seed);

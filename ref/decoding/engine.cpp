@@ -13,6 +13,7 @@
 #include "ref/drafts/none.h"
 #include "ref/drafts/short_context.h"
 #include "ref/models/models.h"
+#include "ref/text/vocabulary_match.h"
 
 namespace draftproof {
 
@@ -71,6 +72,20 @@ const Checkpoint* files_of(const DraftStage& stage, ModelFiles& files) {
   if (stage.kind->recognizes == nullptr || stage.kind->recognizes(found.config())) return &found;
   throw Error(found.path().string() + ": is not a draft of the kind " + stage.kind->name + "; name it as " +
               kind_of_draft(found) + ":PATH");
+}
+
+/// Of a draft that reads features, and so the target's tokens: how its own tokenizer differs from the target's. Empty
+/// when it does not, when one of both has none, and when it cannot be built, because it is not needed.
+std::string other_tokens(const Checkpoint& draft, const Checkpoint& target, int rows) {
+  if (!Tokenizer::is_in(draft) || !Tokenizer::is_in(target)) return "";
+  try {
+    const VocabularyMatch match = match_vocabularies({Tokenizer::load(target), rows}, {Tokenizer::load(draft), rows});
+    if (match.matches) return "";
+    return draft.path().string() + ": the draft's own tokenizer is not the target's: " + match.why +
+           "; fewer of its draft tokens may be accepted";
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 /// What the features take that wait in a chain, or where a tuner leaves rounds out.
@@ -160,6 +175,9 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
     for (const DraftStage& stage : spec.stages) {
       auto drafter = stage.kind->load(stage, files_of(stage, files_), {*target_, &files_.target()}, load_options_);
       loaded.reach = std::min(loaded.reach, drafter->reach());
+      if (stage.kind->recognizes != nullptr && !stage.path.empty()) {
+        loaded.remark = other_tokens(*files_of(stage, files_), files_.target(), target_->vocabulary());
+      }
       stages.push_back(for_texts_of_any_length(std::move(drafter)));
     }
     loaded.drafter = stages.size() == 1 ? stages.front() : std::make_shared<ChainDrafter>(stages);

@@ -68,6 +68,10 @@ class Engine {
   /// Returns the most positions of this text that the draft serves (draft_reach of sequence.h).
   int draft_reach(const std::string& draft, const Request& request);
 
+  /// Returns what makes a loaded draft worse than it could be: a tokenizer of its own that differs from the target's.
+  /// Empty where nothing is known to.
+  const std::string& draft_remark(const std::string& draft) { return load(draft).remark; }
+
   /// Returns why a tuner cannot choose the lengths of this draft's proposals; empty when it can.
   static std::string tuning_error(const std::string& draft);
 
@@ -110,6 +114,7 @@ class Engine {
     std::unique_ptr<ChainDrafter> tuned;  // the same stages, for drafts with a tuner
     MemoryNeed need;
     int reach = std::numeric_limits<int>::max();
+    std::string remark;
   };
   LoadedDraft& load(const std::string& draft);
   /// The draft's weights; nullptr when the gate is closed.

@@ -265,6 +265,7 @@ void Sequence::finish_if_due() {
 void Sequence::note_end() {
   noted_ = false;
   trace_.final_length = cache_->length();
+  trace_.final_positions = with_.draft.positions();
   if (digests()) {
     trace_.final_cache = cache_->digest();
     trace_.final_draft = with_.draft.digest();
@@ -383,7 +384,10 @@ std::optional<ProposeJob> Sequence::wanted() {
 
 std::optional<Segment> Sequence::plan(const ProposeJob* proposed, double seconds) {
   add_seconds(&Statistics::draft_seconds, seconds);
-  if (proposed != nullptr) time_draft(&DraftTimes::draft, seconds);
+  if (proposed != nullptr) {
+    time_draft(&DraftTimes::draft, seconds);
+    if (with_.draft.times().empty()) trace_.draft_times.front().count(proposed->builder->size());
+  }
   try {
     if (proposed != nullptr && proposed->error) std::rethrow_exception(proposed->error);
     depths_.clear();

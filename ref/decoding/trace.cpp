@@ -65,7 +65,13 @@ Statistics recounted(const Trace& trace) {
 
 std::vector<StageStatistics> statistics_by_stage(const Trace& trace) {
   std::vector<StageStatistics> stages(trace.draft_times.size());
-  for (std::size_t i = 0; i < stages.size(); ++i) stages[i].times = trace.draft_times[i];
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    stages[i].times = trace.draft_times[i];
+    if (trace.final_positions.size() != stages.size()) continue;  // a stage keeps nothing of the text
+    const DraftPositions& at = trace.final_positions[i];
+    stages[i].positions = at.held + at.unread;
+    stages[i].passed = at.passed;
+  }
   const auto count_at = [](std::vector<int>& counts, int depth) {
     if (static_cast<int>(counts.size()) <= depth) counts.resize(static_cast<std::size_t>(depth) + 1);
     ++counts[static_cast<std::size_t>(depth)];

@@ -96,8 +96,9 @@ struct Trace {
   std::vector<DraftTimes> draft_times;  // [stage]; empty without a draft
   /// Positions in the target's cache at the end: prompt + output - 1; fewer when cancelled during prefill.
   int final_length = 0;
-  Fingerprint final_cache;  // the target's cache at the end; recorded on request only
-  Fingerprint final_draft;  // what the draft has observed at the end; recorded on request only
+  std::vector<DraftPositions> final_positions;  // of the draft at the end
+  Fingerprint final_cache;                      // the target's cache at the end; recorded on request only
+  Fingerprint final_draft;                      // what the draft has observed at the end; recorded on request only
 
   double tokens_per_round() const {
     return rounds.empty() ? 0 : static_cast<double>(output.size()) / static_cast<double>(rounds.size());
@@ -119,6 +120,8 @@ struct StageStatistics {
   int accepted = 0;                    // of these, the ones that became output
   std::vector<int> drafted_by_depth;   // [depth]: rounds with a draft token at this depth
   std::vector<int> accepted_by_depth;  // [depth]: of these, rounds in which one became output
+  int positions = 0;                   // of the text that it has read at the end, or will once it is asked
+  int passed = 0;                      // of these, positions that a window has passed
   DraftTimes times;
 
   /// Output tokens of a round with its draft tokens: vLLM's mean acceptance length. 1 without any.

@@ -158,8 +158,11 @@ void ChainDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
     builder.ask(asked);
     if (asked == 0) continue;
     if (stages_[i].get() == network_) read();
-    const Stopwatch watch(times_[i].draft);
-    stages_[i]->propose(anchor, asked, builder);
+    {
+      const Stopwatch watch(times_[i].draft);
+      stages_[i]->propose(anchor, asked, builder);
+    }
+    times_[i].count(builder.size());
   }
   note(builder);
 }
@@ -285,6 +288,7 @@ void ChainDrafter::propose(std::span<ProposeJob> jobs) {
     for (std::size_t k = 0; k < asked.size(); ++k) {
       auto& chain = static_cast<ChainDraft&>(*of[k]->draft);
       chain.times_[i].draft += seconds;
+      chain.times_[i].count(of[k]->builder->size());
       of[k]->error = asked[k].error;
     }
   }

@@ -59,6 +59,15 @@ std::unique_ptr<Cache> DFlashDraft::new_context() const {
   return network_.new_context(capacity_ + block_size, std::max(max_chunk, block_size));
 }
 
+int DFlashDraft::passed() const {
+  const int length = context_->length();
+  int first = length;  // that a layer sees
+  for (int i = 0; i < network_.config().transformer.depth(); ++i) {
+    first = std::min(first, context_->layer<AttentionCache>(i).first_visible(length));
+  }
+  return first;
+}
+
 void DFlashDraft::forget() {
   context_.reset();  // first, so that the memory is never there twice
   context_ = new_context();

@@ -35,11 +35,14 @@ class DFlashDraft final : public Draft {
   void forget() override;
   Cache* context() override { return context_.get(); }
   Fingerprint digest() const override { return context_->digest(); }
-  std::vector<DraftPositions> positions() const override { return {{.held = context_->length(), .anchor = anchor_}}; }
+  std::vector<DraftPositions> positions() const override {
+    return {{.held = context_->length(), .anchor = anchor_, .passed = passed()}};
+  }
 
  private:
   friend class DFlashDrafter;
   std::unique_ptr<Cache> new_context() const;
+  int passed() const;  // DraftPositions::passed
   int longest_chain() const { return network_.config().block_size - 1; }
   DFlashNetwork::Block block(Token anchor, int limit) const;
   void add(const DFlashNetwork::Block& block, int limit, ProposalBuilder& builder);

@@ -33,16 +33,26 @@ struct DraftPositions {
   int held = 0;     // positions in its cache, or tokens in its text
   int unread = 0;   // committed positions behind them that it reads once it is asked (chain.h)
   int anchor = -1;  // the position of the anchor's row in its last proposal; -1: it has made none
+  int passed = 0;   // of the held ones, those that its next row does not see, because a window has passed them
 
   bool operator==(const DraftPositions&) const = default;
 };
 
-/// Seconds that a draft has taken. What several drafts compute in one pass counts for each of them. A chain observes
-/// late (chain.h): when it is asked, or when its state is looked at, which is no part of a round.
+/// How often a draft was asked, and seconds that it has taken. What several drafts compute in one pass counts for each
+/// of them. A chain observes late (chain.h): when it is asked, or when its state is looked at, which is no part of a
+/// round.
 struct DraftTimes {
+  int asked = 0;      // for a proposal
+  int silent = 0;     // of these, how often it proposed nothing
   double begin = 0;   // observing the prompt
   double draft = 0;   // proposing
   double accept = 0;  // observing what the rounds committed
+
+  /// Counts a proposal of so many draft tokens.
+  void count(int drafted) noexcept {
+    ++asked;
+    if (drafted == 0) ++silent;
+  }
 };
 
 class Draft {

@@ -632,6 +632,53 @@ TEST(Engine, EndsTextsAtStopStringsWithTheSameTokensForEveryDraft) {
   EXPECT_GT(inside_a_round, 10);
 }
 
+TEST(Engine, CountsHowOftenEachDraftIsAskedAndWhatItHasRead) {
+  const Threads one(1);
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
+  PhiloxSource random(1);
+  Asked request = tale_request(60);
+  request.stops = {};
+  for (const std::string& draft : {dflash(), dflash() + "?window=16", "ngram-simple+" + dflash()}) {
+    const Trace trace = engine.decode({.request = request, .draft = draft, .random = random});
+    const std::vector<StageStatistics> stages = statistics_by_stage(trace);
+    const int read = static_cast<int>(request.prompt.size() + trace.output.size()) - 1;
+    int asked = 0;  // rounds in which there was room for a draft token
+    for (const Round& round : trace.rounds) asked += round.position + 1 < read + 1 ? 1 : 0;
+    EXPECT_EQ(stages.front().times.asked, asked) << draft;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const StageStatistics& stage = stages[i];
+      EXPECT_EQ(stage.times.asked, stage.times.silent + stage.drafts) << draft;
+      if (i > 0) {
+        EXPECT_EQ(stage.times.asked, stages[i - 1].times.silent) << draft << ": the next one is asked";
+      }
+      EXPECT_EQ(stage.positions, read) << draft;
+    }
+    EXPECT_EQ(stages.front().times.silent > 0, stages.size() > 1) << draft;
+    // Its widest layers have a window of 64: a row sees itself and 63 positions before it.
+    EXPECT_EQ(stages.back().passed, draft.ends_with("window=16") ? read - 63 : 0) << draft;
+  }
+  EXPECT_TRUE(statistics_by_stage(engine.decode({.request = request, .random = random})).empty());
+}
+
+/// Its draft tokens are the target's whatever its own tokenizer says, so the text stays and a remark says why fewer may
+/// be accepted.
+TEST(Engine, RemarksOnADraftWhoseOwnTokenizerIsAnother) {
+  const test::Folder folder;
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
+  const auto remark = [&](const char* name, const char* tokenizer) {
+    const std::filesystem::path draft = folder.path() / name;
+    std::filesystem::copy(models / "tale-dflash", draft, std::filesystem::copy_options::recursive);
+    std::filesystem::copy(models / tokenizer, draft / std::filesystem::path(tokenizer).filename());
+    return engine.draft_remark("ngram-simple+dflash:" + draft.string());
+  };
+  EXPECT_EQ(engine.draft_remark(dflash()), "");
+  EXPECT_EQ(remark("same", "tale-target/tokenizer.json"), "");
+  EXPECT_THAT(remark("other", "tale-llama/tokenizer.model"),
+              HasSubstr("the draft's own tokenizer is not the target's: "));
+}
+
 /// A clock inside another measures no more than that one does.
 TEST(Engine, CountsTheTimesOfADraftWithinThoseOfTheRun) {
   const Threads one(1);

@@ -407,6 +407,7 @@ constexpr Unclaimed unclaimed[] = {
     {"statistics.target_seconds", "a clock says nothing about results"},
     {"statistics.draft_seconds", "a clock says nothing about results"},
     {"draft_times", "a clock says nothing about results"},
+    {"final_positions", "a statistic; draft_state holds those of every round"},
     {"statistics.validate_seconds", "a clock says nothing about results"},
 };
 
@@ -414,7 +415,8 @@ constexpr Unclaimed unclaimed[] = {
 std::set<std::string> all_fields() {
   const Trace trace;
   [[maybe_unused]] const auto& [request, execution, kernels, threads, costs, draft_reach, reused, output, finish,
-                                rounds, statistics, draft_times, final_length, final_cache, final_draft] = trace;
+                                rounds, statistics, draft_times, final_length, final_positions, final_cache,
+                                final_draft] = trace;
   [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs, asked_top_logprobs,
                                 context_shift, constraint, constrained_prompt] = request;
   [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
@@ -463,6 +465,7 @@ std::set<std::string> all_fields() {
           "statistics.validate_seconds",
           "draft_times",
           "final_length",
+          "final_positions",
           "final_cache",
           "final_draft",
           "position",
