@@ -295,6 +295,8 @@ ordered_json draft_json(const Checkpoint& files, const Model& target) {
   if (draft.selector_rank > 0) {
     json["candidate_selector"] = {{"rank", draft.selector_rank}, {"candidates", draft.selector_candidates}};
   }
+  if (draft.from_anchor) json["sample_from_anchor"] = true;
+  if (draft.markov_rank > 0) json["markov_rank"] = draft.markov_rank;
   return json;
 }
 

@@ -205,7 +205,8 @@ std::string Engine::tuning_error(const std::string& draft) {
            "or leave it out";
   }
   if (spec.ends_early()) {
-    return "draft '" + draft + "' ends proposals by min_prob, so --draft-max auto cannot measure what a number of " +
+    return "draft '" + draft +
+           "' ends proposals by min_prob or min_confidence, so --draft-max auto cannot measure what a number of " +
            "draft tokens takes; give a number, or leave out one of both";
   }
   return "";

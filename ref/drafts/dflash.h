@@ -4,7 +4,8 @@
 //
 // A draft token is drawn from the logits of its position. With a candidate selector (DFlash2) it is drawn from scores:
 // those of the position's most probable tokens (most_probable.h), which depend on the token drawn before, the anchor
-// for the first; no other token can be drawn.
+// for the first; no other token can be drawn. With a Markov head (DSpark) what it adds for the token drawn before is a
+// part of the logits. So positions are drawn one after the other, in all blocks of a pass together.
 //
 // Example: a block of 4, the anchor 7 at position 10. One pass reads [7, MASK, MASK, MASK] at positions 10 to 13, and
 // the rows of the three masks give the draft tokens of positions 11 to 13.
@@ -22,12 +23,21 @@
 
 namespace draftproof {
 
+/// What a draft makes of a block.
+struct DFlashShape {
+  int tree = 0;  // draft tokens of a tree, chosen from the block's marginals; 0: a chain, which ends where these say
+  MinProbability min_probability = {};
+  /// A chain ends before the first draft token whose confidence is less. It is known before the token is drawn, as
+  /// MinProbability needs it; the next one's confidence is not, because that reads the token.
+  double min_confidence = 0;
+};
+
 class DFlashDraft final : public Draft {
  public:
-  /// `network` outlives the draft. `tree`: draft tokens of a tree; 0: a chain, which ends where `min_probability` says.
-  DFlashDraft(DFlashNetwork& network, int capacity, int tree = 0, MinProbability min_probability = {});
+  /// `network` outlives the draft.
+  DFlashDraft(DFlashNetwork& network, int capacity, const DFlashShape& shape = {});
 
-  int draft_max() const override { return tree_ > 0 ? tree_ : longest_chain(); }
+  int draft_max() const override { return shape_.tree > 0 ? shape_.tree : network_.config().longest_chain(); }
   ProposalWork work() const override { return ProposalWork::one_pass; }
   std::span<const int> taps() const override { return network_.config().taps; }
   void observe(std::span<const Token> committed, std::span<const float> features) override;
@@ -43,16 +53,14 @@ class DFlashDraft final : public Draft {
   friend class DFlashDrafter;
   std::unique_ptr<Cache> new_context() const;
   int passed() const;  // DraftPositions::passed
-  int longest_chain() const { return network_.config().block_size - 1; }
-  DFlashNetwork::Block block(Token anchor, int limit) const;
-  void add(const DFlashNetwork::Block& block, int limit, ProposalBuilder& builder);
-  std::vector<float> selected(const DFlashNetwork::Block& block, int mask, std::span<const float> logits,
-                              Token previous) const;
+  static void propose_together(DFlashNetwork& network, std::span<ProposeJob> jobs);
+  void add_tree(const DFlashNetwork::Block& block, int limit, ProposalBuilder& builder) const;
+  bool draw(const DFlashNetwork::Step& step, ProposalBuilder& builder) const;
+  std::vector<float> selected(const DFlashNetwork::Step& step) const;
 
   DFlashNetwork& network_;
   int capacity_;
-  int tree_;
-  MinProbability min_probability_;
+  DFlashShape shape_;
   std::unique_ptr<Cache> context_;
   int anchor_ = -1;  // position of the anchor in the last proposal
 };
@@ -60,13 +68,12 @@ class DFlashDraft final : public Draft {
 /// One network, which computes the blocks of all sequences in one pass, and their context rows in another.
 class DFlashDrafter final : public Drafter {
  public:
-  /// `tree`: draft tokens of a tree, chosen from the block's marginals; 0: chains. A network with a candidate selector,
-  /// which has no marginals, drafts chains only. `context`: serves at most so many positions of a text.
-  explicit DFlashDrafter(std::unique_ptr<DFlashNetwork> network, int tree = 0, MinProbability min_probability = {},
+  /// A network with a candidate selector or a Markov head, whose rows are no marginals, drafts chains only. `context`:
+  /// serves at most so many positions of a text.
+  explicit DFlashDrafter(std::unique_ptr<DFlashNetwork> network, const DFlashShape& shape = {},
                          int context = std::numeric_limits<int>::max())
       : network_(std::move(network)),
-        tree_(tree),
-        min_probability_(min_probability),
+        shape_(shape),
         reach_(std::min(context, network_->config().transformer.context)) {}
 
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
@@ -76,8 +83,7 @@ class DFlashDrafter final : public Drafter {
 
  private:
   std::unique_ptr<DFlashNetwork> network_;
-  int tree_;
-  MinProbability min_probability_;
+  DFlashShape shape_;
   int reach_;
 };
 

@@ -27,8 +27,8 @@ std::string_view kind_of(std::string_view stage) { return stage.substr(0, stage.
 /// Names that llama.cpp, vLLM and SGLang have for kinds, other than by "_" in place of "-". Files of these come first.
 constexpr std::pair<std::string_view, const DraftKind*> names_elsewhere[] = {
     {"draft", &model_kind},         {"draft-simple", &model_kind},  {"draft-model", &model_kind},
-    {"draft-dflash", &dflash_kind}, {"draft-eagle3", &eagle3_kind}, {"draft-mtp", &mtp_kind},
-    {"nextn", &mtp_kind},
+    {"draft-dflash", &dflash_kind}, {"draft-dspark", &dflash_kind}, {"dspark", &dflash_kind},
+    {"draft-eagle3", &eagle3_kind}, {"draft-mtp", &mtp_kind},       {"nextn", &mtp_kind},
 };
 
 /// The kind that a stage begins with, by one of those names; nullptr when there is none, or when the path is missing
@@ -202,7 +202,8 @@ bool DraftStage::trees() const { return kind->trees || (takes("tree") && option(
 bool DraftSpec::none() const { return stages.front().kind == &none_kind; }
 
 bool DraftStage::ends_early() const {
-  return kind->keeps != Keeps::tokens && takes("min_prob") && option("min_prob") > 0;
+  const auto given = [&](const char* name) { return takes(name) && option(name) > 0; };
+  return kind->keeps != Keeps::tokens && (given("min_prob") || given("min_confidence"));
 }
 
 bool DraftSpec::ends_early() const {

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "kernels/math64.h"
 #include "ref/base/error.h"
 #include "ref/base/presence.h"
 #include "ref/base/require.h"
@@ -22,11 +23,24 @@ constexpr int default_block_size = 16;
 constexpr int swa_window_max = 1 << 24;
 constexpr int conv_taps_max = 16;
 constexpr int selector_max = 1 << 16;
+constexpr int markov_rank_max = 1 << 16;
 
 /// What a config of speculators says it is; empty for other layouts.
 std::string speculators_type(const Json& config) {
   const auto kind = config.find("speculators_model_type");
   return kind && kind->is_string() ? kind->string() : "";
+}
+
+std::string first_architecture(const Json& config) {
+  const auto names = config.find("architectures");
+  if (!names || !names->is_array() || names->size() == 0 || !(*names)[0].is_string()) return "";
+  return (*names)[0].string();
+}
+
+/// DSpark by its name: DeepSpec's and SpecForge's for Qwen3, and those of other backbones.
+bool is_dspark(const Json& config) {
+  const std::string kind = speculators_type(config);
+  return kind.empty() ? first_architecture(config).find("DSpark") != std::string::npos : kind == "dspark";
 }
 
 /// The authors' choice of taps when the config names none: spread evenly from layer 1 to N - 3, halves to even.
@@ -56,6 +70,7 @@ std::vector<int> read_taps(const Json& config, const Model& target, int draft_la
   if (speculators) config.at("aux_hidden_state_layer_ids");
   const auto field = find_taps(config);
   if (!field) {
+    if (is_dspark(config)) config.fail("needs target_layer_ids");
     if (target.layers() < 4) config.fail("names no target_layer_ids, and the target is too shallow for the default");
     return default_taps(target.layers(), draft_layers);
   }
@@ -74,7 +89,7 @@ int read_block_size(const Json& config) {
   const auto block = config.find("dflash_config");
   const auto nested = block ? block->find("block_size") : std::nullopt;
   if (!top && !nested) {
-    if (!speculators_type(config).empty()) config.at("block_size");  // its default is another one
+    if (!speculators_type(config).empty() || is_dspark(config)) config.at("block_size");  // its default is another one
     return default_block_size;
   }
   const auto value = (nested ? *nested : *top).integer(2, block_size_max);
@@ -87,18 +102,25 @@ int read_block_size(const Json& config) {
 /// Refuses fields of other variants that change what is computed, and all fields of dflash_config that are not known:
 /// that block holds nothing else.
 void refuse_variants(const Json& config) {
-  constexpr std::string_view known[] = {"attention_sink_bias",
+  constexpr std::string_view known[] = {"attention_mode",
+                                        "attention_sink_bias",
                                         "attention_value_scale",
                                         "backbone_rotary_base",
                                         "block_size",
                                         "causal",
+                                        "confidence_head_alpha",  // of training
+                                        "confidence_head_with_markov",
                                         "conv_group_size",
                                         "conv_kernel_size",
+                                        "enable_confidence_head",
                                         "final_logit_softcapping",
                                         "input_embedding_scale",
+                                        "markov_head_type",
+                                        "markov_rank",
                                         "mask_token_id",
                                         "num_target_layers",
                                         "output_multiplier",
+                                        "projector_type",
                                         "sample_from_anchor",
                                         "selector_rank",
                                         "selector_top_k",
@@ -111,19 +133,20 @@ void refuse_variants(const Json& config) {
       block->at(name).fail("is not known; ignoring it could compute something else");
     }
   }
-  for (const std::string& name : config.fields()) {  // the Markov head and the confidence head of DSpark
-    if (!name.starts_with("markov_") && name.find("confidence_head") == std::string::npos) continue;
-    const auto value = config.find(name);
-    const bool off = value && (value->is_boolean() ? !value->boolean() : value->is_number() && value->number() == 0);
-    if (value && !off) value->fail("is of DSpark, which is not implemented; use a DFlash draft");
-  }
-  for (const char* name : {"sample_from_anchor", "rope_interleave", "use_aux_hidden_norms"}) {
+  for (const char* name : {"rope_interleave", "use_aux_hidden_norms"}) {
     const auto switched = find_dflash_field(config, name);
     if (switched && switched->boolean()) switched->fail("true is not implemented; only false is");
   }
   const Json layer = layer_config(config);
-  for (const char* name : {"attn_logit_softcapping", "query_pre_attn_scalar", "projector_type"}) {
+  for (const char* name : {"attn_logit_softcapping", "query_pre_attn_scalar"}) {
     if (const auto value = layer.find(name)) value->fail("is not implemented in DFlash drafts; only null is");
+  }
+  const std::pair<const char*, const char*> words[] = {
+      {"projector_type", "dspark"}, {"attention_mode", "gqa"}, {"markov_head_type", "vanilla"}};
+  for (const auto& [name, only] : words) {
+    const auto value = find_dflash_field(config, name);
+    if (!value || value->string() == only) continue;
+    value->fail("'" + value->string() + "' is not implemented; only '" + only + "' is");
   }
   if (const auto base = find_dflash_field(config, "backbone_rotary_base")) {
     base->fail(std::to_string(base->number()) + " is not implemented: programs disagree on which rows it turns");
@@ -191,9 +214,7 @@ std::pair<int, int> read_both(const Json& config, const char* one, int max, cons
 }
 
 void read_second_version(const Json& config, DFlashConfig& result) {
-  const auto names = config.find("architectures");
-  const bool required = speculators_type(config) == "dflash2" || (names && names->is_array() && names->size() > 0 &&
-                                                                  (*names)[0].string() == "DFlash2DraftModel");
+  const bool required = speculators_type(config) == "dflash2" || first_architecture(config) == "DFlash2DraftModel";
   const int hidden = result.transformer.hidden;
   std::tie(result.conv_taps, result.conv_group) =
       read_both(config, "conv_kernel_size", conv_taps_max, "conv_group_size", hidden, required);
@@ -202,6 +223,43 @@ void read_second_version(const Json& config, DFlashConfig& result) {
   }
   std::tie(result.selector_rank, result.selector_candidates) =
       read_both(config, "selector_rank", selector_max, "selector_top_k", selector_max, required);
+}
+
+/// Whether the row of the anchor gives a draft token. Configs of speculators say it; of the others it is a part of what
+/// DSpark is.
+bool read_from_anchor(const Json& config) {
+  if (const auto said = find_dflash_field(config, "sample_from_anchor")) return said->boolean();
+  if (is_dspark(config) && !speculators_type(config).empty()) config.at("sample_from_anchor");
+  return is_dspark(config);
+}
+
+void read_dspark(const Json& config, DFlashConfig& result) {
+  result.from_anchor = read_from_anchor(config);
+  if (const auto rank = find_dflash_field(config, "markov_rank")) {
+    result.markov_rank = static_cast<int>(rank->integer(0, markov_rank_max));
+  }
+  if (const auto said = find_dflash_field(config, "enable_confidence_head")) result.confident = said->boolean();
+  const auto of_token = find_dflash_field(config, "confidence_head_with_markov");
+  result.confidence_of_token = of_token ? of_token->boolean() : result.markov_rank > 0;
+  if (result.confidence_of_token && result.markov_rank == 0) of_token->fail("true needs a markov_rank");
+}
+
+/// What has not been put together by anybody, or differently by several.
+void refuse_combinations(const Json& config, const DFlashConfig& draft) {
+  const auto refuse = [&](const char* field, const std::string& why) {
+    find_dflash_field(config, field).value_or(config).fail("is not implemented with " + why);
+  };
+  if (draft.selector_rank > 0) {
+    if (draft.draft_vocabulary != draft.transformer.vocabulary) {
+      refuse("selector_rank", "a draft_vocab_size below the target's vocabulary");
+    }
+    if (draft.from_anchor) refuse("sample_from_anchor", "a candidate selector");
+    if (draft.markov_rank > 0) refuse("markov_rank", "a candidate selector");
+  }
+  if (draft.markov_rank == 0) return;
+  const std::string disagreement = "a markov_rank: programs disagree on whether it changes what the Markov head adds";
+  if (draft.logit_multiplier != 1) refuse("output_multiplier", disagreement);
+  if (draft.logit_cap != 0) refuse("final_logit_softcapping", disagreement);
 }
 
 }  // namespace
@@ -217,23 +275,33 @@ namespace {
 
 bool is_dflash(const Json& config) {
   if (!config.is_object()) return false;
+  if (is_dspark(config)) return true;
   if (const std::string kind = speculators_type(config); !kind.empty()) return kind == "dflash" || kind == "dflash2";
-  const auto architectures = config.find("architectures");
-  if (!architectures || !architectures->is_array() || architectures->size() == 0) return false;
-  const Json name = (*architectures)[0];
-  return name.is_string() && (name.string() == "DFlashDraftModel" || name.string() == "DFlash2DraftModel");
+  const std::string name = first_architecture(config);
+  return name == "DFlashDraftModel" || name == "DFlash2DraftModel";
+}
+
+/// Of DSpark there are drafts with layers of other models, whose names begin with those.
+void require_known_backbone(const Json& config) {
+  if (!speculators_type(config).empty() || !is_dspark(config)) return;
+  const std::string name = first_architecture(config);
+  if (name == "Qwen3DSparkModel" || name == "DSparkDraftModel") return;
+  config.at("architectures")
+      .fail("names " + name + ", a DSpark draft of another backbone, which is not implemented; " +
+            "Qwen3DSparkModel and DSparkDraftModel are");
 }
 
 }  // namespace
 
 const CheckpointKind dflash_checkpoint = {
     .name = "DFlash draft",
-    .architectures = "DFlashDraftModel, DFlash2DraftModel",
+    .architectures = "DFlashDraftModel, DFlash2DraftModel, Qwen3DSparkModel, DSparkDraftModel",
     .lender = "those of another layer",
     .recognizes = is_dflash,
     .describe = [](const Json& config) { return describe_dflash(config).transformer; }};
 
 DFlashConfig describe_dflash(const Json& config, int context_window) {
+  require_known_backbone(config);
   DFlashConfig result;
   read_layers(config, context_window, result);
   result.block_size = read_block_size(config);
@@ -242,12 +310,14 @@ DFlashConfig describe_dflash(const Json& config, int context_window) {
   result.taps.resize(taps && taps->is_array() ? taps->size() : static_cast<std::size_t>(depth));
   result.draft_vocabulary = positive(config, "draft_vocab_size", result.transformer.vocabulary);
   read_second_version(config, result);
+  read_dspark(config, result);
   return result;
 }
 
 DFlashConfig read_dflash_config(const Json& config, const Model& target, int context_window) {
   if (!is_dflash(config)) {
-    config.fail("is not a DFlash draft; architectures[0] must be DFlashDraftModel or DFlash2DraftModel");
+    config.fail("is not a DFlash draft; architectures[0] must be one of " +
+                std::string(dflash_checkpoint.architectures));
   }
   DFlashConfig result = describe_dflash(config, context_window);
   const Json layer_fields = layer_config(config);
@@ -276,14 +346,11 @@ DFlashConfig read_dflash_config(const Json& config, const Model& target, int con
   if (!mask) config.fail("needs dflash_config.mask_token_id");
   result.mask = static_cast<Token>(mask->integer(0, target.vocabulary() - 1));
   refuse_variants(config);
-  if (result.selector_rank > 0 && result.draft_vocabulary != transformer.vocabulary) {
-    find_dflash_field(config, "selector_rank")
-        ->fail("is not implemented with a draft_vocab_size below the target's vocabulary");
-  }
   result.value_scale = positive_factor(config, "attention_value_scale", 1);
   result.embedding_scale = positive_factor(config, "input_embedding_scale", 1);
   result.logit_multiplier = positive_factor(config, "output_multiplier", 1);
   result.logit_cap = positive_factor(config, "final_logit_softcapping", 0);
+  refuse_combinations(config, result);
   return result;
 }
 
@@ -308,6 +375,10 @@ DFlashConfig read_fitting(const Checkpoint& files, const Model& target, int cont
 
 }  // namespace
 
+bool has_confidence_head(const Checkpoint& files) {
+  return files.has(prefix_of(files) + "confidence_head.proj.weight");
+}
+
 DFlashNetwork::DFlashNetwork(const Checkpoint& files, const Model& target, const LoadOptions& options,
                              int context_window)
     : DFlashNetwork(WeightLoader(files, options), read_fitting(files, target, context_window), target) {}
@@ -328,6 +399,10 @@ MemoryNeed DFlashNetwork::need(const Checkpoint& files, const LoadOptions& optio
   }
   if (config.selector_rank > 0) {  // a row of h for each position, and a row of scores
     need.scratch += rows_bytes * size(config.selector_rank) + Outputs::bytes_per_row(config.transformer.vocabulary);
+  }
+  if (config.markov_rank > 0) {  // a row of W1, one of biases and one of logits
+    need.scratch +=
+        sizeof(float) * size(config.markov_rank) + 2 * Outputs::bytes_per_row(config.transformer.vocabulary);
   }
   return need;
 }
@@ -360,8 +435,28 @@ DFlashNetwork::DFlashNetwork(const WeightLoader& from, DFlashConfig config, cons
     predecessors_ = load_table(from, {name + "predecessor_codebook", t.vocabulary}, config_.selector_rank);
     successors_ = load_table(from, {name + "successor_codebook", t.vocabulary}, config_.selector_rank);
   }
+  load_heads_of_dspark(from, prefix);
   const std::vector<std::string> unused = {"verifier_"};  // of training
   from.finish(unused);
+}
+
+void DFlashNetwork::load_heads_of_dspark(const WeightLoader& from, const std::string& prefix) {
+  const TransformerConfig& t = config_.transformer;
+  const int rank = config_.markov_rank;
+  if (rank > 0) {
+    const std::string name = prefix + "markov_head.";
+    const std::vector<std::int64_t> whole = {config_.draft_vocabulary, rank};
+    const int tokens = static_cast<int>(tables_.tokens().size());
+    markov_tokens_ = load_table(from, {name + "markov_w1.weight", t.vocabulary}, rank);
+    markov_biases_ = load_table(from, {name + "markov_w2.weight", tokens, 0, whole}, rank);
+  }
+  const std::string name = prefix + "confidence_head.proj.";
+  if (!config_.confident.value_or(has_confidence_head(from.weights))) return;
+  const int inputs = t.hidden + (config_.confidence_of_token ? rank : 0);
+  confidence_weights_ = from.floats(name + "weight", {1, inputs});
+  if (!from.weights.has(name + "bias")) return;
+  const std::vector<float> bias = from.floats(name + "bias", {1});
+  if (!from.counts()) confidence_bias_ = bias[0];
 }
 
 DynamicConvolution DFlashNetwork::load_convolution(const WeightLoader& from, const std::string& prefix) const {
@@ -438,18 +533,18 @@ void DFlashNetwork::compute(std::span<Block> batch) {
   tokens_.clear();
   std::vector<Transaction> rolled_back;  // keys and values of blocks serve this pass only
   for (Block& block : batch) {
-    const int rows = 1 + block.masks;
-    REQUIRE(block.masks >= 1 && rows <= config_.block_size, "a block holds between one mask and block_size - 1");
+    const int rows = config_.silent_rows() + block.drafts;
+    REQUIRE(block.drafts >= 1 && rows <= config_.block_size, "a block has between one draft token and longest_chain()");
     block.position = block.context->length();
     placements_.push_back({block.context, rows, block.position});
     tokens_.push_back(block.anchor);
-    tokens_.insert(tokens_.end(), static_cast<std::size_t>(block.masks), config_.mask);
+    tokens_.insert(tokens_.end(), static_cast<std::size_t>(rows) - 1, config_.mask);
     rolled_back.push_back(block.context->begin(rows));
   }
   scratch_.lay_out(t, placements_);
   row_of_block_.clear();
-  for (const Block& block : batch) {
-    for (int row = 0; row <= block.masks; ++row) row_of_block_.push_back(row);
+  for (const Placement& block : placements_) {
+    for (int row = 0; row < block.rows; ++row) row_of_block_.push_back(row);
   }
   tables_.embed(tokens_, scratch_.hidden_states.data());
   if (config_.embedding_scale != 1) {
@@ -461,7 +556,7 @@ void DFlashNetwork::compute(std::span<Block> batch) {
     see(batch, i);
     compute_layer(pass, i);
   }
-  for (const Block& block : batch) block.context->wrote(1 + block.masks);
+  for (const Placement& block : placements_) block.cache->wrote(block.rows);
   head(batch);
 }
 
@@ -472,7 +567,7 @@ void DFlashNetwork::see(std::span<const Block> batch, int layer) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const auto& cache = *(scratch_.kv[i] = &batch[i].context->layer<AttentionCache>(layer));
     const int position = batch[i].context->length();
-    const int rows = 1 + batch[i].masks;
+    const int rows = config_.silent_rows() + batch[i].drafts;
     for (int self = position; self < position + rows; ++self, ++at) {
       const int end = sight.causal ? self + 1 : position + rows;
       scratch_.visible[at] = {cache.first_visible(sight.from_anchor ? position : self),
@@ -545,7 +640,7 @@ void DFlashNetwork::convolve(const DynamicConvolution& convolution, int side, st
   std::copy_n(convolved_.begin(), size, rows.begin());
 }
 
-/// Computes the logits of all masks in one matmul, and what the candidate selector reads in another.
+/// Computes the logits of all draft tokens in one matmul, and what stands behind the LM head in others.
 void DFlashNetwork::head(std::span<Block> batch) {
   const TransformerConfig& t = config_.transformer;
   const auto width = static_cast<std::ptrdiff_t>(t.hidden);
@@ -555,27 +650,37 @@ void DFlashNetwork::head(std::span<Block> batch) {
   block_rows_.resize(static_cast<std::size_t>(rows) * t.hidden);
   kernels_.rms_norm(scratch_.hidden_states.data(), width, rows, 1, t.hidden, norm_.data(), t.epsilon,
                     block_rows_.data(), width);
-  float* mask_rows = scratch_.normed.data();  // those of block_rows_ without the anchors
+  float* draft_rows = scratch_.normed.data();  // those of block_rows_ that give draft tokens
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    const std::ptrdiff_t first = scratch_.first_rows[i] + 1;
-    mask_rows = std::copy_n(block_rows_.data() + first * width, batch[i].masks * width, mask_rows);
+    const std::ptrdiff_t first = scratch_.first_rows[i] + config_.silent_rows();
+    draft_rows = std::copy_n(block_rows_.data() + first * width, batch[i].drafts * width, draft_rows);
   }
-  const int masks = rows - static_cast<int>(batch.size());
-  const bool numbers = tables_.unembed(scratch_.normed.data(), masks, scratch_.activations, logits_);
-  selector_rows_.resize(static_cast<std::size_t>(masks) * rank);
+  const int drafts = rows - config_.silent_rows() * static_cast<int>(batch.size());
+  const bool numbers = tables_.unembed(scratch_.normed.data(), drafts, scratch_.activations, logits_);
+  selector_rows_.resize(static_cast<std::size_t>(drafts) * rank);
   if (rank > 0) {
-    pack_activations(kernels_, selector_projection_, scratch_.normed.data(), t.hidden, masks, scratch_.activations);
+    pack_activations(kernels_, selector_projection_, scratch_.normed.data(), t.hidden, drafts, scratch_.activations);
     matmul(kernels_, selector_projection_, scratch_.activations, selector_rows_.data(), config_.selector_rank);
+  }
+  confidence_.assign(confident() ? static_cast<std::size_t>(drafts) : 0, static_cast<double>(confidence_bias_));
+  for (std::size_t row = 0; row < confidence_.size(); ++row) {
+    const float* const x = scratch_.normed.data() + row * static_cast<std::size_t>(t.hidden);
+    for (int k = 0; k < t.hidden; ++k) {
+      confidence_[row] += static_cast<double>(confidence_weights_[static_cast<std::size_t>(k)]) * x[k];
+    }
   }
   std::span<float> left = logits_;
   std::span<const float> left_rows = selector_rows_;
+  std::span<const double> left_confidence = confidence_;
   for (Block& block : batch) {
-    const auto count = static_cast<std::size_t>(block.masks);
+    const auto count = static_cast<std::size_t>(block.drafts);
     const std::span<float> logits = left.first(count * vocabulary);
     left = left.subspan(logits.size());
     block.logits = logits;
     block.selector = left_rows.first(count * rank);
     left_rows = left_rows.subspan(count * rank);
+    block.confidence = left_confidence.first(confident() ? count : 0);
+    left_confidence = left_confidence.subspan(block.confidence.size());
     block.error.clear();
     if (!numbers && std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); })) {
       block.error = origin_ + ": the draft computes NaN logits; its weights are damaged";
@@ -587,13 +692,51 @@ void DFlashNetwork::head(std::span<Block> batch) {
   if (config_.logit_cap != 0) soft_cap(logits_, config_.logit_cap);
 }
 
-void DFlashNetwork::score(const Block& block, int mask, Token previous, std::span<const Token> candidates,
+void DFlashNetwork::step(std::span<Step> batch) {
+  const auto vocabulary = static_cast<std::size_t>(config_.transformer.vocabulary);
+  const auto rank = static_cast<std::size_t>(config_.markov_rank);
+  markov_rows_.resize(batch.size() * rank);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    Step& one = batch[i];
+    const auto draft = static_cast<std::size_t>(one.draft);
+    one.logits = one.block->logits.subspan(draft * vocabulary, vocabulary);
+    float* const token = markov_rows_.data() + i * rank;
+    if (rank > 0) markov_tokens_.unpack_row(kernels_, one.previous, token);
+    if (!confident()) continue;
+    double sum = one.block->confidence[draft];
+    const std::span<const float> of_token =
+        std::span(confidence_weights_).subspan(static_cast<std::size_t>(config_.transformer.hidden));
+    for (std::size_t r = 0; r < of_token.size(); ++r) sum += static_cast<double>(of_token[r]) * token[r];
+    one.confidence = 1 / (1 + exp64(-sum));
+  }
+  if (rank > 0) add_markov_bias(batch);
+}
+
+void DFlashNetwork::add_markov_bias(std::span<Step> batch) {
+  const auto vocabulary = static_cast<std::size_t>(config_.transformer.vocabulary);
+  const std::span<const Token> tokens = tables_.tokens();
+  const int count = static_cast<int>(batch.size());
+  biases_.resize(batch.size() * tokens.size());
+  pack_activations(kernels_, markov_biases_, markov_rows_.data(), config_.markov_rank, count, scratch_.activations);
+  matmul(kernels_, markov_biases_, scratch_.activations, biases_.data(), markov_biases_.outputs());
+  biased_.resize(batch.size() * vocabulary);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    Step& one = batch[i];
+    const float* const bias = biases_.data() + i * tokens.size();
+    const std::span<float> logits = std::span(biased_).subspan(i * vocabulary, vocabulary);
+    std::ranges::copy(one.logits, logits.begin());
+    for (std::size_t k = 0; k < tokens.size(); ++k) logits[static_cast<std::size_t>(tokens[k])] += bias[k];
+    one.logits = logits;
+  }
+}
+
+void DFlashNetwork::score(const Block& block, int draft, Token previous, std::span<const Token> candidates,
                           std::span<float> scores) const {
   const auto rank = static_cast<std::size_t>(config_.selector_rank);
   REQUIRE(rank > 0 && candidates.size() == scores.size(), "a candidate selector gives every candidate a score");
   const std::span<const float> logits =
-      block.logits.subspan(static_cast<std::size_t>(mask) * static_cast<std::size_t>(config_.transformer.vocabulary));
-  const std::span<const float> h = block.selector.subspan(static_cast<std::size_t>(mask) * rank, rank);
+      block.logits.subspan(static_cast<std::size_t>(draft) * static_cast<std::size_t>(config_.transformer.vocabulary));
+  const std::span<const float> h = block.selector.subspan(static_cast<std::size_t>(draft) * rank, rank);
   std::vector<float> predecessor(rank);
   std::vector<float> successor(rank);
   predecessors_.unpack_row(kernels_, previous, predecessor.data());

@@ -17,8 +17,18 @@
 //
 // h = hidden_projection . (the final-normed row), the sum in double in the order of r, the score rounded once.
 //
+// DSpark adds two others. A Markov head: draft token i behind the token x is drawn from the logits of its row plus
+// W2 . W1[x]. And a confidence head, which estimates how probably the target accepts draft token i:
+//
+//   sigmoid(bias + weights . [the final-normed row of draft token i; W1[x]])
+//
+// the sum in double, in this order. It depends on x, the token before, and not on draft token i. And its rows may begin
+// at the anchor (sample_from_anchor): row i then predicts the token behind its own position, so that a block of n rows
+// gives n draft tokens; else row 0 gives none.
+//
 // Sources: z-lab/dflash, dflash/model.py; vllm-project/speculators, speculators/models/dflash, whose configs have a
-// transformer_layer_config; vllm-project/vllm #52816 for DFlash2.
+// transformer_layer_config; vllm-project/vllm #52816 for DFlash2; deepseek-ai/DeepSpec, deepspec/modeling/dspark, and
+// llama.cpp #25173 for DSpark.
 #pragma once
 
 #include <filesystem>
@@ -64,12 +74,24 @@ struct DFlashConfig {
   int conv_group = 0;     // channels that share a part of the kernel
   int selector_rank = 0;  // 0: no candidate selector
   int selector_candidates = 0;
+  bool from_anchor = false;            // the row of the anchor gives the first draft token
+  int markov_rank = 0;                 // 0: no Markov head
+  std::optional<bool> confident = {};  // it has a confidence head; nothing: if the checkpoint has its tensor
+  bool confidence_of_token = false;    // the confidence head reads W1 of the token before, too
+
+  /// Returns the rows at the beginning of a block that give no draft token.
+  int silent_rows() const noexcept { return from_anchor ? 0 : 1; }
+  /// Returns the most draft tokens of a block.
+  int longest_chain() const noexcept { return block_size - silent_rows(); }
 };
 
 /// `dflash_config.<name>` or else the top-level `<name>`: both spellings are published.
 std::optional<Json> find_dflash_field(const Json& config, std::string_view name);
 
-/// Reads what does not depend on the target: layers, block, convolutions and candidate selector. A vocabulary that is
+/// Whether the checkpoint has the tensor of a confidence head.
+bool has_confidence_head(const Checkpoint& files);
+
+/// Reads what does not depend on the target: layers, block and what stands behind the LM head. A vocabulary that is
 /// left to the target is 1; of the taps only the number is read. `context_window`: of layers that see everything, the
 /// committed positions that they see instead; 0: all.
 DFlashConfig describe_dflash(const Json& config, int context_window = 0);
@@ -114,25 +136,41 @@ class DFlashNetwork {
   /// layer at [context.length(), ...).
   void append(std::span<const ContextRows> batch);
 
-  /// A block [anchor, MASK x masks] at positions context.length(), ...
+  /// A block [anchor, MASK, ...] at positions context.length(), ..., for so many draft tokens.
   struct Block {
     Cache* context;
     Token anchor;
-    int masks;
+    int drafts;
     int position = -1;  // result: of the anchor's row
-    // Results of rows 1..masks, valid until the next call.
-    std::span<const float> logits = {};    // [masks][vocabulary of the target]; -infinity: never proposed
-    std::span<const float> selector = {};  // [masks][rank]: h of the candidate selector, if there is one
-    std::string error = {};                // why the logits cannot be used; empty when they can
+    // Results of the rows that give draft tokens, valid until the next call.
+    std::span<const float> logits = {};       // [drafts][vocabulary of the target]; -infinity: never proposed
+    std::span<const float> selector = {};     // [drafts][rank]: h of the candidate selector, if there is one
+    std::span<const double> confidence = {};  // [drafts]: the row's part of the confidence, if there is such a head
+    std::string error = {};                   // why the logits cannot be used; empty when they can
   };
 
   /// Computes the logits of several blocks in one pass. The contexts are as before afterwards.
   void compute(std::span<Block> batch);
 
-  /// scores[i] = that of candidates[i] at mask `mask` of a computed block, after the token `previous`. Only of a
-  /// network with a candidate selector.
-  void score(const Block& block, int mask, Token previous, std::span<const Token> candidates,
+  /// scores[i] = that of candidates[i] at draft token `draft` of a computed block, after the token `previous`. Only of
+  /// a network with a candidate selector.
+  void score(const Block& block, int draft, Token previous, std::span<const Token> candidates,
              std::span<float> scores) const;
+
+  /// Draft token `draft` of a computed block, behind the token `previous`.
+  struct Step {
+    const Block* block;
+    int draft;
+    Token previous;
+    // Results, valid until the next call.
+    std::span<const float> logits = {};  // [vocabulary], with what the Markov head adds
+    double confidence = 1;               // that the target accepts what is drawn; 1 without a confidence head
+  };
+
+  /// Computes what draft tokens of several blocks are drawn from, by one product of the Markov head.
+  void step(std::span<Step> batch);
+
+  bool confident() const noexcept { return !confidence_weights_.empty(); }
 
   /// The context rows of the last append, [rows][hidden], and the final-normed rows of the last pass over blocks, for
   /// comparison with other programs.
@@ -152,6 +190,8 @@ class DFlashNetwork {
   void behind(const DynamicConvolution& convolution);
   void convolve(const DynamicConvolution& convolution, int side, std::vector<float>& rows);
   void head(std::span<Block> batch);
+  void load_heads_of_dspark(const WeightLoader& from, const std::string& prefix);
+  void add_markov_bias(std::span<Step> batch);
 
   const Kernels& kernels_;
   KvFormat kv_;
@@ -165,6 +205,10 @@ class DFlashNetwork {
   PackedMatrix selector_projection_;
   PackedMatrix predecessors_;  // [vocabulary][rank], as are the successors
   PackedMatrix successors_;
+  PackedMatrix markov_tokens_;             // W1 [vocabulary][rank]
+  PackedMatrix markov_biases_;             // W2 [tokens of the LM head][rank]
+  std::vector<float> confidence_weights_;  // [hidden], and [rank] behind them
+  float confidence_bias_ = 0;
   TransformerScratch scratch_;
   std::vector<Placement> placements_;
   std::vector<float> features_;  // of all texts of the pass
@@ -176,6 +220,10 @@ class DFlashNetwork {
   std::vector<float> dynamic_kernels_;  // y of the sublayer that is computed
   std::vector<float> convolved_;
   std::vector<float> selector_rows_;
+  std::vector<double> confidence_;
+  std::vector<float> markov_rows_;  // W1 of the tokens before, of a step
+  std::vector<float> biases_;       // over the draft's vocabulary
+  std::vector<float> biased_;       // logits
 };
 
 }  // namespace draftproof

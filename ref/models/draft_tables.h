@@ -51,6 +51,9 @@ class DraftLmHead {
   /// does not know. Returns false when one is NaN.
   bool unembed(const float* rows, int count, PackedActivations& scratch, std::vector<float>& logits);
 
+  /// Returns the target's token for each row of the head.
+  std::span<const Token> tokens() const noexcept { return tokens_; }
+
  private:
   void copy_head(const WeightLoader& to, Format format);
 
@@ -81,6 +84,9 @@ class DraftTables {
   bool unembed(const float* rows, int count, PackedActivations& scratch, std::vector<float>& logits) {
     return head_.unembed(rows, count, scratch, logits);
   }
+
+  /// As DraftLmHead::tokens.
+  std::span<const Token> tokens() const noexcept { return head_.tokens(); }
 
  private:
   const Kernels& kernels_;

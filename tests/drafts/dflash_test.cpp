@@ -140,7 +140,7 @@ TEST_F(DFlash, EndsBeforeTheFirstPositionThatIsNotSureEnough) {
     const Sampling sampling{.temperature = 1};
     const Proposal all = propose(always, committed(observed), 7, sampling, random);
     for (const double min : {0.05, 0.3, 0.6, 0.9}) {
-      DFlashDraft draft(network_, length + 8, 0, MinProbability(min));
+      DFlashDraft draft(network_, length + 8, {.min_probability = MinProbability(min)});
       if (observed > 0) observe(draft, 0, observed);
       const Proposal proposal = propose(draft, committed(observed), 7, sampling, random);
       int expected = 0;
@@ -230,6 +230,166 @@ TEST_P(DFlash2, ProposesNoTrees) {
 
 INSTANTIATE_TEST_SUITE_P(All, DFlash2, ::testing::Values("dflash2-published", "dflash2-three-taps"),
                          [](const auto& with) { return std::string(with.param).substr(8, 3); });
+
+/// A DSpark draft and its stored questions.
+class DSpark : public ::testing::TestWithParam<const char*> {
+ protected:
+  DSpark()
+      : answers_(Hdf5::open(folder() / "answers.h5")),
+        in_floats_(best_kernels(), Quantization::f32, KvFormat::f32),
+        target_(load_model(Checkpoint(external() / answers_.read_string_attribute("/", "target")), in_floats_)),
+        network_(Checkpoint(folder()), *target_, in_floats_) {
+    set_threads(1);
+  }
+  static std::filesystem::path external() { return std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external"; }
+  static std::filesystem::path folder() { return external() / GetParam(); }
+  std::vector<Token> tokens(const std::string& field) const { return answers_.read<std::int32_t>(field).values; }
+
+  /// A draft that has observed the context of a case, and the committed tokens.
+  std::unique_ptr<DFlashDraft> observed(const std::string& at, std::vector<Token>& committed,
+                                        const DFlashShape& shape = {}) {
+    const int count = tokens(at + "context_length").at(0);
+    committed.assign(static_cast<std::size_t>(count), 1);  // its tokens are not read
+    committed.push_back(tokens(at + "block_tokens").at(0));
+    auto draft = std::make_unique<DFlashDraft>(network_, 64, shape);
+    draft->observe(std::span(committed).first(static_cast<std::size_t>(count)),
+                   answers_.read<float>(at + "features").values);
+    return draft;
+  }
+
+  Hdf5 answers_;
+  LoadOptions in_floats_;
+  std::unique_ptr<Model> target_;
+  DFlashNetwork network_;
+};
+
+TEST_P(DSpark, ChoosesThePathOfTheAuthorsAndDrawsFromRowsBehindTheTokensThatItDrew) {
+  PhiloxSource random(5);
+  bool elsewhere = false;
+  for (const char* at : {"case0/", "case1/", "case2/"}) {
+    std::vector<Token> committed;
+    const auto draft = observed(at, committed);
+    const std::vector<Token> path = tokens(std::string(at) + "path");
+    const int drafts = static_cast<int>(path.size());
+    EXPECT_EQ(propose(*draft, committed, drafts, {}, random).tokens, path);
+
+    const Sampling sampling{.temperature = 1.5F, .top_k = 9};
+    const Proposal drawn = propose(*draft, committed, drafts, sampling, random, Purpose::draft);
+    expect_redrawn(drawn, static_cast<int>(committed.size()), Purpose::draft, 0, random);
+    elsewhere |= drawn.tokens != path;
+    DFlashNetwork::Block block = {draft->context(), committed.back(), drafts};
+    network_.compute(std::span(&block, 1));
+    DFlashNetwork::Step step = {.block = &block, .draft = 0, .previous = committed.back()};
+    for (const Token token : drawn.tokens) {
+      network_.step(std::span(&step, 1));
+      EXPECT_EQ(drawn.drawn_from[static_cast<std::size_t>(step.draft)],
+                compute_distribution(step.logits, sampling, {}));
+      step.previous = token;
+      ++step.draft;
+    }
+  }
+  EXPECT_TRUE(elsewhere);
+}
+
+TEST_P(DSpark, DraftsAsManyTokensAsItsBlockHasRowsOrOneLess) {
+  const bool from_anchor = std::string(GetParam()) == "dspark-published";
+  EXPECT_EQ(network_.config().from_anchor, from_anchor);
+  std::vector<Token> committed;
+  EXPECT_EQ(observed("case2/", committed)->draft_max(), network_.config().block_size - (from_anchor ? 0 : 1));
+}
+
+TEST_P(DSpark, EndsBeforeTheFirstDraftTokenThatItDoesNotTrust) {
+  PhiloxSource random(9);
+  std::set<int> lengths;
+  for (const char* at : {"case0/", "case1/", "case2/"}) {
+    const int drafts = static_cast<int>(tokens(std::string(at) + "path").size());
+    std::vector<Token> committed;
+    const auto always = observed(at, committed);
+    for (int sequence = 0; sequence < 20; ++sequence) {
+      const Sampling sampling{.temperature = 1};
+      const Proposal all = propose(*always, committed, drafts, sampling, random, Purpose::draft, sequence);
+      ASSERT_EQ(all.size(), drafts);
+      DFlashNetwork::Block block = {always->context(), committed.back(), drafts};
+      network_.compute(std::span(&block, 1));
+      for (const double min : {0.1, 0.3, 0.5, 0.8}) {
+        int expected = 0;
+        for (Token previous = committed.back(); expected < drafts; ++expected) {
+          DFlashNetwork::Step step = {.block = &block, .draft = expected, .previous = previous};
+          network_.step(std::span(&step, 1));
+          if (step.confidence < min) break;
+          previous = all.tokens[static_cast<std::size_t>(expected)];
+        }
+        const auto draft = observed(at, committed, {.min_confidence = min});
+        const Proposal proposal = propose(*draft, committed, drafts, sampling, random, Purpose::draft, sequence);
+        ASSERT_EQ(proposal.size(), expected);
+        ASSERT_TRUE(std::equal(proposal.tokens.begin(), proposal.tokens.end(), all.tokens.begin()));
+        lengths.insert(expected);
+        network_.compute(std::span(&block, 1));
+      }
+    }
+  }
+  EXPECT_EQ(*lengths.begin(), 0);
+  EXPECT_GT(lengths.size(), 1U);
+}
+
+TEST_P(DSpark, DraftsOfSeveralTextsTogetherProposeWhatTheyWouldAlone) {
+  DFlashDrafter drafter(std::make_unique<DFlashNetwork>(Checkpoint(folder()), *target_, in_floats_),
+                        {.min_confidence = 0.3});
+  const char* const cases[] = {"case0/", "case1/", "case2/"};
+  std::vector<std::unique_ptr<Draft>> drafts;
+  std::vector<ObserveJob> observe;
+  std::vector<std::vector<Token>> committed(std::size(cases));
+  std::vector<std::vector<float>> features;
+  std::vector<Proposal> alone;
+  const Sampling sampling{.temperature = 1};
+  PhiloxSource random(4);
+  for (std::size_t i = 0; i < std::size(cases); ++i) {
+    const auto draft = observed(cases[i], committed[i], {.min_confidence = 0.3});
+    alone.push_back(propose(*draft, committed[i], 3, sampling, random, Purpose::draft, static_cast<int>(i)));
+    features.push_back(answers_.read<float>(std::string(cases[i]) + "features").values);
+    drafts.push_back(drafter.open(64, 0));
+  }
+  for (std::size_t i = 0; i < std::size(cases); ++i) {
+    observe.push_back({drafts[i].get(), std::span(committed[i]).first(committed[i].size() - 1), features[i]});
+  }
+  drafter.observe(observe);
+  Sampler sampler;
+  std::vector<ProposalBuilder> builders;
+  builders.reserve(std::size(cases));
+  std::vector<ProposeJob> jobs;
+  for (std::size_t i = 0; i < std::size(cases); ++i) {
+    builders.emplace_back(sampling, committed[i], static_cast<int>(i), static_cast<int>(committed[i].size()),
+                          Purpose::draft, random, sampler);
+    jobs.push_back({drafts[i].get(), committed[i].back(), 3, &builders.back()});
+  }
+  drafter.propose(jobs);
+  for (std::size_t i = 0; i < std::size(cases); ++i) {
+    EXPECT_EQ(jobs[i].error, nullptr);
+    EXPECT_EQ(builders[i].proposal().tokens, alone[i].tokens);
+    EXPECT_EQ(builders[i].proposal().drawn_from, alone[i].drawn_from);
+  }
+}
+
+TEST_P(DSpark, ProposesNoTreesAndNeedsAConfidenceHeadForConfidences) {
+  const auto refusal = [&](const std::string& path, const std::string& options) -> std::string {
+    const Checkpoint files(path);
+    const DraftStage stage = parse_draft_spec("dflash:" + path + options).stages[0];
+    try {
+      stage.kind->load(stage, &files, *target_, best_kernels());
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(folder(), "?window=9,min_prob=0.1,min_confidence=0.2,type=q4,head=64"), "");
+  EXPECT_NE(refusal(folder(), "?tree=3").find("a Markov head, in which a token depends"), std::string::npos);
+  if (target_->vocabulary() != 160) return;  // that of the other draft
+  EXPECT_NE(refusal(external() / "dflash-full", "?min_confidence=0.2").find("no confidence head"), std::string::npos);
+  EXPECT_EQ(refusal(external() / "dflash-full", ""), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DSpark, ::testing::Values("dspark-published", "dspark-behind-anchor"),
+                         [](const auto& with) { return std::string(with.param).substr(7, 3); });
 
 }  // namespace
 }  // namespace draftproof::dflash_test

@@ -200,7 +200,7 @@ TEST(DFlashBatch, DraftsBlocksAndAppendsContextAsAlone) {
       const DFlashNetwork::ContextRows own_rows = {texts[i].alone.get(), texts[i].features, texts[i].rows};
       network.append(std::span(&own_rows, 1));
       EXPECT_EQ(texts[i].together->digest(), texts[i].alone->digest()) << name << ", text " << i;
-      DFlashNetwork::Block own = {texts[i].alone.get(), blocks[i].anchor, blocks[i].masks};
+      DFlashNetwork::Block own = {texts[i].alone.get(), blocks[i].anchor, blocks[i].drafts};
       network.compute(std::span(&own, 1));
       EXPECT_TRUE(same_bits(own.logits, logits[i])) << name << ", text " << i;
     }

@@ -710,8 +710,22 @@ TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
       {"num_target_layers", "0", {"num_target_layers", "from 1"}},
       {"dflash_config", kept(nested(R"("num_target_layers": 36)")), {"dflash_config.num_target_layers", "4 layers"}},
       {"dflash_config", "", {"mask_token_id"}},
-      {"markov_rank", "4", {"markov_rank", "is of DSpark, which is not implemented"}},
-      {"enable_confidence_head", "true", {"enable_confidence_head", "is of DSpark"}},
+      {"architectures", R"(["Gemma4DSparkModel"])", {"Gemma4DSparkModel, a DSpark draft of another backbone"}},
+      {"markov_rank", "-1", {"markov_rank", "from 0"}},
+      {"markov_head_type", R"("gated")", {"markov_head_type", "'gated' is not implemented; only 'vanilla' is"}},
+      {"dflash_config", kept(nested(R"("markov_head_type": "rnn")")), {"dflash_config.markov_head_type", "'rnn'"}},
+      {"enable_confidence_head", "1", {"enable_confidence_head", "true or false"}},
+      {"confidence_head_with_markov", "true", {"confidence_head_with_markov", "true needs a markov_rank"}},
+      {"dflash_config",
+       kept(nested(R"("markov_rank": 2, "output_multiplier": 0.5)")),
+       {"output_multiplier", "disagree"}},
+      {"dflash_config", kept(nested(R"("markov_rank": 2, "final_logit_softcapping": 30)")), {"final_logit_softc"}},
+      {"dflash_config",
+       kept(nested(R"("markov_rank": 2, "selector_rank": 2, "selector_top_k": 2)")),
+       {"markov_rank", "with a candidate selector"}},
+      {"dflash_config",
+       kept(nested(R"("sample_from_anchor": true, "selector_rank": 2, "selector_top_k": 2)")),
+       {"sample_from_anchor", "with a candidate selector"}},
       {"dflash_config", "[]", {"dflash_config", "object"}},
       {"dflash_config", R"({"target_layer_ids": [0, 2]})", {"dflash_config.mask_token_id"}},
       {"dflash_config",
@@ -738,12 +752,12 @@ TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
       {"dflash_config", kept(nested(R"("use_swa": true)")), {"use_swa", "swa_window_size or sliding_window"}},
       {"dflash_config", kept(nested(R"("use_swa": true, "swa_window_size": 0)")), {"swa_window_size", "from 1"}},
       {"dflash_config", kept(nested(R"("attention_sink_bias": 1)")), {"attention_sink_bias", "true or false"}},
-      {"dflash_config", kept(nested(R"("sample_from_anchor": true)")), {"sample_from_anchor", "true is not"}},
+      {"dflash_config", kept(nested(R"("sample_from_anchor": 1)")), {"sample_from_anchor", "true or false"}},
       {"dflash_config", kept(nested(R"("attention_value_scale": 0)")), {"attention_value_scale", "positive"}},
       {"attention_value_scale", "-0.5", {"attention_value_scale", "positive"}},
       {"backbone_rotary_base", "5e6", {"backbone_rotary_base", "5000000", "programs disagree"}},
-      {"dflash_config", kept(nested(R"("projector_type": "domino")")), {"dflash_config.projector_type", "not known"}},
-      {"dflash_config", kept(nested(R"("attention_mode": "mla")")), {"dflash_config.attention_mode", "not known"}},
+      {"dflash_config", kept(nested(R"("projector_type": "domino")")), {"dflash_config.projector_type", "'domino'"}},
+      {"dflash_config", kept(nested(R"("attention_mode": "mla")")), {"dflash_config.attention_mode", "'mla'"}},
       {"projector_type", R"("domino")", {"projector_type", "not implemented"}},
       {"attn_logit_softcapping", "50", {"attn_logit_softcapping", "not implemented"}},
       {"query_pre_attn_scalar", "256", {"query_pre_attn_scalar", "not implemented"}},
@@ -758,7 +772,7 @@ TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
       {"dflash_config", kept(nested(R"("selector_top_k": 16)")), {"needs selector_rank"}},
       {"dflash_config", kept(nested(R"("selector_rank": 0, "selector_top_k": 16)")), {"selector_rank", "from 1"}},
       {"draft_vocab_size", "11", {"draft_vocab_size", "from 1 to 10"}},
-      {"speculators_model_type", R"("dspark")", {"is not a DFlash draft"}},
+      {"speculators_model_type", R"("domino")", {"is not a DFlash draft"}},
       {"input_embedding_scale", "0", {"input_embedding_scale", "positive"}},
       {"dflash_config", kept(nested(R"("input_embedding_scale": -1)")), {"input_embedding_scale", "positive"}},
       {"output_multiplier", "0", {"output_multiplier", "positive"}},
@@ -771,6 +785,100 @@ TEST(DraftConfig, EveryBadFieldIsRejectedByName) {
   };
   table.insert(table.end(), own.begin(), own.end());
   expect_refusals(good_draft, table, draft_weights(""), loads_draft(*model));
+}
+
+/// A DSpark draft in the words of its authors, with what stands behind its layers.
+Fields good_dspark() {
+  Fields fields = good_draft;
+  fields.erase("dflash_config");
+  fields["architectures"] = R"(["Qwen3DSparkModel"])";
+  fields["mask_token_id"] = "9";
+  fields["target_layer_ids"] = "[0, 2]";
+  fields["markov_rank"] = "3";
+  fields["markov_head_type"] = R"("vanilla")";
+  fields["enable_confidence_head"] = "true";
+  fields["confidence_head_with_markov"] = "true";
+  return fields;
+}
+
+std::vector<Tensor> dspark_weights() {
+  std::vector<Tensor> tensors = draft_weights("");
+  tensors.push_back(tensor("markov_head.markov_w1.weight", {10, 3}));
+  tensors.push_back(tensor("markov_head.markov_w2.weight", {10, 3}));
+  tensors.push_back(tensor("confidence_head.proj.weight", {1, 9}));
+  tensors.push_back(tensor("confidence_head.proj.bias", {1}));
+  return tensors;
+}
+
+TEST(DSparkConfig, EveryBadFieldAndTensorIsRejectedByName) {
+  const auto model = target();
+  const std::vector<BadConfig> table = {
+      {"block_size", "", {"block_size"}},
+      {"mask_token_id", "", {"mask_token_id"}},
+      {"target_layer_ids", "", {"needs target_layer_ids"}},
+      {"target_layer_ids", "[-1, 2]", {"target_layer_ids[0]", "-1"}},
+      {"architectures", R"(["Lfm2DSparkDraftModel"])", {"Lfm2DSparkDraftModel, a DSpark draft of another backbone"}},
+      {"markov_rank", "0", {"confidence_head_with_markov", "true needs a markov_rank"}},
+      {"markov_head_type", R"("rnn")", {"markov_head_type", "'rnn' is not implemented"}},
+  };
+  expect_refusals(good_dspark(), table, dspark_weights(), loads_draft(*model));
+  const auto refusal_of = [&](const Fields& fields, const std::vector<Tensor>& tensors) {
+    const Folder folder(fields, tensors);
+    return error_of([&] { loads_draft (*model)(folder.path()); });
+  };
+  for (const char* missing :
+       {"markov_head.markov_w1.weight", "markov_head.markov_w2.weight", "confidence_head.proj.weight"}) {
+    std::vector<Tensor> tensors = dspark_weights();
+    std::erase_if(tensors, [&](const Tensor& one) { return one.name == missing; });
+    EXPECT_THAT(refusal_of(good_dspark(), tensors), testing::HasSubstr(missing));
+  }
+  const BadConfig of_tensors[] = {
+      {"markov_rank", "4", {"markov_head.markov_w1.weight", "[10, 3]", "[10, 4]"}},
+      {"confidence_head_with_markov", "false", {"confidence_head.proj.weight", "[1, 9]", "[1, 6]"}},
+      {"enable_confidence_head", "false", {"confidence_head.proj.", "not part of the architecture"}},
+  };
+  for (const BadConfig& bad : of_tensors) {
+    Fields fields = good_dspark();
+    fields[bad.field] = bad.value;
+    for (const std::string& word : bad.words) {
+      EXPECT_THAT(refusal_of(fields, dspark_weights()), testing::HasSubstr(word));
+    }
+  }
+}
+
+/// What a draft of these weights draws its second token from, and how sure it is.
+DFlashNetwork::Step second_step(DFlashNetwork& draft, Cache& context, DFlashNetwork::Block& block) {
+  const std::vector<float> features(24, 0.5F);
+  const DFlashNetwork::ContextRows rows = {&context, features, 2};
+  draft.append(std::span(&rows, 1));
+  block = {&context, 1, 4};
+  draft.compute(std::span(&block, 1));
+  DFlashNetwork::Step step = {.block = &block, .draft = 1, .previous = 6};
+  draft.step(std::span(&step, 1));
+  return step;
+}
+
+TEST(DSparkConfig, TheConfidenceHeadIsThereWhereItsTensorIsAndItsBiasMayBeMissing) {
+  const auto model = target();
+  double confidence[2];
+  for (const bool biased : {false, true}) {
+    Fields fields = good_dspark();
+    for (const char* silent : {"enable_confidence_head", "confidence_head_with_markov", "markov_head_type"}) {
+      fields.erase(silent);
+    }
+    std::vector<Tensor> tensors = dspark_weights();
+    if (!biased) tensors.pop_back();
+    const Folder folder(fields, tensors);
+    DFlashNetwork draft(Checkpoint(folder.path()), *model, best_kernels());
+    EXPECT_TRUE(draft.confident());
+    EXPECT_TRUE(draft.config().from_anchor);
+    EXPECT_EQ(draft.config().longest_chain(), 4);
+    const auto context = draft.new_context(8, 8);
+    DFlashNetwork::Block block = {};
+    confidence[biased] = second_step(draft, *context, block).confidence;
+    EXPECT_TRUE(confidence[biased] > 0 && confidence[biased] < 1);
+  }
+  EXPECT_NE(confidence[0], confidence[1]);
 }
 
 /// A target of some number of layers, of which only the sizes are used.

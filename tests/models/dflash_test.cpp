@@ -581,6 +581,155 @@ TEST_P(DFlash2Fixture, BitsDoNotDependOnBlocksBesideThreadsChunksOrCanonicalTabl
   }
 }
 
+/// One stored input of a DSpark draft: a question, and the most probable path.
+struct Chain {
+  Input input;
+  TwinSelection selection;
+
+  Chain(const Hdf5& file, int index)
+      : input(file, index), selection{.candidates = {}, .path = stored_tokens(file, input.path + "path")} {}
+  int drafts() const { return static_cast<int>(selection.path.size()); }
+
+  std::vector<Rows> twin(const TwinCheckpoint& draft, const TwinCheckpoint& target, Rounding round,
+                         Mistake mistake = Mistake::none) const {
+    return draft_answers(draft, target, widened(input.features, draft["fc"].width), input.block, round, mistake,
+                         &selection);
+  }
+};
+
+/// What the engine draws from along the paths of several blocks, which it computes together.
+struct Drawn {
+  std::vector<float> rows;
+  std::vector<double> confidence;  // before the sigmoid
+};
+
+std::vector<Drawn> drawn_along(DFlashNetwork& draft, const std::vector<Chain>& chains) {
+  std::vector<std::unique_ptr<Cache>> contexts;
+  std::vector<DFlashNetwork::Block> blocks;
+  for (const Chain& chain : chains) {
+    contexts.push_back(draft.new_context(chain.input.context + 16, std::max(chain.input.context, 16)));
+    const DFlashNetwork::ContextRows rows = {contexts.back().get(), chain.input.features, chain.input.context};
+    draft.append(std::span(&rows, 1));
+    blocks.push_back({contexts.back().get(), chain.input.block[0], chain.drafts()});
+  }
+  draft.compute(blocks);
+  std::vector<Drawn> drawn(chains.size());
+  for (int depth = 0;; ++depth) {
+    std::vector<DFlashNetwork::Step> steps;
+    std::vector<Drawn*> of;
+    for (std::size_t i = 0; i < chains.size(); ++i) {
+      if (depth >= chains[i].drafts()) continue;
+      const Token before =
+          depth == 0 ? blocks[i].anchor : chains[i].selection.path[static_cast<std::size_t>(depth - 1)];
+      steps.push_back({.block = &blocks[i], .draft = depth, .previous = before});
+      of.push_back(&drawn[i]);
+    }
+    if (steps.empty()) return drawn;
+    draft.step(steps);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      of[i]->rows.insert(of[i]->rows.end(), steps[i].logits.begin(), steps[i].logits.end());
+      of[i]->confidence.push_back(std::log(steps[i].confidence / (1 - steps[i].confidence)));
+    }
+  }
+}
+
+constexpr int chain_count = 3;
+
+class DSparkFixture : public DFlashFixture {
+ protected:
+  std::vector<Chain> chains() const {
+    const Hdf5 file = answers();
+    std::vector<Chain> chains;
+    for (int i = 0; i < chain_count; ++i) chains.emplace_back(file, i);
+    return chains;
+  }
+};
+
+TEST_P(DSparkFixture, TheFloat64TwinEqualsTheStoredReference) {
+  const Hdf5 file = answers();
+  const TwinCheckpoint draft(folder());
+  const TwinCheckpoint target(target_of(folder()));
+  for (const Chain& chain : chains()) {
+    const auto got = chain.twin(draft, target, {});
+    const std::string names[] = {"context_rows", "final_norm", "logits", "rows", "confidence"};
+    for (std::size_t a = 0; a < std::size(names); ++a) {
+      const auto want = stored<double>(file, chain.input.path + "float64/" + names[a]);
+      double largest = 0;
+      for (const double v : want) largest = std::max(largest, std::abs(v));
+      const std::vector<double> tolerance(static_cast<std::size_t>(got[a].rows()), 1e-12 * largest);
+      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << chain.input.path << names[a];
+    }
+  }
+}
+
+TEST_P(DSparkFixture, RowsAndConfidencesAreWithinTheRoundingBoundOfTheAuthorsAndEveryMistakeIsFarOutsideOfIt) {
+  const Hdf5 file = answers();
+  const TwinCheckpoint draft(folder());
+  const TwinCheckpoint target(target_of(folder()));
+  const std::vector<Mistake> mistakes = {
+      Mistake::no_markov_bias, Mistake::markov_of_anchor,       Mistake::markov_of_own_token, Mistake::markov_exchanged,
+      Mistake::rows_one_off,   Mistake::keys_one_position_late, Mistake::no_context_norm,     Mistake::other_causality};
+  double worst = 0;
+  double smallest = std::numeric_limits<double>::infinity();
+  const std::vector<Chain> all = chains();
+  for (const char* numerics : {"canonical", "openblas"}) {
+    for (const Kernels* kernels : usable_kernels(numerics)) {
+      Pair pair(folder(), *kernels);
+      const std::vector<Drawn> drawn = drawn_along(pair.draft, all);
+      const int vocabulary = pair.target->vocabulary();
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const Chain& chain = all[i];
+        const Bounds bounds = bounds_of([&](Rounding round) { return chain.twin(draft, target, round); });
+        const auto of_rows = [&](const auto& want) { return worst_ratio(drawn[i].rows, want, vocabulary, bounds[3]); };
+        const auto of_confidence = [&](const auto& want) {
+          return worst_ratio(drawn[i].confidence, want, 1, bounds[4]);
+        };
+        const std::vector<Rows> right = chain.twin(draft, target, Rounding());
+        worst = std::max({worst, of_rows(right[3].at), of_confidence(right[4].at)});
+        EXPECT_LE(of_rows(right[3].at), 1) << kernels->name << " " << chain.input.path;
+        EXPECT_LE(of_confidence(right[4].at), 1) << kernels->name << " " << chain.input.path;
+        EXPECT_LE(of_rows(stored<float>(file, chain.input.path + "float32/rows")) / 2, 1) << "both have errors";
+        EXPECT_LE(of_confidence(stored<float>(file, chain.input.path + "float32/confidence")) / 2, 1);
+        if (kernels != &best_kernels()) continue;
+        for (const Mistake mistake : mistakes) {
+          const double ratio = of_rows(chain.twin(draft, target, Rounding(), mistake)[3].at);
+          EXPECT_GT(ratio, 100) << "mistake " << static_cast<int>(mistake) << " " << chain.input.path;
+          smallest = std::min(smallest, ratio);
+        }
+        if (!pair.draft.config().confidence_of_token) continue;
+        for (const Mistake mistake : {Mistake::markov_of_anchor, Mistake::markov_of_own_token, Mistake::rows_one_off}) {
+          const double ratio = of_confidence(chain.twin(draft, target, Rounding(), mistake)[4].at);
+          EXPECT_GT(ratio, 100) << "mistake " << static_cast<int>(mistake) << " of confidences " << chain.input.path;
+        }
+      }
+    }
+  }
+  fmt::print("{}: observed/bound {:.2f}; the smallest mistake is {:.1e} times it\n", GetParam(), worst, smallest);
+}
+
+TEST_P(DSparkFixture, BitsDoNotDependOnBlocksBesideThreadsOrCanonicalTable) {
+  const std::vector<Chain> all = chains();
+  std::vector<Drawn> first;
+  for (const Kernels* kernels : usable_kernels("canonical")) {
+    Pair pair(folder(), *kernels);
+    for (const int threads : {1, 2}) {
+      const Threads guard(threads);
+      const std::vector<Drawn> together = drawn_along(pair.draft, all);
+      if (first.empty()) first = together;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const std::vector<Drawn> alone = drawn_along(pair.draft, {all[i]});
+        for (const Drawn& drawn : {together[i], alone[0]}) {
+          EXPECT_TRUE(same_bits(drawn.rows, first[i].rows)) << kernels->name << " case " << i;
+          EXPECT_EQ(drawn.confidence, first[i].confidence) << kernels->name << " case " << i;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DSparkFixture, testing::Values("dspark-published", "dspark-behind-anchor"),
+                         printable_name);
+
 INSTANTIATE_TEST_SUITE_P(All, DFlash2Fixture, testing::Values("dflash2-published", "dflash2-three-taps"),
                          printable_name);
 

@@ -243,6 +243,116 @@ TEST(DFlashOfSpeculators, HasSlidingLayersWithTheWindowOfTheAnchor) {
   }
 }
 
+/// What the second draft token is drawn from behind the token 11, and how sure the draft is.
+struct SecondStep {
+  std::vector<float> logits;
+  double confidence;
+  bool operator==(const SecondStep& other) const {
+    return same_bits(logits, other.logits) && confidence == other.confidence;
+  }
+};
+
+SecondStep second_step(DFlashNetwork& draft, std::span<const float> features) {
+  const std::size_t width = draft.config().taps.size() * static_cast<std::size_t>(draft.config().transformer.hidden);
+  const int rows = static_cast<int>(features.size() / width);
+  const auto context = draft.new_context(rows + 8, rows + 8);
+  const DFlashNetwork::ContextRows all = {context.get(), features, rows};
+  draft.append(std::span(&all, 1));
+  DFlashNetwork::Block block = {context.get(), 5, 3};
+  draft.compute(std::span(&block, 1));
+  DFlashNetwork::Step step = {.block = &block, .draft = 1, .previous = 11};
+  draft.step(std::span(&step, 1));
+  return {{step.logits.begin(), step.logits.end()}, step.confidence};
+}
+
+/// The rows of a tensor for these tokens, in their order.
+void keep_rows(int known, std::vector<Tensor>& tensors, const std::string& name) {
+  Tensor& tensor = *std::ranges::find(tensors, name, &Tensor::name);
+  const std::size_t row = tensor.bytes.size() / static_cast<std::size_t>(tensor.shape[0]);
+  std::string kept;
+  for (int i = 0; i < known; ++i) kept += tensor.bytes.substr(static_cast<std::size_t>(token_of(i)) * row, row);
+  tensor.shape[0] = known;
+  tensor.bytes = kept;
+}
+
+TEST(DSparkPartOfTheVocabulary, HasTheRowsOfTheWholeAndNeverProposesTheRest) {
+  constexpr int known = 50;
+  const auto target = target_of("dspark-published");
+  DFlashNetwork whole(Checkpoint(external_dir / "dspark-published"), *target, in_floats(best_kernels()));
+  const std::vector<float> features = features_of(*target, whole, 11);
+  const SecondStep want = second_step(whole, features);
+  const Copy copy("dspark-published", [](ordered_json& config, std::vector<Tensor>& tensors) {
+    keep_a_part(known, config, tensors);
+    for (const char* name : {"lm_head.weight", "markov_head.markov_w2.weight"}) keep_rows(known, tensors, name);
+  });
+  for (const int head : {0, 20}) {  // the draft's first so many tokens only
+    LoadOptions options = in_floats(best_kernels());
+    options.head_tokens = head;
+    DFlashNetwork part(Checkpoint(copy.folder.path()), *target, options);
+    SecondStep expected = {std::vector<float>(160, never), want.confidence};
+    for (int i = 0; i < (head > 0 ? head : known); ++i) {
+      const auto at = static_cast<std::size_t>(token_of(i));
+      expected.logits[at] = want.logits[at];
+    }
+    EXPECT_EQ(second_step(part, features), expected) << head;
+  }
+}
+
+TEST(DSparkOfSpeculators, IsTheSameDraftAndSaysWhereItsRowsBegin) {
+  const auto target = target_of("dspark-published");
+  DFlashNetwork authors(Checkpoint(external_dir / "dspark-published"), *target, best_kernels());
+  const std::vector<float> features = features_of(*target, authors, 9);
+  const auto as_theirs = [](ordered_json& config, std::vector<Tensor>&) {
+    ordered_json layer = config;
+    ordered_json theirs = {{"architectures", {"DSparkSpeculator"}},
+                           {"speculators_model_type", "dspark"},
+                           {"aux_hidden_state_layer_ids", {1, 2}},
+                           {"draft_vocab_size", 160},
+                           {"sample_from_anchor", true}};
+    for (const char* field : {"block_size", "mask_token_id", "markov_rank", "markov_head_type",
+                              "enable_confidence_head", "confidence_head_with_markov"}) {
+      theirs[field] = config[field];
+      layer.erase(field);
+    }
+    for (const char* field : {"architectures", "target_layer_ids"}) layer.erase(field);
+    theirs["transformer_layer_config"] = layer;
+    config = theirs;
+  };
+  const Copy copy("dspark-published", as_theirs);
+  DFlashNetwork theirs(Checkpoint(copy.folder.path()), *target, best_kernels());
+  EXPECT_EQ(second_step(theirs, features), second_step(authors, features));
+  const Copy silent("dspark-published", [&](ordered_json& config, std::vector<Tensor>& tensors) {
+    as_theirs(config, tensors);
+    config.erase("sample_from_anchor");
+  });
+  EXPECT_THAT(error_of([&] { DFlashNetwork(Checkpoint(silent.folder.path()), *target, best_kernels()); }),
+              testing::HasSubstr("sample_from_anchor"));
+}
+
+/// DeepSpec's own DFlash: a block that drafts from the anchor's row on, without a Markov head.
+TEST(DFlashFromAnchor, DraftsFromTheFirstRowOn) {
+  const auto target = target_of("dflash-full");
+  DFlashNetwork behind(Checkpoint(external_dir / "dflash-full"), *target, best_kernels());
+  const std::vector<float> features = features_of(*target, behind, 9);
+  const Copy copy("dflash-full", [](ordered_json& config, std::vector<Tensor>&) {
+    config["dflash_config"]["sample_from_anchor"] = true;
+  });
+  DFlashNetwork from(Checkpoint(copy.folder.path()), *target, best_kernels());
+  EXPECT_EQ(from.config().longest_chain(), behind.config().longest_chain() + 1);
+  const auto compute = [&](DFlashNetwork& draft) {
+    const auto context = draft.new_context(20, 20);
+    const DFlashNetwork::ContextRows rows = {context.get(), features, 9};
+    draft.append(std::span(&rows, 1));
+    DFlashNetwork::Block block = {context.get(), 5, draft.config().longest_chain()};
+    draft.compute(std::span(&block, 1));
+    return std::vector<float>(block.logits.begin(), block.logits.end());
+  };
+  std::vector<float> all = compute(from);
+  EXPECT_EQ(all.size(), 4U * 160);
+  all.erase(all.begin(), all.begin() + 160);
+  EXPECT_TRUE(same_bits(all, compute(behind)));
+}
+
 double furthest(std::span<const float> a, std::span<const float> b) {
   double max = 0;
   for (std::size_t i = 0; i < a.size(); ++i) max = std::max(max, std::abs(static_cast<double>(a[i]) - b[i]));

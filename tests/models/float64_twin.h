@@ -220,12 +220,17 @@ enum class Mistake {
   no_convolution_behind,
   selector_from_anchor,  // every candidate behind the anchor
   selector_of_next,      // the codebooks exchanged
-  exchanged_gates,       // of a short convolution: behind it the one before it, and the reverse
-  ungated_inputs,        // of a short convolution
-  one_row_late,          // a short convolution that does not see its own row
-  no_skip,               // of a state space layer, D * x
-  norm_before_gate,      // of a state space layer
-  whole_norm,            // of all groups together
+  no_markov_bias,
+  markov_of_anchor,     // every draft token behind the anchor
+  markov_of_own_token,  // W1 of the draft token itself
+  markov_exchanged,     // W2 of the token before and W1 of the next
+  rows_one_off,         // draft token i from the neighbor of its row
+  exchanged_gates,      // of a short convolution: behind it the one before it, and the reverse
+  ungated_inputs,       // of a short convolution
+  one_row_late,         // a short convolution that does not see its own row
+  no_skip,              // of a state space layer, D * x
+  norm_before_gate,     // of a state space layer
+  whole_norm,           // of all groups together
   no_conv_bias,
   exchanged_keys,    // B and C
   groups_dealt_out,  // head h reads group h mod groups
@@ -1506,15 +1511,20 @@ inline std::vector<Rows> target_answers(const TwinCheckpoint& target, const std:
 }
 
 /// Reads the draft's switches as the authors do: inside dflash_config first, then at the top level.
+inline std::optional<Json> draft_switch(const TwinCheckpoint& draft, const char* name) {
+  const auto block = draft.config().find("dflash_config");
+  const auto nested = block ? block->find(name) : std::nullopt;
+  return nested ? nested : draft.config().find(name);
+}
+
 inline double draft_number(const TwinCheckpoint& draft, const char* name, double default_value) {
-  const auto nested = draft.config().at("dflash_config").find(name);
-  const auto value = nested ? nested : draft.config().find(name);
+  const auto value = draft_switch(draft, name);
   return value ? value->number() : default_value;
 }
 
 inline std::vector<int> draft_taps(const TwinCheckpoint& draft) {
   std::vector<int> taps;
-  for (const auto id : draft.config().at("dflash_config").at("target_layer_ids").integers(0, 1 << 20)) {
+  for (const auto id : draft_switch(draft, "target_layer_ids")->integers(0, 1 << 20)) {
     taps.push_back(static_cast<int>(id));
   }
   return taps;
@@ -1568,7 +1578,8 @@ inline Rows convolved_layer(const TwinCheckpoint& draft, int layer, Rows x, cons
   return x;
 }
 
-/// What a candidate selector chooses among at every mask, [masks][candidates], and the tokens that it chooses.
+/// What a candidate selector chooses among at every mask, [masks][candidates], and the tokens that it chooses. Of
+/// DSpark only the tokens.
 struct TwinSelection {
   std::vector<Token> candidates;
   std::vector<Token> path;
@@ -1599,8 +1610,42 @@ inline Rows selector_scores(const TwinCheckpoint& draft, Token anchor, const Row
   return scores;
 }
 
+/// Of the draft tokens of a path, which are those of the last rows: the rows that they are drawn from, and the
+/// confidences before the sigmoid.
+inline std::pair<Rows, Rows> dspark_answers(const TwinCheckpoint& draft, Token anchor, const Rows& normed,
+                                            const Rows& logits, const std::vector<Token>& path, Rounding& round,
+                                            Mistake mistake) {
+  const bool exchanged = mistake == Mistake::markov_exchanged;
+  const Rows& w1 = draft[exchanged ? "markov_head.markov_w2" : "markov_head.markov_w1"];
+  const Rows& w2 = draft[exchanged ? "markov_head.markov_w1" : "markov_head.markov_w2"];
+  const Rows& head = draft["confidence_head.proj"];
+  const int drafts = static_cast<int>(path.size());
+  const int silent = normed.rows() - drafts;
+  std::pair<Rows, Rows> answers = {Rows(drafts, logits.width), Rows(drafts, 1)};
+  Token previous = anchor;
+  for (int i = 0; i < drafts; ++i) {
+    const Token own = path[static_cast<std::size_t>(i)];
+    int row = silent + i;
+    if (mistake == Mistake::rows_one_off) row = silent == 0 ? std::min(i + 1, drafts - 1) : i;
+    Rows token(1, w1.width);
+    std::copy_n(w1.row(mistake == Mistake::markov_of_own_token ? own : previous), w1.width, token.row(0));
+    const Rows bias = times(token, w2, round);
+    for (int v = 0; v < logits.width; ++v) {
+      const double added = mistake == Mistake::no_markov_bias ? 0 : bias.row(0)[v];
+      answers.first.row(i)[v] = round(logits.row(row)[v] + added);
+    }
+    double sum = draft.whole_name("confidence_head.proj.bias").at[0];
+    for (int k = 0; k < head.width; ++k) {
+      sum += head.row(0)[k] * (k < normed.width ? normed.row(row)[k] : token.row(0)[k - normed.width]);
+    }
+    answers.second.row(i)[0] = sum;
+    if (mistake != Mistake::markov_of_anchor) previous = own;
+  }
+  return answers;
+}
+
 /// Computes DFlash over features [positions][taps * hidden] and a DFlash block (anchor, masks) after them: the context
-/// rows, the block's final norms, its logits; with a selection the scores along its path.
+/// rows, the block's final norms, its logits; with a selection the scores along its path, or dspark_answers.
 inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCheckpoint& target, Rows features,
                                        std::vector<Token> block, Rounding round, Mistake mistake = Mistake::none,
                                        const TwinSelection* selection = nullptr) {
@@ -1619,7 +1664,7 @@ inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCh
   const Angles angles(draft, settled + static_cast<int>(block.size()) + 1, round);
   Rows context = times(features, draft["fc"], round);
   if (mistake != Mistake::no_context_norm) context = rms_norm(context, draft["hidden_norm"], draft.epsilon, round);
-  Rows x = embedded(target, block);
+  Rows x = embedded(draft.has("embed_tokens.weight") ? draft : target, block);
   const double embedding_scale = draft_number(draft, "input_embedding_scale", 1);
   if (embedding_scale != 1 && mistake != Mistake::no_embedding_scale) {
     for (double& v : x.at) v = round(v * embedding_scale);
@@ -1638,7 +1683,7 @@ inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCh
                   : decoder_layer(draft, layer, std::move(x), context, angles, sees, round, mistake);
   }
   if (mistake != Mistake::no_final_norm) x = rms_norm(std::move(x), draft["norm"], draft.epsilon, round);
-  Rows logits = times(x, target.head(), round);
+  Rows logits = times(x, (draft.has("lm_head.weight") ? draft : target).head(), round);
   const double multiplier = draft_number(draft, "output_multiplier", 1);
   const double cap = draft_number(draft, "final_logit_softcapping", 0);
   for (double& logit : logits.at) {
@@ -1646,7 +1691,11 @@ inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCh
     if (cap != 0 && mistake != Mistake::no_cap) logit = round(cap * round.by(std::tanh(round(logit / cap)), 2));
   }
   std::vector<Rows> answers = {std::move(context), std::move(x), std::move(logits)};
-  if (selection != nullptr) {
+  if (selection != nullptr && draft.has("markov_head.markov_w1.weight")) {
+    auto [rows, confidence] = dspark_answers(draft, block[0], answers[1], answers[2], selection->path, round, mistake);
+    answers.push_back(std::move(rows));
+    answers.push_back(std::move(confidence));
+  } else if (selection != nullptr) {
     answers.push_back(selector_scores(draft, block[0], answers[1], answers[2], *selection, round, mistake));
   }
   return answers;

@@ -394,6 +394,7 @@ TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
                            "gemma4-assistant",
                            "dflash-full",
                            "dflash-mixed",
+                           "dspark-published",
                            "apertus-tiny",
                            "falcon-h1-tiny",
                            "nemotron-h-tiny",
@@ -516,6 +517,83 @@ TEST(Convert, ADFlash2DraftInFloatsHasTheBitsOfTheFolder) {
     const Checkpoint gguf(converted(from, Format::f32, folder));
     EXPECT_EQ(block_of(gguf, *target), block_of(from, *target)) << name;
   }
+}
+
+/// What the second token of a DSpark draft is drawn from behind the token 6, and how sure it is.
+std::pair<std::vector<float>, double> second_step_of(const Checkpoint& draft, const Model& target) {
+  DFlashNetwork network(draft, target, in_floats());
+  const auto context = network.new_context(32, 32);
+  const std::size_t width = network.config().taps.size() * static_cast<std::size_t>(target.hidden());
+  std::vector<float> features(9 * width);
+  for (std::size_t i = 0; i < features.size(); ++i) features[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
+  const DFlashNetwork::ContextRows rows = {context.get(), features, 9};
+  network.append(std::span(&rows, 1));
+  DFlashNetwork::Block block = {context.get(), 4, 3};
+  network.compute(std::span(&block, 1));
+  DFlashNetwork::Step step = {.block = &block, .draft = 1, .previous = 6};
+  network.step(std::span(&step, 1));
+  return {{step.logits.begin(), step.logits.end()}, step.confidence};
+}
+
+TEST(Convert, ADSparkDraftInFloatsHasTheBitsOfTheFolderAndTheWordsOfLlamaCpp) {
+  const auto target = load_model(Checkpoint(external("qwen3-tiny-tied")), in_floats());
+  for (const bool confident : {true, false}) {
+    const Folder copy;
+    files::copy(external("dspark-published"), copy.path());
+    if (!confident) {
+      json config = json::parse(text_of(copy.path() / "config.json"));
+      config["enable_confidence_head"] = false;
+      config["sample_from_anchor"] = false;
+      put(copy.path() / "config.json", config.dump());
+      std::vector<Tensor> tensors;
+      const Checkpoint files(external("dspark-published"));
+      for (const auto& [name, tensor] : files.tensors()) {
+        if (name.starts_with("confidence_head")) continue;
+        tensors.push_back({name, tensor.type_name, tensor.shape, stored_bytes(tensor)});
+      }
+      put(copy.path() / "model.safetensors", safetensors(tensors));
+    }
+    const Checkpoint from(copy.path());
+    const Folder folder;
+    const std::string file = converted(from, Format::f32, folder);
+    EXPECT_EQ(second_step_of(Checkpoint(file), *target), second_step_of(from, *target));
+    const Gguf gguf(file);
+    const Json config = Checkpoint(file).config();
+    EXPECT_EQ(config.at("sample_from_anchor").boolean(), confident);
+    EXPECT_EQ(config.at("enable_confidence_head").boolean(), confident);
+    for (const char* key : {"dflash.sample_from_anchor", "dflash.has_confidence_head"}) {
+      EXPECT_TRUE(gguf.metadata().contains(key)) << key;
+    }
+    for (const char* name : {"markov_w1.weight", "markov_w2.weight"}) {
+      EXPECT_EQ(gguf.tensors().at(name).shape, (std::vector<std::int64_t>{160, 8})) << name;
+    }
+    EXPECT_EQ(gguf.tensors().contains("conf_proj.weight"), confident);
+    EXPECT_EQ(gguf.tensors().contains("conf_proj.bias"), confident);
+  }
+}
+
+TEST(Convert, RefusesDSparkDraftsForWhichNoProgramHasAForm) {
+  const auto refusal = [](const char* name, const std::function<void(json&)>& change, GgufReader reader) {
+    const Folder copy;
+    files::copy(external(name), copy.path());
+    json config = json::parse(text_of(copy.path() / "config.json"));
+    change(config);
+    put(copy.path() / "config.json", config.dump());
+    const Folder folder;
+    try {
+      converted(Checkpoint(copy.path()), Format::f32, folder, reader);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto as_it_is = [](json&) {};
+  EXPECT_THAT(refusal("dspark-published", as_it_is, GgufReader::ik_llama_cpp), testing::HasSubstr("DSpark"));
+  EXPECT_THAT(refusal("dspark-behind-anchor", as_it_is, GgufReader::llama_cpp),
+              testing::HasSubstr("confidence head that does not read the token before"));
+  EXPECT_THAT(refusal(
+                  "dflash-full", [](json& config) { config["sample_from_anchor"] = true; }, GgufReader::llama_cpp),
+              testing::HasSubstr("no Markov head"));
 }
 
 /// A copy of a DFlash draft that knows every third token, with an LM head of these.

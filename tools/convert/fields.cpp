@@ -98,15 +98,26 @@ void require_head_of_part(const Checkpoint& from, const DFlashConfig& draft, con
   if (draft.selector_rank > 0) part->fail("has no form in a GGUF beside a candidate selector");
 }
 
+std::optional<GgufModel::DSpark> describe_dspark(const Checkpoint& from, const DFlashConfig& draft) {
+  const bool confident = draft.confident.value_or(has_confidence_head(from));
+  if (!draft.from_anchor && draft.markov_rank == 0 && !confident) return {};
+  if (confident && !draft.confidence_of_token) {
+    from.config().fail("has a confidence head that does not read the token before, which has no form in a GGUF");
+  }
+  return GgufModel::DSpark{draft.from_anchor, draft.markov_rank > 0, confident};
+}
+
 GgufModel describe_draft(const Checkpoint& from, const GgufFamily& family) {
   const Json& json = from.config();
   if (const auto found = json.find("transformer_layer_config")) {
     found->fail("has no form in a GGUF, which has no word for windows of the anchor");
   }
-  require_head_of_part(from, describe_dflash(json), family);
+  const DFlashConfig draft = describe_dflash(json);
+  require_head_of_part(from, draft, family);
   GgufModel model = as_gguf(json, read_transformer_config(json));
   model.find = [json](std::string_view name) { return find_dflash_field(json, name); };
   model.target_features = [&from] { return fused_inputs(from); };
+  model.dspark = describe_dspark(from, draft);
   return model;
 }
 

@@ -35,6 +35,10 @@ constexpr GgufName whole_names[] = {
     {"selector_hidden", "candidate_selector.hidden_projection"},
     {"selector_predecessor.weight", "candidate_selector.predecessor_codebook", false, true},
     {"selector_successor.weight", "candidate_selector.successor_codebook", false, true},
+    // Of DSpark.
+    {"markov_w1", "markov_head.markov_w1"},
+    {"markov_w2", "markov_head.markov_w2"},
+    {"conf_proj", "confidence_head.proj"},
 };
 
 constexpr GgufName layer_names[] = {
@@ -83,6 +87,7 @@ constexpr std::string_view own_keys[] = {"block_size",
                                          "final_logit_softcapping",
                                          "embedding_scale",
                                          "sample_from_anchor",
+                                         "has_confidence_head",
                                          "conv_kernel_size",
                                          "conv_group_size",
                                          "selector_rank",
@@ -98,6 +103,14 @@ constexpr GgufField factors[] = {
 /// Of DFlash2; fields and keys have one name.
 constexpr const char* second_version[] = {"conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k"};
 
+/// A draft with a Markov head is one of DSpark.
+void put_heads_of_dspark(const Gguf& file, ordered_json& config) {
+  const auto head = file.tensors().find("markov_w1.weight");
+  if (head == file.tensors().end() || head->second.shape.size() != 2) return;
+  config["architectures"] = {"Qwen3DSparkModel"};
+  config["markov_rank"] = head->second.shape.back();
+}
+
 /// Returns one configuration for all spellings. llama.cpp counts tapped layers from 1 ("target_layers"), others from 0
 /// ("target_layer_ids"). A draft without a vocabulary uses its target's.
 Json read(const Gguf& file) {
@@ -106,7 +119,8 @@ Json read(const Gguf& file) {
   ordered_json config = transformer_fields(file, keys, "qwen3", "DFlashDraftModel");
 
   std::map<std::string, std::string> names = {{"is_causal", keys.whole("attention.causal")},
-                                              {"sample_from_anchor", keys.whole("sample_from_anchor")}};
+                                              {"sample_from_anchor", keys.whole("sample_from_anchor")},
+                                              {"enable_confidence_head", keys.whole("has_confidence_head")}};
   for (const char* name : {"block_size", "dflash.block_size"}) {
     const auto size = keys.find_size(name);
     if (!size) continue;
@@ -149,7 +163,9 @@ Json read(const Gguf& file) {
   for (const auto& [field, key] : factors) {
     if (const auto factor = keys.find_number(key)) config[field] = *factor;
   }
+  put_heads_of_dspark(file, config);
   if (const auto anchor = keys.find_boolean("sample_from_anchor")) config["sample_from_anchor"] = *anchor;
+  if (const auto head = keys.find_boolean("has_confidence_head")) config["enable_confidence_head"] = *head;
   for (const char* name : second_version) {
     const auto size = keys.find_size(name);
     if (!size) continue;
@@ -186,7 +202,7 @@ DFlashBlock block_of(const GgufModel& model) {
 
 void refuse_what_has_no_key(const GgufModel& model) {
   for (const char* name : {"use_swa", "causal", "swa_window_size", "input_embedding_scale", "output_multiplier",
-                           "final_logit_softcapping", "attention_value_scale", "sample_from_anchor"}) {
+                           "final_logit_softcapping", "attention_value_scale"}) {
     if (const auto found = model.find(name); found && !(found->is_boolean() && !found->boolean())) {
       found->fail("cannot be converted yet");
     }
@@ -202,6 +218,17 @@ void write_sight(const GgufModel& model, GgufKeyWriter& keys) {
   write_sliding_layers(model, keys);
 }
 
+/// llama.cpp takes the Markov head for the mark of DSpark, and only there it drafts from the anchor's row.
+void write_dspark(const GgufModel& model, GgufKeyWriter& keys) {
+  if (!model.dspark) return;
+  if (!model.dspark->markov_head) {
+    model.config.fail("has a confidence head or draft tokens of the anchor's row, but no Markov head; a GGUF has no " +
+                      std::string("form for that"));
+  }
+  keys.truth("sample_from_anchor", model.dspark->from_anchor);
+  keys.truth("has_confidence_head", model.dspark->confidence_head);
+}
+
 void write(const GgufModel& model, GgufKeyWriter& keys) {
   write_transformer(model, keys);
   const DFlashBlock block = block_of(model);
@@ -209,6 +236,7 @@ void write(const GgufModel& model, GgufKeyWriter& keys) {
   keys.integers("target_layers", layers_from(1, block.taps));
   keys.fields().size("tokenizer.ggml.mask_token_id", static_cast<std::uint32_t>(block.mask_token));
   refuse_what_has_no_key(model);
+  write_dspark(model, keys);
   for (const char* name : second_version) {
     if (const auto value = model.find(name)) keys.size(name, value->integer(1, 1 << 24));
   }
@@ -226,6 +254,7 @@ void write_for_ik(const GgufModel& model, GgufKeyWriter& keys) {
   for (const char* name : second_version) {
     if (const auto value = model.find(name)) value->fail("is of DFlash2, which ik_llama.cpp does not read");
   }
+  if (model.dspark) model.config.fail("is a DSpark draft, which ik_llama.cpp does not read in this form");
   write_sight(model, keys);
 }
 

@@ -77,6 +77,14 @@ struct GgufModel {
   std::vector<std::int32_t> target_layers = {};  // of an EAGLE-3 draft: those whose inputs it reads
   /// Of a draft: how many values of the target it reads for a token. Throws Error when its tensors do not tell.
   std::function<std::int64_t()> target_features = {};
+
+  struct DSpark {
+    bool from_anchor;
+    bool markov_head;
+    bool confidence_head;
+  };
+  /// Of a DFlash draft that has any of these.
+  std::optional<DSpark> dspark = {};
   int target_hidden = 0;  // of an assistant
 
   int depth() const { return static_cast<int>(layers.size()); }
