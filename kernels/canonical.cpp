@@ -195,6 +195,13 @@ void put_256(Format format, Byte* unit, int lane, const Byte* from) {
     for (int j = 0; j < 16; ++j) unit[paired_scale(places, lane, j)] = static_cast<Byte>(block.s[j] | block.m[j] << 4);
     return;
   }
+  if (is_iq1_to_iq3(format)) {
+    for (int g = 0; g < 8; ++g) {
+      (kind.code_bits == 3 ? put_threes : put_fours)(unit + g * code_bytes(format), lane, block.q + g * 32);
+    }
+    for (int j = 0; j < 16; ++j) unit[places.scales + j * lanes + lane] = static_cast<Byte>(block.s[j]);
+    return;
+  }
   for (int g = 0; g < 8; ++g) {
     const int* const q = block.q + g * 32;
     put_fours(unit + g * 256, lane, q);
@@ -213,7 +220,7 @@ QuantizationBlock get_256(Format format, const Byte* unit, int lane) {
     return f16_to_f32(word_at(unit + places.d, static_cast<std::size_t>(i * lanes + lane)));
   };
   QuantizationBlock block = {};
-  block.d = half_at(0);
+  block.d = half_at(0) * kind.unit;
   if (format == Format::q6_k) {
     for (int j = 0; j < 16; ++j) {
       get_sixes(unit + 192 * j, lane, block.q + 16 * j);
@@ -232,6 +239,14 @@ QuantizationBlock get_256(Format format, const Byte* unit, int lane) {
       block.s[j] = kind.has_minimums ? s & 15 : int{static_cast<std::int8_t>(s)};
       if (kind.has_minimums) block.m[j] = s >> 4;
     }
+    return block;
+  }
+  if (is_iq1_to_iq3(format)) {
+    for (int g = 0; g < 8; ++g) {
+      (kind.code_bits == 3 ? get_threes : get_fours)(unit + g * code_bytes(format), lane, block.q + g * 32);
+    }
+    from_codes(kind, block.q, 256);
+    for (int j = 0; j < 16; ++j) block.s[j] = static_cast<std::int8_t>(unit[places.scales + j * lanes + lane]);
     return block;
   }
   for (int g = 0; g < 8; ++g) {

@@ -25,6 +25,8 @@
 //   q3_k  one quantization block of 256: [8 groups][3][16][4] bytes: the low six bits of vector v are q of k = 8v + t
 //         and k = 8v + 4 + t; q of k = 24 + t and k = 28 + t are the high two bits of the first and of the second
 //         vector and one bit each of the third; s [8][16][2]; d [16]
+//   iq1, iq2  one quantization block of 256: codes as the q of q3_k; s [16][16]; d [16]
+//   iq3_xxs, iq3_s  the same with codes as the q of q4_k
 //
 // Only constants and declarations, because the instruction-set files include this header.
 #pragma once
@@ -62,7 +64,11 @@ static inline constexpr Unit unit_of(Format format) {
     case Format::iq4_xs: return {256, 2208, 0, 2048, 0, 2176};
     case Format::mxfp4: return {64, 544, 0, 0, 0, 512};
     case Format::q2_k: return {256, 1344, 0, 1024, 1024, 1280};
-    case Format::q3_k: return {256, 1824, 0, 1536, 0, 1792};
+    case Format::q3_k:
+    case Format::iq1:
+    case Format::iq2: return {256, 1824, 0, 1536, 0, 1792};
+    case Format::iq3_xxs:
+    case Format::iq3_s: return {256, 2336, 0, 2048, 0, 2304};
   }
   return {};
 }

@@ -239,6 +239,15 @@ void read_iq4_xs(Bytes from, QuantizationBlock& block) {
   }
 }
 
+constexpr int iq_scales = 2;
+constexpr int iq_codes = 18;
+
+template <Format format>
+void read_iq(Bytes from, QuantizationBlock& block) {
+  for (int group = 0; group < 16; ++group) block.s[group] = static_cast<std::int8_t>(from[iq_scales + group]);
+  for (int i = 0; i < 256; ++i) block.q[i] = traits(format).numbers[four_bits(from + iq_codes + i / 32 * 16, i % 32)];
+}
+
 /// Returns the value of the largest magnitude, the first among equals.
 float largest_of(const float* x, int count) {
   float largest = 0;
@@ -442,6 +451,27 @@ void quantize_q3_k(const float* x, std::uint8_t* block) {
   }
 }
 
+template <Format format>
+void quantize_iq(const float* x, std::uint8_t* block) {
+  constexpr FormatTraits kind = traits(format);
+  int max = 0;
+  for (int code = 0; code < 16; ++code) max = kind.numbers[code] > max ? kind.numbers[code] : max;
+  float scales[16];
+  float largest_scale = 0;
+  for (int group = 0; group < 16; ++group) {
+    scales[group] = magnitude(largest_of(x + group * 16, 16)) / static_cast<float>(max);
+    largest_scale = scales[group] > largest_scale ? scales[group] : largest_scale;
+  }
+  put_half(largest_scale / 127 / kind.unit, block);
+  const float d = half_at(block) * kind.unit;
+  for (int i = 0; i < 256; ++i) {
+    const int scale = steps(scales[i / 16], inverse(d), 0, 127);
+    block[iq_scales + i / 16] = static_cast<std::uint8_t>(scale);
+    const int code = nearest_code(kind.numbers, x[i] * inverse(d * static_cast<float>(scale)));
+    put_four_bits(code, i % 32, block + iq_codes + i / 32 * 16);
+  }
+}
+
 /// How a quantized format is read, but for d, and made, in zeroed bytes.
 struct BlockCodec {
   void (*read)(Bytes from, QuantizationBlock& block);
@@ -465,6 +495,10 @@ constexpr BlockCodec codecs[formats] = {
     {read_mxfp4, quantize_mxfp4},
     {read_q2_k, quantize_q2_k},
     {read_q3_k, quantize_q3_k},
+    {read_iq<Format::iq1>, quantize_iq<Format::iq1>},
+    {read_iq<Format::iq2>, quantize_iq<Format::iq2>},
+    {read_iq<Format::iq3_xxs>, quantize_iq<Format::iq3_xxs>},
+    {read_iq<Format::iq3_s>, quantize_iq<Format::iq3_s>},
 };
 
 const BlockCodec& codec(Format format) { return codecs[static_cast<int>(format)]; }
@@ -515,7 +549,7 @@ QuantizationBlock read_block(Format format, const void* block) noexcept {
   const auto* const from = static_cast<Bytes>(block);
   QuantizationBlock numbers = {};
   const FormatTraits& places = traits(format);
-  numbers.d = places.scales == 0 ? power_of_two(from[places.scale]) : half_at(from + places.scale);
+  numbers.d = places.scales == 0 ? power_of_two(from[places.scale]) : half_at(from + places.scale) * places.unit;
   codec(format).read(from, numbers);
   return numbers;
 }
@@ -531,7 +565,15 @@ void write_block(Format format, const QuantizationBlock& block, void* to) noexce
     }
     return;
   }
-  put_half(block.d, bytes + places.scale);
+  put_half(block.d / places.unit, bytes + places.scale);
+  if (is_iq1_to_iq3(format)) {
+    for (int j = 0; j < 16; ++j) bytes[iq_scales + j] = static_cast<std::uint8_t>(block.s[j]);
+    for (int i = 0; i < 256; ++i) {
+      const int code = nearest_code(places.numbers, static_cast<float>(block.q[i]));
+      put_four_bits(code, i % 32, bytes + iq_codes + i / 32 * 16);
+    }
+    return;
+  }
   if (format == Format::q3_k) {
     for (int i = 0; i < 256; ++i) put_q3(block.q[i], i, bytes);
     for (int j = 0; j < 16; ++j) put_q3_scale(block.s[j], j, bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The formats in which checkpoints store weights: floats, or quantization blocks of integers with a scale. The layouts
-// are those of GGUF files; all numbers are little-endian. The value of every element is fixed to the last bit:
-// read_block and dequantize_row are the definition, and equal ggml's dequantize_row. Every product within a
-// quantization block is exact in f32 (its factors have at most 24 bits together), so only adding a minimum rounds.
+// are those of GGUF files, but for iq1 to iq3_s; all numbers are little-endian. The value of every element is fixed to
+// the last bit: read_block and dequantize_row are the definition, and equal ggml's dequantize_row. Every product within
+// a quantization block is exact in f32 (its factors have at most 24 bits together), so only adding a minimum rounds.
 //
 // Only plain data and declarations, and the few functions have internal linkage, because the instruction-set files
 // include this header.
@@ -29,9 +29,13 @@ enum class Format : std::uint8_t {
   iq4_xs,
   mxfp4,
   q2_k,
-  q3_k
+  q3_k,
+  iq1,
+  iq2,
+  iq3_xxs,
+  iq3_s
 };
-inline constexpr int formats = 16;
+inline constexpr int formats = 20;
 
 /// What the codes of four bits of iq4_nl and iq4_xs stand for (ggml's kvalues_iq4nl).
 inline constexpr std::int8_t iq4_numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -39,6 +43,14 @@ inline constexpr std::int8_t iq4_numbers[16] = {-127, -104, -83, -65, -49, -35, 
 
 /// What the codes of four bits of mxfp4 stand for: twice the floats of four bits, without a sign of zero.
 inline constexpr std::int8_t fp4_numbers[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/// What the codes of iq1 to iq3_s stand for: the numbers of their grids, then their negatives; of iq1 eight times -1, 0
+/// and 1, less 1, then plus 1. iq1 and iq2 use three bits.
+inline constexpr std::int8_t iq1_numbers[16] = {-9, -1, 7, 0, -7, 1, 9};
+inline constexpr std::int8_t iq2_numbers[16] = {8, 25, 43, 0, -8, -25, -43};
+inline constexpr std::int8_t iq3_xxs_numbers[16] = {4,  12,  20,  28,  36,  44,  52,  62,
+                                                    -4, -12, -20, -28, -36, -44, -52, -62};
+inline constexpr std::int8_t iq3_s_numbers[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
 
 struct FormatTraits {
   const char* name;  // as in --quantize and synth; GGUF writes it in capitals
@@ -49,7 +61,8 @@ struct FormatTraits {
   bool has_minimums = false;
   int scale = 0;                         // where the first scale is in the block
   int scales = 0;                        // f16 scales, one after the other; 0: the scale is a byte e, 2^(e - 128)
-  const std::int8_t* numbers = nullptr;  // that codes of four bits stand for; nullptr: for themselves
+  const std::int8_t* numbers = nullptr;  // that codes of at most four bits stand for; nullptr: for themselves
+  float unit = 1;                        // of f16 scales: what they count
 };
 
 /// q8_0: f16 d, 32 x int8 q; value d * q.
@@ -69,6 +82,8 @@ struct FormatTraits {
 /// q6_k: 128 bytes of low four bits, 64 bytes of high two bits, int8 s for 16 groups of 16, f16 d; (d * s) * (q - 32).
 /// iq4_xs: f16 d, 2 bytes of the high two bits of 6-bit scales s for 8 groups of 32, 4 bytes of their low four bits, 16
 ///         bytes of codes as iq4_nl for each group; (d * (s - 32)) * iq4_numbers[code].
+/// iq1, iq2, iq3_xxs, iq3_s: f16 d, 16 int8 s for 16 groups of 16, 16 bytes of codes as iq4_nl for each 32 values;
+///         (d * unit * s) * number. What GGUF's IQ1_S and IQ1_M, IQ2_*, IQ3_XXS and IQ3_S hold, without their grids.
 inline constexpr FormatTraits format_traits[formats] = {
     {"f32", 1, 4},
     {"f16", 1, 2},
@@ -86,11 +101,18 @@ inline constexpr FormatTraits format_traits[formats] = {
     {"mxfp4", 32, 17, 4, 16, false, 0, 0, fp4_numbers},
     {"q2_k", 256, 84, 2, 0, true, 80, 2},
     {"q3_k", 256, 110, 3, 4, false, 108, 1},
+    {"iq1", 256, 146, 3, 32, false, 0, 1, iq1_numbers, 0.125f},
+    {"iq2", 256, 146, 3, 64, false, 0, 1, iq2_numbers, 0.125f},
+    {"iq3_xxs", 256, 146, 4, 64, false, 0, 1, iq3_xxs_numbers, 0.25f},
+    {"iq3_s", 256, 146, 4, 32, false, 0, 1, iq3_s_numbers},
 };
 
 static inline constexpr const FormatTraits& traits(Format format) { return format_traits[static_cast<int>(format)]; }
 
 static inline constexpr bool is_float(Format format) { return traits(format).block_inputs == 1; }
+
+/// Whether it is one of those that differ in their numbers alone.
+static inline constexpr bool is_iq1_to_iq3(Format format) { return format >= Format::iq1; }
 
 /// Returns the bytes of one row in a checkpoint. `inputs` is a multiple of the format's block_inputs.
 static inline constexpr std::size_t row_bytes(Format format, int inputs) {
@@ -170,8 +192,8 @@ struct QuantizationBlock {
 /// Reads a block of a quantized format. `block` needs no alignment.
 QuantizationBlock read_block(Format format, const void* block) noexcept;
 
-/// Writes numbers that a block of q8_0, q4_0, q4_1, q5_0, q5_1, q3_k, q6_k or mxfp4 holds, with d and m rounded to f16;
-/// of mxfp4, d is a power of two that a block has. `to` needs no alignment.
+/// Writes numbers that a block of q8_0, q4_0, q4_1, q5_0, q5_1, q3_k, q6_k, mxfp4 or iq1 to iq3_s holds, with d and m
+/// rounded to f16; of mxfp4, d is a power of two that a block has. `to` needs no alignment.
 void write_block(Format format, const QuantizationBlock& block, void* to) noexcept;
 
 /// Writes the values of a block to `to` [inputs].

@@ -136,7 +136,8 @@ struct Kernels {
   /// w.q * x.q:
   ///   y = fma(dot_b, w.d_b * x.d_b, y).
   /// q4_1, q5_1: the same, then, with sum_b = sum of x.q: y = fma(sum_b, w.m_b * x.d_b, y).
-  /// q3_k, q6_k, iq4_xs: for each quantization block b of 256, with the integer dot_b = sum of w.s * w.q * x.q:
+  /// q3_k, q6_k, iq1 to iq3_s, iq4_xs: for each quantization block b of 256, with the integer dot_b = sum of w.s * w.q
+  /// * x.q:
   ///   y = fma(dot_b, w.d_b * x.d_b, y).
   /// q2_k, q4_k, q5_k: the same, then, with min_b = sum of w.m * x.q: y = fma(-min_b, w.dmin_b * x.d_b, y).
   /// Integer sums are exact in any order; their conversion to float rounds to nearest. y starts at +0.

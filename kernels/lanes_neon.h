@@ -241,7 +241,7 @@ inline Ints dot_signed(Ints sum, Bytes w, Ints x) {
     return vdotq_s32(s, vreinterpretq_s8_u8(v), vreinterpretq_s8_s32(u));
   });
 }
-/// w is at most 63, so its sign bit is 0.
+/// w is at most 127, so its sign bit is 0.
 inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) { return dot_signed(sum, w, x); }
 
 inline Pairs load_pairs(const char* from) {

@@ -67,7 +67,7 @@ int layers_of_target(const ConvertOptions& options) {
 
 Exit convert(const ConvertOptions& options) {
   if (options.threads > 0) set_threads(options.threads);
-  const Format type = format_named(options.type);
+  const Format type = format_named(options.type, FormatChoice::stored);
   const Checkpoint from(options.from);
   if (from.metadata() != nullptr) {
     throw Error(options.from + ": is a GGUF already; convert the Hugging Face folder that it was made of");
@@ -102,7 +102,7 @@ void add_convert(Command& app) {
   Command& command = app.subcommand("convert", "write a Hugging Face folder, target or draft, as a GGUF file");
   command.option("folder", options->from, "the folder with config.json and model.safetensors").required();
   command.option("file", options->to, "the file to write, NAME.gguf").required();
-  command.option("--type", options->type, "type of the weights: " + format_names()).show_default();
+  command.option("--type", options->type, "type of the weights: " + format_names(FormatChoice::stored)).show_default();
   command.option("--tokenizer", options->tokenizer,
                  "folder of the tokenizer, where the model's own has none; of a draft that of its target");
   command.option("--for", options->reader, "who reads the file; of a DFlash draft the two want different forms")

@@ -104,7 +104,7 @@ std::vector<float> rope_divisors(const SyntheticShape& shape) {
 Exit synth(const SynthOptions& options) {
   if (options.threads > 0) set_threads(options.threads);
   const SyntheticShape& shape = synthetic_shape(options.shape);
-  const Format format = format_named(options.type);
+  const Format format = format_named(options.type, FormatChoice::stored);
   require_replaceable_gguf(options.file, {});
   GgufFields fields;
   describe(shape, format, options.seed, fields);
@@ -146,7 +146,7 @@ void add_synth(Command& app) {
   auto options = std::make_shared<SynthOptions>();
   Command& command = app.subcommand("synth", "write a GGUF file of a real model's shape with random weights");
   command.option("--shape", options->shape, "shape of the model: " + shape_names()).required();
-  command.option("--type", options->type, "type of the weights: " + format_names()).required();
+  command.option("--type", options->type, "type of the weights: " + format_names(FormatChoice::stored)).required();
   add_seed_option(command, options->seed, "equal seeds give equal bytes");
   command.option("file", options->file, "the file to write, NAME.gguf").required();
   add_threads_option(command, options->threads);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ref/base/error.h"
+#include "ref/formats/gguf_types.h"
 #include "ref/formats/printable.h"
 
 namespace draftproof {
@@ -43,6 +44,15 @@ Format head_format(Format format) {
   return few_bits ? Format::q6_k : format;
 }
 
+std::vector<Format> formats_among(FormatChoice among) {
+  std::vector<Format> found;
+  for (int i = 0; i < formats; ++i) {
+    const auto format = static_cast<Format>(i);
+    if (among == FormatChoice::all || gguf_tensor_type(format) != nullptr) found.push_back(format);
+  }
+  return found;
+}
+
 }  // namespace
 
 const SyntheticShape& synthetic_shape(const std::string& name) {
@@ -52,11 +62,11 @@ const SyntheticShape& synthetic_shape(const std::string& name) {
   throw Error("there is no shape named " + in_quotes(name) + "; choose one of " + shape_names());
 }
 
-Format format_named(const std::string& name) {
-  for (int i = 0; i < formats; ++i) {
-    if (name == format_traits[i].name) return static_cast<Format>(i);
+Format format_named(const std::string& name, FormatChoice among) {
+  for (const Format format : formats_among(among)) {
+    if (name == traits(format).name) return format;
   }
-  throw Error("there is no type of weights named " + in_quotes(name) + "; choose one of " + format_names());
+  throw Error("there is no type of weights named " + in_quotes(name) + "; choose one of " + format_names(among));
 }
 
 std::string shape_names() {
@@ -65,9 +75,11 @@ std::string shape_names() {
   return names;
 }
 
-std::string format_names() {
+std::string format_names(FormatChoice among) {
   std::string names;
-  for (const FormatTraits& format : format_traits) names += (names.empty() ? "" : ", ") + std::string(format.name);
+  for (const Format format : formats_among(among)) {
+    names += (names.empty() ? "" : ", ") + std::string(traits(format).name);
+  }
   return names;
 }
 

@@ -28,11 +28,14 @@ struct SyntheticShape {
   int experts_chosen = 0;
 };
 
+/// Formats that a GGUF file stores, or also those that only memory holds.
+enum class FormatChoice { stored, all };
+
 /// These throw Error for a name that does not exist; the message lists the names.
 const SyntheticShape& synthetic_shape(const std::string& name);
-Format format_named(const std::string& name);
+Format format_named(const std::string& name, FormatChoice among);
 std::string shape_names();
-std::string format_names();
+std::string format_names(FormatChoice among);
 
 /// A tensor with name and shape as in GGUF files; a vector has one output. Its values are approximately normal with a
 /// standard deviation of 0.02.

@@ -91,11 +91,12 @@ inline constexpr GgufTensorType gguf_tensor_types[] = {
     {28, "F64", std::nullopt, 1, 8},
 };
 
-/// Returns the type that stores `format` without unpacking.
-constexpr const GgufTensorType& gguf_tensor_type(Format format) {
-  const GgufTensorType* type = gguf_tensor_types;
-  while (type->format != format || type->unpacking != nullptr) ++type;
-  return *type;
+/// Returns the type that stores `format` without unpacking, or nullptr: what only memory holds.
+constexpr const GgufTensorType* gguf_tensor_type(Format format) {
+  for (const GgufTensorType& type : gguf_tensor_types) {
+    if (type.format == format && type.unpacking == nullptr) return &type;
+  }
+  return nullptr;
 }
 
 }  // namespace draftproof

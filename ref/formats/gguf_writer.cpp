@@ -53,7 +53,7 @@ std::string header(const GgufFields& fields, std::span<const GgufTensor> tensors
     if (tensor.matrices != 1) extents.push_back(tensor.matrices);
     bytes += raw_text(tensor.name) + raw(static_cast<std::uint32_t>(extents.size()));
     for (const int extent : extents) bytes += raw(static_cast<std::uint64_t>(extent));
-    bytes += raw(integers ? gguf_integers : gguf_tensor_type(tensor.rows.format).id) + raw(offset);
+    bytes += raw(integers ? gguf_integers : gguf_tensor_type(tensor.rows.format)->id) + raw(offset);
     offset += tensor_bytes(tensor);
     offset += padding(offset);
   }
@@ -62,7 +62,7 @@ std::string header(const GgufFields& fields, std::span<const GgufTensor> tensors
 
 }  // namespace
 
-std::uint32_t gguf_file_type(Format format) noexcept { return gguf_tensor_type(format).file_type; }
+std::uint32_t gguf_file_type(Format format) noexcept { return gguf_tensor_type(format)->file_type; }
 
 void GgufFields::put(const std::string& key, const std::string& stored_value) {
   REQUIRE(keys_.insert(key).second, "a key is added once");

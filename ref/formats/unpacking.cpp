@@ -27,18 +27,18 @@ int four_bits(Bytes at, int i) { return at[i / 2] >> i % 2 * 4 & 15; }
 /// Value i of codes of two bits: each 32 bytes have four groups of 32 values, the first in the lowest bits.
 int two_bits(Bytes codes, int i) { return codes[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3; }
 
-constexpr int iq1_numbers[] = {-1, 0, 1};
-constexpr int iq2_numbers[] = {8, 25, 43};
-constexpr int iq3_xxs_numbers[] = {4, 12, 20, 28, 36, 44, 52, 62};
-constexpr int iq3_s_numbers[] = {1, 3, 5, 7, 9, 11, 13, 15};
-
 /// Writes the vector of a word of a grid to q; bit j of `signs` makes number j negative.
 template <int bits>
-void put_vector(unsigned word, const int* numbers, unsigned signs, int* q) {
+void put_vector(unsigned word, const std::int8_t* numbers, unsigned signs, int* q) {
   for (int j = 0; j < (bits == 2 ? 8 : 4); ++j) {
     const int number = numbers[word >> bits * j & ((1U << bits) - 1)];
     q[j] = (signs >> j & 1U) != 0 ? -number : number;
   }
+}
+
+/// A vector of iq1: the grid's numbers times 8, minus or plus 1.
+void put_iq1(unsigned place, bool minus, int* q) {
+  put_vector<2>(iq1_grid[place], minus ? iq1_numbers : iq1_numbers + 4, 0, q);
 }
 
 /// Eight signs of which seven are stored: an even number of them is negative.
@@ -73,11 +73,7 @@ void read_iq1_s(Bytes from, QuantizationBlock& block) {
     const unsigned high = word_at<std::uint16_t>(from + 34 + vector / 4 * 2);
     block.s[vector / 2] = static_cast<int>(2 * (high >> 12 & 7U) + 1);
     const unsigned place = from[2 + vector] | (high >> vector % 4 * 3 & 7U) << 8;
-    put_vector<2>(iq1_grid[place], iq1_numbers, 0, block.q + 8 * vector);
-    for (int j = 0; j < 8; ++j) {
-      int& q = block.q[8 * vector + j];
-      q = 8 * q + ((high & 0x8000U) != 0 ? -1 : 1);
-    }
+    put_iq1(place, (high & 0x8000U) != 0, block.q + 8 * vector);
   }
 }
 
@@ -93,11 +89,7 @@ void read_iq1_m(Bytes from, QuantizationBlock& block) {
   }
   for (int vector = 0; vector < 32; ++vector) {
     const auto high = static_cast<unsigned>(four_bits(from + 32, vector));
-    put_vector<2>(iq1_grid[from[vector] | (high & 7U) << 8], iq1_numbers, 0, block.q + 8 * vector);
-    for (int j = 0; j < 8; ++j) {
-      int& q = block.q[8 * vector + j];
-      q = 8 * q + ((high & 8U) != 0 ? -1 : 1);
-    }
+    put_iq1(from[vector] | (high & 7U) << 8, (high & 8U) != 0, block.q + 8 * vector);
   }
 }
 

@@ -95,7 +95,11 @@ TEST_P(Unpacked, AScaleThatIsNotFiniteIsRejectedWithItsPlace) {
   for (const std::uint16_t half : {0x7C00, 0xFC00, 0x7E00}) {
     for (const int scale : GetParam().scales) {
       std::string blocks(stored(".blocks"), 0, 8 * block_bytes());
-      std::memcpy(blocks.data() + 5 * block_bytes() + static_cast<std::size_t>(scale), &half, 2);
+      char* const at = blocks.data() + 5 * block_bytes() + scale;
+      std::memcpy(at, &half, 2);
+      if (GetParam().how == &iq1_m) {  // the high four bits of four words
+        for (int i = 0; i < 4; ++i) at[2 * i + 1] = static_cast<char>(half >> 4 * i << 4);
+      }
       const Checkpoint checkpoint = file_of(blocks, 2);
       EXPECT_THAT(
           error_of([&] {
@@ -123,14 +127,19 @@ TEST_P(Unpacked, RowsThatAreNotWholeBlocksAreRejected) {
 const Kind kinds[] = {
     {"iq2_xxs", 16, &iq2_xxs, {0}}, {"iq2_xs", 17, &iq2_xs, {0}}, {"iq3_xxs", 18, &iq3_xxs, {0}},
     {"iq1_s", 19, &iq1_s, {0}},     {"iq3_s", 21, &iq3_s, {0}},   {"iq2_s", 22, &iq2_s, {0}},
-    {"iq1_m", 29, &iq1_m, {}},      {"tq1_0", 34, &tq1_0, {52}},  {"tq2_0", 35, &tq2_0, {64}},
+    {"iq1_m", 29, &iq1_m, {48}},    {"tq1_0", 34, &tq1_0, {52}},  {"tq2_0", 35, &tq2_0, {64}},
     {"nvfp4", 40, &nvfp4, {}},
 };
 INSTANTIATE_TEST_SUITE_P(Blocks, Unpacked, ::testing::ValuesIn(kinds),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
 TEST(Unpacking, ATypeThatIsUnpackedIsNeverWritten) {
-  for (int i = 0; i < formats; ++i) EXPECT_EQ(gguf_tensor_type(static_cast<Format>(i)).unpacking, nullptr) << i;
+  for (int i = 0; i < formats; ++i) {
+    const auto format = static_cast<Format>(i);
+    const GgufTensorType* const type = gguf_tensor_type(format);
+    EXPECT_EQ(type == nullptr, is_iq1_to_iq3(format)) << i;
+    EXPECT_TRUE(type == nullptr || type->unpacking == nullptr) << i;
+  }
 }
 
 }  // namespace

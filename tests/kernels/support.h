@@ -84,10 +84,10 @@ inline std::vector<const Kernels*> canonical_tables() {
   return tables;
 }
 
-inline constexpr Format all_formats[] = {Format::f32,    Format::f16,   Format::bf16, Format::q8_0,
-                                         Format::q4_0,   Format::q4_1,  Format::q5_0, Format::q5_1,
-                                         Format::iq4_nl, Format::q4_k,  Format::q5_k, Format::q6_k,
-                                         Format::iq4_xs, Format::mxfp4, Format::q2_k, Format::q3_k};
+inline constexpr Format all_formats[] = {Format::f32,  Format::f16,  Format::bf16,   Format::q8_0,    Format::q4_0,
+                                         Format::q4_1, Format::q5_0, Format::q5_1,   Format::iq4_nl,  Format::q4_k,
+                                         Format::q5_k, Format::q6_k, Format::iq4_xs, Format::mxfp4,   Format::q2_k,
+                                         Format::q3_k, Format::iq1,  Format::iq2,    Format::iq3_xxs, Format::iq3_s};
 
 inline std::vector<Format> quantized_formats() {
   std::vector<Format> result;

@@ -288,7 +288,7 @@ TEST(Bench, RefusesBadOptionsWithOneMessage) {
            {{"bench", "batch", target, "--prompt-length", "1000"}, "1064"},
            {{"bench", "batch", target, "--draft", "dflash:" + target}, "name it as model:PATH"},
            {{"bench", "prefill", target, "--prompt-lengths", "1000000"}, "1000001"},
-           {{"bench", "kernels", "--types", "iq3_s"}, "iq3_s"},
+           {{"bench", "kernels", "--types", "iq3"}, "'iq3'"},
            {{"bench", "kernels", "--ops", "matmul", "--types", "q4_k", "--inputs", "128"}, "multiple of 256"},
            {{"bench", "kernels", "--ops", "convolution"}, "--ops"},
            {{"bench", "sampling", "--vocabulary", "0"}, "--vocabulary"},

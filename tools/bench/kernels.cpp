@@ -66,7 +66,7 @@ class KernelGroup {
   void add_matmuls(Format format) {
     const int inputs = options_.inputs;
     const int outputs = options_.outputs;
-    const double bytes = 1.0 * static_cast<double>(row_bytes(format, inputs)) * outputs;
+    const auto bytes = static_cast<double>(kernels_.packed_bytes(format, outputs, inputs));
     std::vector<std::byte> rows(row_bytes(format, inputs) * static_cast<std::size_t>(outputs));
     synthesize({"", format, outputs, inputs, 1}, 0, outputs, rows.data());
     const MatrixView view = {rows.data(), format, outputs, inputs};
@@ -217,7 +217,7 @@ Exit bench_kernels(const BenchKernelsOptions& options) {
   if (bench.threads > 0) set_threads(bench.threads);
   const Kernels& kernels = kernels_by_name(options.kernels);
   std::vector<Format> types;
-  for (const std::string& name : options.types) types.push_back(format_named(name));
+  for (const std::string& name : options.types) types.push_back(format_named(name, FormatChoice::all));
   if (types.empty()) {
     for (int i = 0; i < formats; ++i) types.push_back(static_cast<Format>(i));
   }
@@ -271,7 +271,8 @@ void add_bench_kernels(Command& bench) {
       .separator(',')
       .choices({std::begin(operation_names), std::end(operation_names)})
       .show_default();
-  command.option("--types", options->types, "types of weights; all when left out: " + format_names()).separator(',');
+  command.option("--types", options->types, "types of weights; all when left out: " + format_names(FormatChoice::all))
+      .separator(',');
   command.option("--rows", options->rows, "rows of activations").separator(',').range(1, 4096).show_default();
   command.option("--contexts", options->contexts, "positions that attention sees before the rows")
       .separator(',')
