@@ -15,7 +15,7 @@ import gguf
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "fixtures/make/external"))
-from gguf_mixed import weights, write, writer_like  # noqa: E402
+from gguf_mixed import SAMPLE, power_of_scale, random_blocks, with_scale, write, writer_like  # noqa: E402
 
 
 def main() -> None:
@@ -26,12 +26,15 @@ def main() -> None:
     options = parser.parse_args()
     kind = gguf.GGMLQuantizationType[options.type]
     random = np.random.default_rng(1)
+    inputs = gguf.GGML_QUANT_SIZES[kind][0]
+    power = power_of_scale(random_blocks(kind, SAMPLE * inputs, random), kind)
     source = gguf.GGUFReader(options.like)
     writer = writer_like(source, options.out)
     for tensor in source.tensors:
         if tensor.name.startswith("blk.") and len(tensor.shape) == 2:
             width, rows = (int(extent) for extent in tensor.shape)
-            writer.add_tensor(tensor.name, weights(kind, rows, width, random), raw_dtype=kind)
+            blocks = with_scale(random_blocks(kind, rows * width, random), kind, power)
+            writer.add_tensor(tensor.name, blocks.reshape(rows, -1), raw_dtype=kind)
         else:
             writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
     write(writer)
