@@ -111,14 +111,10 @@ void get_threes(const Byte* from, int lane, int* q) {
 }
 
 /// Turns numbers into the codes that stand for them, and back.
-void to_codes(const FormatTraits& kind, int* q, int count) {
-  for (int k = 0; k < count; ++k) {
-    if (kind.numbers == nullptr) {
-      q[k] += kind.offset;
-    } else {
-      q[k] = static_cast<int>(std::find(kind.numbers, kind.numbers + 16, q[k]) - kind.numbers);
-    }
-  }
+void to_codes(Format format, int* q, int count) {
+  const FormatTraits& kind = traits(format);
+  const std::uint8_t* const code_of = codes_of_numbers(format) + 128;
+  for (int k = 0; k < count; ++k) q[k] = kind.numbers == nullptr ? q[k] + kind.offset : code_of[q[k]];
 }
 void from_codes(const FormatTraits& kind, int* q, int count) {
   for (int k = 0; k < count; ++k) q[k] = kind.numbers == nullptr ? q[k] - kind.offset : kind.numbers[q[k]];
@@ -131,7 +127,7 @@ int code_bytes(Format format) { return 64 * traits(format).code_bits; }
 void put_32(Format format, Byte* unit, int half, int lane, const Byte* from) {
   const FormatTraits& kind = traits(format);
   QuantizationBlock block = read_block(format, from);
-  to_codes(kind, block.q, 32);
+  to_codes(format, block.q, 32);
   Byte* const to = unit + half * code_bytes(format);
   if (kind.code_bits == 8) {
     for (int k = 0; k < 32; ++k) to[byte_of(k / 4, lane, k % 4)] = static_cast<Byte>(block.q[k]);
@@ -187,7 +183,7 @@ void put_256(Format format, Byte* unit, int lane, const Byte* from) {
     }
     return;
   }
-  to_codes(kind, block.q, 256);
+  to_codes(format, block.q, 256);
   if (has_paired_scales(format)) {
     for (int g = 0; g < 8; ++g) {
       (format == Format::q2_k ? put_twos : put_threes)(unit + g * code_bytes(format), lane, block.q + g * 32);

@@ -543,6 +543,20 @@ bool is_finite(Format format, Bytes block) {
   return true;
 }
 
+/// The inverse of the tables of numbers, [format][number + 128].
+struct AllCodes {
+  std::uint8_t of[formats][256] = {};
+  constexpr AllCodes() {
+    for (int format = 0; format < formats; ++format) {
+      const std::int8_t* const numbers = format_traits[format].numbers;
+      for (int code = 15; numbers != nullptr && code >= 0; --code) {
+        of[format][numbers[code] + 128] = static_cast<std::uint8_t>(code);
+      }
+    }
+  }
+};
+constexpr AllCodes all_codes;
+
 }  // namespace
 
 QuantizationBlock read_block(Format format, const void* block) noexcept {
@@ -554,24 +568,22 @@ QuantizationBlock read_block(Format format, const void* block) noexcept {
   return numbers;
 }
 
+const std::uint8_t* codes_of_numbers(Format format) noexcept { return all_codes.of[static_cast<int>(format)]; }
+
 void write_block(Format format, const QuantizationBlock& block, void* to) noexcept {
   auto* const bytes = static_cast<std::uint8_t*>(to);
   const FormatTraits& places = traits(format);
+  const std::uint8_t* const code_of = codes_of_numbers(format) + 128;
   std::memset(bytes, 0, static_cast<std::size_t>(places.block_bytes));
   if (places.scales == 0) {
     bytes[places.scale] = exponent_of(block.d);
-    for (int j = 0; j < 32; ++j) {
-      put_four_bits(nearest_code(places.numbers, static_cast<float>(block.q[j])), j, bytes + 1);
-    }
+    for (int j = 0; j < 32; ++j) put_four_bits(code_of[block.q[j]], j, bytes + 1);
     return;
   }
   put_half(block.d / places.unit, bytes + places.scale);
   if (is_iq1_to_iq3(format)) {
     for (int j = 0; j < 16; ++j) bytes[iq_scales + j] = static_cast<std::uint8_t>(block.s[j]);
-    for (int i = 0; i < 256; ++i) {
-      const int code = nearest_code(places.numbers, static_cast<float>(block.q[i]));
-      put_four_bits(code, i % 32, bytes + iq_codes + i / 32 * 16);
-    }
+    for (int i = 0; i < 256; ++i) put_four_bits(code_of[block.q[i]], i % 32, bytes + iq_codes + i / 32 * 16);
     return;
   }
   if (format == Format::q3_k) {

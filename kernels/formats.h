@@ -192,6 +192,9 @@ struct QuantizationBlock {
 /// Reads a block of a quantized format. `block` needs no alignment.
 QuantizationBlock read_block(Format format, const void* block) noexcept;
 
+/// Of a format with a table of numbers: the first code that stands for number n, at place n + 128.
+const std::uint8_t* codes_of_numbers(Format format) noexcept;
+
 /// Writes numbers that a block of q8_0, q4_0, q4_1, q5_0, q5_1, q3_k, q6_k, mxfp4 or iq1 to iq3_s holds, with d and m
 /// rounded to f16; of mxfp4, d is a power of two that a block has. `to` needs no alignment.
 void write_block(Format format, const QuantizationBlock& block, void* to) noexcept;
