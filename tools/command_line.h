@@ -117,7 +117,7 @@ class Command {
   std::string name() const;                          // "decode"
   const std::string& help() const { return help_; }
   const std::deque<Option>& options() const { return options_; }
-  /// Whether the option was given whose first long name this is.
+  /// Whether the option with this name, "--draft", was given.
   bool given(const std::string& name) const;
   const std::vector<std::unique_ptr<Command>>& subcommands() const { return subcommands_; }
 

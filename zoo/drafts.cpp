@@ -408,18 +408,13 @@ class BeginsAnewAtItsReach final : public FaultyTextDraft {
 };
 
 /// Drafts over the model as if it had been made for a few positions.
-class ShortDrafter final : public ModelDrafter {
- public:
-  using ModelDrafter::ModelDrafter;
-  int reach() const override { return positions_of_short_drafts; }
-};
 struct OwnDrafter {
-  ShortDrafter own;
+  ModelDrafter own;
 };
 class EndsAtItsReach final : OwnDrafter, public ShortContextDraft {
  public:
   EndsAtItsReach(Model& model, int capacity, int draft_max)
-      : OwnDrafter{ShortDrafter(model)}, ShortContextDraft(own, capacity, draft_max) {}
+      : OwnDrafter{ModelDrafter(model)}, ShortContextDraft(own, positions_of_short_drafts, capacity, draft_max) {}
 };
 
 struct OwnModel {

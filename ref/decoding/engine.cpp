@@ -11,7 +11,6 @@
 #include "ref/decoding/draft_costs.h"
 #include "ref/drafts/decoding_need.h"
 #include "ref/drafts/none.h"
-#include "ref/drafts/short_context.h"
 #include "ref/models/models.h"
 #include "ref/text/vocabulary_match.h"
 
@@ -178,7 +177,7 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
       if (stage.kind->recognizes != nullptr && !stage.path.empty()) {
         loaded.remark = other_tokens(*files_of(stage, files_), files_.target(), target_->vocabulary());
       }
-      stages.push_back(for_texts_of_any_length(std::move(drafter)));
+      stages.push_back(std::move(drafter));
     }
     loaded.drafter = stages.size() == 1 ? stages.front() : std::make_shared<ChainDrafter>(stages);
     loaded.tuned = std::make_unique<ChainDrafter>(std::move(stages));

@@ -11,6 +11,7 @@
 #include "ref/drafts/drafts.h"
 #include "ref/drafts/marginal_tree.h"
 #include "ref/drafts/network_draft.h"
+#include "ref/drafts/short_context.h"
 #include "ref/models/checkpoint_kind.h"
 
 namespace draftproof {
@@ -176,7 +177,7 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
   if (shape.min_confidence > 0 && !network->confident()) {
     throw Error(place + ": has no confidence head, which min_confidence needs; min_prob ends chains without one");
   }
-  return std::make_unique<DFlashDrafter>(std::move(network), shape, context_of(stage));
+  return for_texts_of_any_length(std::make_unique<DFlashDrafter>(std::move(network), shape), context_of(stage));
 }
 
 }  // namespace

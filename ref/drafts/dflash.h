@@ -11,8 +11,6 @@
 // the rows of the three masks give the draft tokens of positions 11 to 13.
 #pragma once
 
-#include <algorithm>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -68,23 +66,18 @@ class DFlashDraft final : public Draft {
 /// One network, which computes the blocks of all sequences in one pass, and their context rows in another.
 class DFlashDrafter final : public Drafter {
  public:
-  /// A network with a candidate selector or a Markov head, whose rows are no marginals, drafts chains only. `context`:
-  /// serves at most so many positions of a text.
-  explicit DFlashDrafter(std::unique_ptr<DFlashNetwork> network, const DFlashShape& shape = {},
-                         int context = std::numeric_limits<int>::max())
-      : network_(std::move(network)),
-        shape_(shape),
-        reach_(std::min(context, network_->config().transformer.context)) {}
+  /// A network with a candidate selector or a Markov head, whose rows are no marginals, drafts chains only.
+  explicit DFlashDrafter(std::unique_ptr<DFlashNetwork> network, const DFlashShape& shape = {})
+      : network_(std::move(network)), shape_(shape) {}
 
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
-  int reach() const override { return reach_; }
+  int reach() const override { return network_->config().transformer.context; }
   void propose(std::span<ProposeJob> jobs) override;
   void observe(std::span<ObserveJob> jobs) override;
 
  private:
   std::unique_ptr<DFlashNetwork> network_;
   DFlashShape shape_;
-  int reach_;
 };
 
 }  // namespace draftproof

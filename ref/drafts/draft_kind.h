@@ -42,7 +42,7 @@ struct DraftKind {
   /// nullptr when the target has none.
   MemoryNeed (*need)(const DraftStage& stage, const Checkpoint* files, const MemoryNeed& target,
                      const LoadOptions& load_options);
-  /// Loads the weights. The target outlives the drafter.
+  /// Loads the weights. The target outlives the drafter, whose drafts are of texts of any length (short_context.h).
   std::unique_ptr<Drafter> (*load)(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                                    const LoadOptions& load_options);
 };

@@ -11,8 +11,6 @@
 // Where the text takes 4, its row is computed again, from 4 and the target's f3.
 #pragma once
 
-#include <algorithm>
-#include <limits>
 #include <memory>
 #include <span>
 #include <utility>
@@ -74,17 +72,12 @@ inline constexpr DraftOption head_tree_option = {"tree", 0, 0, 256,
 /// Drafts over one head: each step of all proposals is one pass of the head, and what all drafts observe is one, too.
 class HeadDrafter final : public Drafter {
  public:
-  /// `tree`: the most draft tokens of a tree; 0: the drafts propose chains. `context`: serves at most so many positions
-  /// of a text.
-  explicit HeadDrafter(std::unique_ptr<Head> head, int tree = 0, MinProbability min_probability = {},
-                       int context = std::numeric_limits<int>::max())
-      : head_(std::move(head)),
-        tree_(tree),
-        min_probability_(min_probability),
-        reach_(std::min(context, head_->context())) {}
+  /// `tree`: the most draft tokens of a tree; 0: the drafts propose chains.
+  explicit HeadDrafter(std::unique_ptr<Head> head, int tree = 0, MinProbability min_probability = {})
+      : head_(std::move(head)), tree_(tree), min_probability_(min_probability) {}
 
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
-  int reach() const override { return reach_; }
+  int reach() const override { return head_->context(); }
   void propose(std::span<ProposeJob> jobs) override {
     HeadDraft::propose_together(*head_, tree_ > 0 ? HeadDraft::Shape::tree : HeadDraft::Shape::chain, jobs);
   }
@@ -94,7 +87,6 @@ class HeadDrafter final : public Drafter {
   std::unique_ptr<Head> head_;
   int tree_;
   MinProbability min_probability_;
-  int reach_;
 };
 
 }  // namespace draftproof

@@ -10,6 +10,7 @@
 #include "ref/drafts/drafts.h"
 #include "ref/drafts/marginal_tree.h"
 #include "ref/drafts/network_draft.h"
+#include "ref/drafts/short_context.h"
 #include "ref/models/checkpoint_kind.h"
 
 namespace draftproof {
@@ -109,8 +110,8 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const M
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                               const LoadOptions& load_options) {
   auto heads = std::make_unique<MedusaHeads>(*files, target.model, draft_options(stage, load_options));
-  return std::make_unique<MedusaDrafter>(std::move(heads), stage.integer("tree"), min_probability_of(stage),
-                                         context_of(stage));
+  auto drafter = std::make_unique<MedusaDrafter>(std::move(heads), stage.integer("tree"), min_probability_of(stage));
+  return for_texts_of_any_length(std::move(drafter), context_of(stage));
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 // so nothing is proposed.
 #pragma once
 
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -50,20 +49,16 @@ class MedusaDraft final : public Draft {
 /// The same heads for all sequences, whose proposals are one pass.
 class MedusaDrafter final : public Drafter {
  public:
-  /// `context`: serves at most so many positions of a text.
-  explicit MedusaDrafter(std::unique_ptr<MedusaHeads> heads, int tree = 0, MinProbability min_probability = {},
-                         int context = std::numeric_limits<int>::max())
-      : heads_(std::move(heads)), tree_(tree), min_probability_(min_probability), reach_(context) {}
+  explicit MedusaDrafter(std::unique_ptr<MedusaHeads> heads, int tree = 0, MinProbability min_probability = {})
+      : heads_(std::move(heads)), tree_(tree), min_probability_(min_probability) {}
 
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
-  int reach() const override { return reach_; }
   void propose(std::span<ProposeJob> jobs) override { MedusaDraft::propose_together(*heads_, jobs); }
 
  private:
   std::unique_ptr<MedusaHeads> heads_;
   int tree_;
   MinProbability min_probability_;
-  int reach_;
 };
 
 }  // namespace draftproof

@@ -6,6 +6,7 @@
 #include "ref/drafts/drafts.h"
 #include "ref/drafts/head_draft.h"
 #include "ref/drafts/network_draft.h"
+#include "ref/drafts/short_context.h"
 #include "ref/models/checkpoint_kind.h"
 #include "ref/models/gemma4_assistant.h"
 
@@ -52,8 +53,8 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
   std::unique_ptr<Head> head;
   if (is_assistant(*files)) head = std::make_unique<Gemma4Assistant>(*files, target.model, as);
   else head = std::make_unique<MtpHead>(*files, target.model, as);
-  return std::make_unique<HeadDrafter>(std::move(head), stage.integer("tree"), min_probability_of(stage),
-                                       context_of(stage));
+  auto drafter = std::make_unique<HeadDrafter>(std::move(head), stage.integer("tree"), min_probability_of(stage));
+  return for_texts_of_any_length(std::move(drafter), context_of(stage));
 }
 
 }  // namespace

@@ -8,9 +8,10 @@
 
 namespace draftproof {
 
-ShortContextDraft::ShortContextDraft(Drafter& drafter, int capacity, int draft_max)
+ShortContextDraft::ShortContextDraft(Drafter& drafter, int reach, int capacity, int draft_max)
     : drafter_(drafter),
-      capacity_(std::min(capacity, drafter.reach())),
+      reach_(reach),
+      capacity_(std::min(capacity, reach)),
       draft_(drafter.open(capacity_, draft_max)),
       draft_max_(draft_->draft_max()),
       work_(draft_->work()),
@@ -69,7 +70,7 @@ std::vector<DraftPositions> ShortContextDraft::positions() const {
 }
 
 std::unique_ptr<Draft> ShortContextDrafter::open(int capacity, int draft_max) {
-  return std::make_unique<ShortContextDraft>(*drafter_, capacity, draft_max);
+  return std::make_unique<ShortContextDraft>(*drafter_, reach_, capacity, draft_max);
 }
 
 void ShortContextDrafter::propose(std::span<ProposeJob> jobs) {
@@ -105,9 +106,10 @@ void ShortContextDrafter::observe(std::span<ObserveJob> jobs) {
   for (ShortContextDraft* const draft : outgrown) draft->draft_.reset();
 }
 
-std::unique_ptr<Drafter> for_texts_of_any_length(std::unique_ptr<Drafter> drafter) {
-  if (drafter->reach() == std::numeric_limits<int>::max()) return drafter;
-  return std::make_unique<ShortContextDrafter>(std::move(drafter));
+std::unique_ptr<Drafter> for_texts_of_any_length(std::unique_ptr<Drafter> drafter, int context) {
+  const int reach = std::min(drafter->reach(), context);
+  if (reach == std::numeric_limits<int>::max()) return drafter;
+  return std::make_unique<ShortContextDrafter>(std::move(drafter), reach);
 }
 
 }  // namespace draftproof

@@ -10,6 +10,7 @@
 // What it keeps, and whether it proposes, follows from the length of the text and its context shift alone.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <utility>
@@ -22,7 +23,7 @@ namespace draftproof {
 class ShortContextDraft : public Draft {
  public:
   /// `drafter` outlives the draft; its drafts keep a cache of the text (Draft::context).
-  ShortContextDraft(Drafter& drafter, int capacity, int draft_max);
+  ShortContextDraft(Drafter& drafter, int reach, int capacity, int draft_max);
 
   int draft_max() const override { return draft_max_; }
   ProposalWork work() const override { return work_; }
@@ -37,7 +38,7 @@ class ShortContextDraft : public Draft {
   bool needs_no_snapshot() const override { return draft_ == nullptr; }
   /// A prefix that was restored without the draft's cache leaves it behind: nothing is proposed for this text.
   void skip(std::span<const Token> prefix) override;
-  int reach() const override { return drafter_.reach(); }
+  int reach() const override { return reach_; }
   Fingerprint digest() const override { return draft_ ? draft_->digest() : Fingerprint{}; }
   std::vector<DraftPositions> positions() const override;
 
@@ -49,6 +50,7 @@ class ShortContextDraft : public Draft {
   int draft_tokens_max(int limit) const;
 
   Drafter& drafter_;
+  int reach_;
   int capacity_;
   std::unique_ptr<Draft> draft_;  // nullptr: the text is longer than it reaches
   int draft_max_;
@@ -59,19 +61,21 @@ class ShortContextDraft : public Draft {
 
 class ShortContextDrafter final : public Drafter {
  public:
-  explicit ShortContextDrafter(std::unique_ptr<Drafter> drafter) : drafter_(std::move(drafter)) {}
+  ShortContextDrafter(std::unique_ptr<Drafter> drafter, int reach) : drafter_(std::move(drafter)), reach_(reach) {}
 
   std::unique_ptr<Draft> open(int capacity, int draft_max) override;
-  int reach() const override { return drafter_->reach(); }
+  int reach() const override { return reach_; }
   void propose(std::span<ProposeJob> jobs) override;
   void observe(std::span<ObserveJob> jobs) override;
 
  private:
   std::unique_ptr<Drafter> drafter_;
+  int reach_;
 };
 
-/// Returns the drafter, whose drafts end where they do not reach further. One whose drafts keep no cache of the text
-/// (Drafter::reach) is returned as it is.
-std::unique_ptr<Drafter> for_texts_of_any_length(std::unique_ptr<Drafter> drafter);
+/// Returns the drafter, whose drafts end where they do not reach further, or behind `context` positions. One whose
+/// drafts have no such end is returned as it is.
+std::unique_ptr<Drafter> for_texts_of_any_length(std::unique_ptr<Drafter> drafter,
+                                                 int context = std::numeric_limits<int>::max());
 
 }  // namespace draftproof

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The kind model: drafts over a model with weights of its own, which has the target's vocabulary or is translated.
-#include <algorithm>
-
 #include "ref/base/error.h"
 #include "ref/drafts/drafts.h"
 #include "ref/drafts/fitted_model.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/network_draft.h"
 #include "ref/drafts/translated_draft.h"
+#include "ref/drafts/short_context.h"
 #include "ref/models/models.h"
 #include "ref/text/vocabulary_match.h"
 
@@ -27,17 +26,15 @@ bool is_translated(const DraftStage& stage) { return stage.integer("translate") 
 
 class SmallModelDrafter final : public ModelDrafter {
  public:
-  /// `context`: serves at most so many positions of a text.
-  SmallModelDrafter(std::unique_ptr<Model> model, MinProbability min_probability, int context)
-      : ModelDrafter(*model, min_probability), own_(std::move(model)), reach_(std::min(context, own_->context())) {}
+  SmallModelDrafter(std::unique_ptr<Model> model, MinProbability min_probability)
+      : ModelDrafter(*model, min_probability), own_(std::move(model)) {}
   std::unique_ptr<Draft> open(int capacity, int draft_max) override {
     return ModelDrafter::open(capacity, draft_tokens_per_round(draft_max, capacity));
   }
-  int reach() const override { return reach_; }
+  int reach() const override { return own_->context(); }
 
  private:
   std::unique_ptr<Model> own_;
-  int reach_;
 };
 
 MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const MemoryNeed&,
@@ -94,7 +91,8 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
   if (rows != target.model.vocabulary()) {
     model = std::make_unique<FittedModel>(std::move(model), target.model.vocabulary());
   }
-  return std::make_unique<SmallModelDrafter>(std::move(model), min_probability_of(stage), context_of(stage));
+  return for_texts_of_any_length(std::make_unique<SmallModelDrafter>(std::move(model), min_probability_of(stage)),
+                                 context_of(stage));
 }
 
 }  // namespace
