@@ -5,14 +5,12 @@
 // from another distribution: the counterexample here, and that in appendix A of arXiv 2607.05147.
 #include <gtest/gtest.h>
 
-#include <map>
+#include <set>
 
-#include "oracle/exact/enumerate.h"
 #include "ref/acceptance/draw.h"
 #include "ref/drafts/dflash.h"
-#include "ref/drafts/none.h"
 #include "ref/models/models.h"
-#include "tests/decoding/support.h"
+#include "tests/decoding/exact_texts.h"
 #include "tests/drafts/support.h"
 #include "tests/formats/files.h"
 
@@ -135,64 +133,45 @@ class LooksBehindItsSample final : public Draft {
   std::unique_ptr<Cache> context_;
 };
 
-using Texts = std::map<std::vector<Token>, Rational>;
-
-struct Exact {
-  Texts texts;
+struct Drafted {
+  ExactTexts texts;
   int accepted = 0, rejected = 0;  // of all paths
-  std::map<int, int> lengths;      // of proposals that had room for three
+  std::set<int> lengths;           // of proposals that had room for three
 };
 
 template <class Open>
-Exact all_texts(Model& target, const Rule& rule, const Open& open) {
-  const Asked request = asked({0, 1}, 4, 3, {.temperature = 1});
-  Exact exact;
-  EnumeratedSource random;
-  do {
-    random.begin_path();
-    const std::unique_ptr<Draft> draft = open(random, request.positions());
-    Decoder decoder(target, *draft, rule, random, request, request, Recording::digests);
-    decoder.run();
-    const Trace trace = std::move(decoder).trace();
-    exact.texts[trace.output] += random.probability();
-    exact.accepted += trace.statistics.accepted;
-    exact.rejected += trace.statistics.mismatches;
-    ++exact.lengths[trace.rounds[0].proposal.size()];
-  } while (random.next_path());
-  return exact;
-}
-
-Rational distance(const Texts& a, const Texts& b) {
-  Rational sum = 0;
-  for (const auto& [text, probability] : a) {
-    const auto other = b.find(text);
-    sum += abs(Rational(probability - (other == b.end() ? Rational(0) : other->second)));
-  }
-  return sum / 2;
+Drafted drafted_texts(Model& target, const Asked& request, const Open& open) {
+  Drafted drafted;
+  drafted.texts = exact_texts(target, rejection, request, open, [&](const Trace& trace) {
+    drafted.accepted += trace.statistics.accepted;
+    drafted.rejected += trace.statistics.mismatches;
+    drafted.lengths.insert(trace.rounds[0].proposal.size());
+  });
+  return drafted;
 }
 
 TEST(MinConfidenceSlow, OfTheTokenBeforeLeavesTheDistributionAndOfTheTokenItselfDoesNot) {
   Pair pair;
-  const Texts plain =
-      all_texts(*pair.target, matching, [](RandomSource&, int) { return std::make_unique<NoDraft>(); }).texts;
+  const Asked request = asked({0, 1}, 4, 3, {.temperature = 1});
+  const ExactTexts plain = exact_plain_texts(*pair.target, request);
   EXPECT_EQ(plain.size(), 81U);
   const auto drafted = [&](const DFlashShape& shape) {
-    return all_texts(*pair.target, rejection, [&](RandomSource&, int capacity) {
+    return drafted_texts(*pair.target, request, [&](RandomSource&, int capacity) {
       return std::make_unique<DFlashDraft>(*pair.network, capacity, shape);
     });
   };
-  const Exact always = drafted({});
-  const Exact sure = drafted({.min_confidence = min});
+  const Drafted always = drafted({});
+  const Drafted sure = drafted({.min_confidence = min});
   EXPECT_TRUE(always.texts == plain);
   EXPECT_TRUE(sure.texts == plain);
   EXPECT_EQ(always.lengths.size(), 1U);
   EXPECT_GT(sure.lengths.size(), 1U) << "the token before decides, which is drawn";
   EXPECT_GT(sure.accepted, 10);
   EXPECT_GT(sure.rejected, 10);
-  const Exact behind = all_texts(*pair.target, rejection, [&](RandomSource& random, int capacity) {
+  const ExactTexts behind = exact_texts(*pair.target, rejection, request, [&](RandomSource& random, int capacity) {
     return std::make_unique<LooksBehindItsSample>(*pair.network, random, capacity);
   });
-  EXPECT_GT(distance(behind.texts, plain), Rational(1, 100));
+  EXPECT_GT(distance(behind, plain), Rational(1, 100));
 }
 
 TEST(MinConfidence, LeavesTheTextOfPlainDecodingByMatching) {
@@ -235,14 +214,12 @@ TEST(MinConfidence, TheCounterexampleOfTheAuthorsIsOne) {
   const auto first_token = [&](bool retrospective) {
     const Asked request = asked({0}, 2, 1, {.temperature = 1});
     Rational probability = 0;
-    EnumeratedSource random;
-    do {
-      random.begin_path();
-      AppendixA draft(random, retrospective);
-      Decoder decoder(target, draft, rejection, random, request, request, Recording::digests);
-      decoder.run();
-      if (decoder.trace().output[0] == 0) probability += random.probability();
-    } while (random.next_path());
+    const ExactTexts texts = exact_texts(target, rejection, request, [&](RandomSource& random, int) {
+      return std::make_unique<AppendixA>(random, retrospective);
+    });
+    for (const auto& [text, of_text] : texts) {
+      if (text[0] == 0) probability += of_text;
+    }
     return probability.convert_to<double>();
   };
   EXPECT_NEAR(first_token(false), 0.7, 1e-7);

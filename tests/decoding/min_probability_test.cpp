@@ -3,13 +3,9 @@
 // because the row decides. A draft that looks at the token that it drew is the counterexample.
 #include <gtest/gtest.h>
 
-#include <map>
-
-#include "oracle/exact/enumerate.h"
 #include "ref/acceptance/draw.h"
 #include "ref/drafts/model_draft.h"
-#include "ref/drafts/none.h"
-#include "tests/decoding/support.h"
+#include "tests/decoding/exact_texts.h"
 #include "tests/drafts/support.h"
 
 namespace draftproof::min_probability_test {
@@ -59,55 +55,37 @@ class LooksAtItsSample final : public Draft {
   std::vector<Token> text_;
 };
 
-using Texts = std::map<std::vector<Token>, Rational>;
-
-struct Exact {
-  Texts texts;
+struct Drafted {
+  ExactTexts texts;
   int accepted = 0, rejected = 0, undrafted = 0;  // of all paths
 };
 
 template <class Open>
-Exact all_texts(const Rule& rule, const Open& open) {
-  TableModel target(vocabulary, of_target);
-  const Asked request = asked({0, 1}, 5, 3, {.temperature = 1});
-  Exact exact;
-  EnumeratedSource random;
-  do {
-    random.begin_path();
-    const std::unique_ptr<Draft> draft = open(random, request.positions());
-    Decoder decoder(target, *draft, rule, random, request, request, Recording::digests);
-    decoder.run();
-    const Trace trace = std::move(decoder).trace();
-    exact.texts[trace.output] += random.probability();
-    exact.accepted += trace.statistics.accepted;
-    exact.rejected += trace.statistics.mismatches;
+Drafted drafted_texts(Model& target, const Asked& request, const Open& open) {
+  Drafted drafted;
+  drafted.texts = exact_texts(target, rejection, request, open, [&](const Trace& trace) {
+    drafted.accepted += trace.statistics.accepted;
+    drafted.rejected += trace.statistics.mismatches;
     for (std::size_t i = 0; i + 1 < trace.rounds.size(); ++i) {  // the last one may have no room for any
-      exact.undrafted += trace.rounds[i].proposal.size() == 0;
+      drafted.undrafted += trace.rounds[i].proposal.size() == 0;
     }
-  } while (random.next_path());
-  return exact;
-}
-
-Rational distance(const Texts& a, const Texts& b) {
-  Rational sum = 0;
-  for (const auto& [text, probability] : a) {
-    const auto other = b.find(text);
-    sum += abs(Rational(probability - (other == b.end() ? Rational(0) : other->second)));
-  }
-  return sum / 2;
+  });
+  return drafted;
 }
 
 TEST(MinProbabilitySlow, DecidedByTheRowLeavesTheDistributionAndDecidedByTheSampleDoesNot) {
-  const Texts plain = all_texts(matching, [](RandomSource&, int) { return std::make_unique<NoDraft>(); }).texts;
+  TableModel target(vocabulary, of_target);
+  const Asked request = asked({0, 1}, 5, 3, {.temperature = 1});
+  const ExactTexts plain = exact_plain_texts(target, request);
   EXPECT_EQ(plain.size(), 243U);
   TableModel model(vocabulary, of_draft);
   const auto by_row = [&](MinProbability min_probability) {
-    return all_texts(rejection, [&](RandomSource&, int capacity) {
+    return drafted_texts(target, request, [&](RandomSource&, int capacity) {
       return std::make_unique<ModelDraft>(model, capacity, 3, min_probability);
     });
   };
-  const Exact always = by_row({});
-  const Exact sure = by_row(MinProbability(min));
+  const Drafted always = by_row({});
+  const Drafted sure = by_row(MinProbability(min));
   EXPECT_TRUE(always.texts == plain);
   EXPECT_TRUE(sure.texts == plain);
   EXPECT_EQ(distance(sure.texts, plain), 0);
@@ -115,9 +93,9 @@ TEST(MinProbabilitySlow, DecidedByTheRowLeavesTheDistributionAndDecidedByTheSamp
   EXPECT_GT(sure.undrafted, 10) << "the first position is left out as well";
   EXPECT_GT(sure.accepted, 10);
   EXPECT_GT(sure.rejected, 10);
-  const Exact by_sample =
-      all_texts(rejection, [&](RandomSource& random, int) { return std::make_unique<LooksAtItsSample>(random); });
-  EXPECT_GT(distance(by_sample.texts, plain), Rational(1, 100));
+  const ExactTexts by_sample = exact_texts(
+      target, rejection, request, [](RandomSource& random, int) { return std::make_unique<LooksAtItsSample>(random); });
+  EXPECT_GT(distance(by_sample, plain), Rational(1, 100));
 }
 
 TEST(MinProbability, LeavesTheTextOfPlainDecodingByMatching) {
