@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/canonical.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace draftproof {

@@ -2,6 +2,7 @@
 """The Python package, as users call it. PYTHONPATH names the folder it was built in."""
 
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -51,6 +52,17 @@ class Generating(unittest.TestCase):
         printed = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout
         generation = self.model.generate(PROMPT, max_new_tokens=32, draft=DFLASH)
         self.assertEqual(printed, PROMPT + generation.text + "\n")
+
+    def test_a_pair_names_target_and_draft(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pair = pathlib.Path(folder, "pair.json")
+            pair.write_text(json.dumps({"target": str(TARGET), "draft": DFLASH}), encoding="utf-8")
+            model = draftproof.Model(pair)
+        plain = self.model.generate(PROMPT, max_new_tokens=16)
+        paired = model.generate(PROMPT, max_new_tokens=16)
+        self.assertEqual(paired.tokens, plain.tokens)
+        self.assertGreater(paired.statistics["drafted"], 0)
+        self.assertEqual(model.generate(PROMPT, max_new_tokens=16, draft="none").statistics["drafted"], 0)
 
     def test_tokens_come_as_they_are_decoded(self):
         generation = self.model.generate(PROMPT, max_new_tokens=16, draft=DFLASH)
