@@ -100,6 +100,18 @@ std::vector<T> from_row_one(std::vector<T> values, int width) {
   return values;
 }
 
+/// What a twin computes is what the file has of it under these names.
+template <class Values>
+void expect_stored(const Hdf5& file, const std::string& path, std::span<const std::string> names, const Values& got) {
+  for (std::size_t a = 0; a < names.size(); ++a) {
+    const auto want = stored<double>(file, path + "float64/" + names[a]);
+    double largest = 0;
+    for (const double v : want) largest = std::max(largest, std::abs(v));
+    const std::vector<double> tolerance(static_cast<std::size_t>(got[a].rows()), 1e-12 * largest);
+    EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << path << names[a];
+  }
+}
+
 class DFlashFixture : public testing::TestWithParam<std::string> {
  protected:
   std::filesystem::path folder() const { return external_dir / GetParam(); }
@@ -114,13 +126,7 @@ TEST_P(DFlashFixture, TheFloat64TwinEqualsTheStoredReference) {
     const Input input(file, i);
     const auto got = draft_answers(draft, target, widened(input.features, draft["fc"].width), input.block, {});
     const std::string names[] = {"context_rows", "final_norm", "logits"};
-    for (std::size_t a = 0; a < std::size(names); ++a) {
-      const auto want = stored<double>(file, input.path + "float64/" + names[a]);
-      double largest = 0;
-      for (const double v : want) largest = std::max(largest, std::abs(v));
-      const std::vector<double> tolerance(static_cast<std::size_t>(got[a].rows()), 1e-12 * largest);
-      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << input.path << names[a];
-    }
+    expect_stored(file, input.path, names, got);
   }
 }
 
@@ -491,13 +497,7 @@ TEST_P(DFlash2Fixture, TheFloat64TwinEqualsTheStoredReference) {
     const Choice choice(file, i);
     const auto got = choice.twin(draft, target, {});
     const std::string names[] = {"context_rows", "final_norm", "logits", "scores"};
-    for (std::size_t a = 0; a < std::size(names); ++a) {
-      const auto want = stored<double>(file, choice.input.path + "float64/" + names[a]);
-      double largest = 0;
-      for (const double v : want) largest = std::max(largest, std::abs(v));
-      const std::vector<double> tolerance(static_cast<std::size_t>(got[a].rows()), 1e-12 * largest);
-      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << choice.input.path << names[a];
-    }
+    expect_stored(file, choice.input.path, names, got);
   }
 }
 
@@ -652,13 +652,7 @@ TEST_P(DSparkFixture, TheFloat64TwinEqualsTheStoredReference) {
   for (const Chain& chain : chains()) {
     const auto got = chain.twin(draft, target, {});
     const std::string names[] = {"context_rows", "final_norm", "logits", "rows", "confidence"};
-    for (std::size_t a = 0; a < std::size(names); ++a) {
-      const auto want = stored<double>(file, chain.input.path + "float64/" + names[a]);
-      double largest = 0;
-      for (const double v : want) largest = std::max(largest, std::abs(v));
-      const std::vector<double> tolerance(static_cast<std::size_t>(got[a].rows()), 1e-12 * largest);
-      EXPECT_LE(worst_ratio(got[a].at, want, got[a].width, tolerance), 1) << chain.input.path << names[a];
-    }
+    expect_stored(file, chain.input.path, names, got);
   }
 }
 

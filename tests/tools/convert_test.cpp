@@ -479,22 +479,30 @@ TEST(Convert, KeepsTheSinksOfADraft) {
   }
 }
 
+/// A block of three draft tokens behind the token 4 and nine positions.
+struct ComputedBlock {
+  DFlashNetwork network;
+  std::unique_ptr<Cache> context = network.new_context(32, 32);
+  DFlashNetwork::Block block = {context.get(), 4, 3};
+
+  ComputedBlock(const Checkpoint& draft, const Model& target) : network(draft, target, in_floats()) {
+    const std::size_t width = network.config().taps.size() * static_cast<std::size_t>(target.hidden());
+    std::vector<float> features(9 * width);
+    for (std::size_t i = 0; i < features.size(); ++i) features[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
+    const DFlashNetwork::ContextRows rows = {context.get(), features, 9};
+    network.append(std::span(&rows, 1));
+    network.compute(std::span(&block, 1));
+  }
+};
+
 /// The logits of a block of a draft, and of one that selects the scores of some tokens at its last mask.
 std::vector<float> block_of(const Checkpoint& draft, const Model& target) {
-  DFlashNetwork network(draft, target, in_floats());
-  const auto context = network.new_context(32, 32);
-  const std::size_t width = network.config().taps.size() * static_cast<std::size_t>(target.hidden());
-  std::vector<float> features(9 * width);
-  for (std::size_t i = 0; i < features.size(); ++i) features[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
-  const DFlashNetwork::ContextRows rows = {context.get(), features, 9};
-  network.append(std::span(&rows, 1));
-  DFlashNetwork::Block block = {context.get(), 4, 3};
-  network.compute(std::span(&block, 1));
-  std::vector<float> values(block.logits.begin(), block.logits.end());
-  if (network.config().selector_rank == 0) return values;
+  const ComputedBlock computed(draft, target);
+  std::vector<float> values(computed.block.logits.begin(), computed.block.logits.end());
+  if (computed.network.config().selector_rank == 0) return values;
   const std::vector<Token> candidates = {0, 1, 2, 9};
   std::vector<float> scores(candidates.size());
-  network.score(block, 2, 4, candidates, scores);
+  computed.network.score(computed.block, 2, 4, candidates, scores);
   values.insert(values.end(), scores.begin(), scores.end());
   return values;
 }
@@ -521,17 +529,9 @@ TEST(Convert, ADFlash2DraftInFloatsHasTheBitsOfTheFolder) {
 
 /// What the second token of a DSpark draft is drawn from behind the token 6, and how sure it is.
 std::pair<std::vector<float>, double> second_step_of(const Checkpoint& draft, const Model& target) {
-  DFlashNetwork network(draft, target, in_floats());
-  const auto context = network.new_context(32, 32);
-  const std::size_t width = network.config().taps.size() * static_cast<std::size_t>(target.hidden());
-  std::vector<float> features(9 * width);
-  for (std::size_t i = 0; i < features.size(); ++i) features[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
-  const DFlashNetwork::ContextRows rows = {context.get(), features, 9};
-  network.append(std::span(&rows, 1));
-  DFlashNetwork::Block block = {context.get(), 4, 3};
-  network.compute(std::span(&block, 1));
-  DFlashNetwork::Step step = {.block = &block, .draft = 1, .previous = 6};
-  network.step(std::span(&step, 1));
+  ComputedBlock computed(draft, target);
+  DFlashNetwork::Step step = {.block = &computed.block, .draft = 1, .previous = 6};
+  computed.network.step(std::span(&step, 1));
   return {{step.logits.begin(), step.logits.end()}, step.confidence};
 }
 
