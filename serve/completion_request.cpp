@@ -192,6 +192,17 @@ std::vector<Token> read_messages(const Json& json, const ServedModel& model) {
   return encode(tokenizer, model.chat->render(chat));
 }
 
+/// The text that the answer is expected to be like: content as that of a message, or token ids; empty: none.
+std::vector<Token> read_prediction(const Json& json, const ServedModel& model) {
+  const auto prediction = json.find("prediction");
+  if (!prediction) return {};
+  const Json type = prediction->at("type");
+  if (type.string() != "content") type.fail("is not content, the only kind of prediction");
+  const Json content = prediction->at("content");
+  if (content.is_array() && content.size() > 0 && content[0].is_number()) return read_tokens(content, model);
+  return tokenizer_for(model, "a prediction of text").encode(read_content(*prediction), false);
+}
+
 /// The grammar that the answer has to follow, as GBNF; nullopt: none.
 std::optional<std::string> read_grammar(const Json& json) {
   const auto grammar = json.find("grammar");
@@ -228,6 +239,7 @@ CompletionRequest read_common(const Json& json, const ServedModel& model, Reques
   completion.return_tokens = read_boolean(json, "return_tokens", false);
   if (const auto name = json.find("model")) name->string();
   completion.job.speculative = read_boolean(json, "speculative", true);
+  completion.job.prediction = read_prediction(json, model);
   completion.job.stops = read_stops(json, model);
   completion.job.seed = read_seed(json);
   request.sampling = read_sampling(json, model);

@@ -5,6 +5,7 @@
 // not supported, are errors that name the field. Fields beyond OpenAI's API: top_k, min_p, repetition_penalty,
 // repeat_last_n, ignore_eos, chat_template_kwargs, and
 //     grammar         GBNF that the answer has to follow, in place of response_format
+//     prediction      as in chats; its content may be token ids
 //     speculative     false: this request is decoded plainly, which gives the same answer
 //     return_tokens   every part of the answer has "round": the tokens of one decoding round
 #pragma once

@@ -71,17 +71,19 @@ void Metrics::add_tokens(int tokens, double seconds) {
 
 void Metrics::add_rounds(const Trace& trace) {
   const std::vector<StageStatistics> by_stage = statistics_by_stage(trace);
+  const int first = trace.prediction ? prediction_stage : 0;
   const std::lock_guard lock(mutex_);
   beyond_draft_ += static_cast<std::uint64_t>(rounds_beyond_draft(trace));
   for (std::size_t stage = 0; stage < by_stage.size(); ++stage) {
     const StageStatistics& one = by_stage[stage];
-    OfStage& counts = drafts_[stage];
+    const int index = static_cast<int>(stage) + first;
+    OfStage& counts = drafts_[index];
     counts.asked += static_cast<std::uint64_t>(one.times.asked);
     counts.silent += static_cast<std::uint64_t>(one.times.silent);
     counts.positions += static_cast<std::uint64_t>(one.positions);
     counts.passed += static_cast<std::uint64_t>(one.passed);
     for (std::size_t depth = 0; depth < one.drafted_by_depth.size(); ++depth) {
-      auto& [drafted, accepted] = drafted_[{stage, depth}];
+      auto& [drafted, accepted] = drafted_[{index, depth}];
       drafted += static_cast<std::uint64_t>(one.drafted_by_depth[depth]);
       if (depth < one.accepted_by_depth.size()) accepted += static_cast<std::uint64_t>(one.accepted_by_depth[depth]);
     }
@@ -107,8 +109,9 @@ std::string Metrics::text() const {
           single("draftproof_prompt_tokens_reused_total", "counter", "of these, found in the prefix cache",
                  reused_tokens_) +
           single("draftproof_output_tokens_total", "counter", "tokens of answers", output_tokens_);
-  const auto name_of_stage = [&](std::size_t stage) {
-    return label(stage < stages_.size() ? stages_[stage] : std::to_string(stage));
+  const auto name_of_stage = [&](int stage) {
+    if (stage == prediction_stage) return std::string("prediction");
+    return label(stage < std::ssize(stages_) ? stages_[static_cast<std::size_t>(stage)] : std::to_string(stage));
   };
   const auto by_stage = [&](const std::string& name, const std::string& help, std::uint64_t OfStage::*count) {
     text += head(name, "counter", help);

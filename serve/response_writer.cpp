@@ -23,6 +23,9 @@ Json usage_object(const Usage& usage) {
           {"completion_tokens", usage.completion_tokens},
           {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+          {"completion_tokens_details",
+           {{"accepted_prediction_tokens", usage.accepted_prediction},
+            {"rejected_prediction_tokens", usage.rejected_prediction}}},
           {"drafted_tokens", usage.drafted},
           {"accepted_tokens", usage.accepted},
           {"rounds_beyond_draft", usage.rounds_beyond_draft}};
@@ -208,6 +211,9 @@ std::string ResponseWriter::take(const StreamEvent& event) {
     usage_.completion_tokens += static_cast<int>(event.round->tokens.size());
     usage_.drafted += event.round->drafted;
     usage_.accepted += event.round->accepted;
+    const int predicted = std::min(event.round->accepted, event.round->predicted);
+    usage_.accepted_prediction += predicted;
+    usage_.rejected_prediction += event.round->predicted - predicted;
     usage_.rounds_beyond_draft += event.round->beyond_draft ? 1 : 0;
   }
   if (event.end) {

@@ -28,6 +28,8 @@ struct Usage {
   int completion_tokens = 0;
   int drafted = 0;
   int accepted = 0;
+  int accepted_prediction = 0;  // of these two, those of the request's prediction
+  int rejected_prediction = 0;
   int rounds_beyond_draft = 0;
 };
 

@@ -121,12 +121,13 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
       running.last_round = now;
       running.arrival->stream->add(
           running.choice, {round.emitted, round.proposal.size(), round.accepted, round.logprobs, round.top_logprobs,
-                           is_beyond_draft(so_far, round)});
+                           from_prediction(so_far, round), is_beyond_draft(so_far, round)});
       return Next::go_on;
     };
     running.opened = engine_.open({.request = job.choices[static_cast<std::size_t>(choice)],
                                    .execution = options_.execution,
                                    .draft = job.speculative ? options_.draft : "none",
+                                   .prediction = job.speculative ? job.prediction : std::vector<Token>(),
                                    .random = running.random,
                                    .watch = {on_round},
                                    .stop = running.stop.get()});

@@ -24,6 +24,7 @@ struct StreamRound {
   int accepted = 0;  // the first of `tokens`
   std::vector<double> logprobs;
   std::vector<std::vector<TokenLogprob>> top_logprobs;
+  int predicted = 0;          // the first of the draft tokens, from the request's prediction
   bool beyond_draft = false;  // the text has outgrown the draft's positions
 };
 

@@ -28,6 +28,7 @@ struct GenerateOptions {
   CommonOptions common;
   std::string draft = "none";
   std::string gate = "open";
+  std::string prediction_file;
   bool statistics = false;
   bool logprobs = false;
   int top_logprobs = 0;
@@ -171,7 +172,21 @@ struct GenerateInput {
   Request request;
   StopStrings stops;
   GrammarText grammar;
+  std::vector<Token> prediction;
 };
+
+/// The tokens of the text that the output is expected to be like.
+std::vector<Token> read_prediction(const GenerateOptions& options, const Tokenizer* tokenizer) {
+  if (options.prediction_file.empty()) return {};
+  if (tokenizer == nullptr) {
+    throw Error("--prediction is a text, and " + options.common.target + " has no tokenizer; leave it out");
+  }
+  try {
+    return tokenizer->encode(read_text_file(options.prediction_file), false);
+  } catch (const Error& wrong) {
+    throw Error("--prediction: " + std::string(wrong.what()));
+  }
+}
 
 GenerateInput make_input(const GenerateOptions& options, OpenedModel& model) {
   const CommonOptions& common = options.common;
@@ -185,7 +200,8 @@ GenerateInput make_input(const GenerateOptions& options, OpenedModel& model) {
   GrammarText grammar = grammar_of(options.constraints);
   constrain(request, grammar, files, tokenizer, common.target);
   add_logit_biases(request, options.constraints, files);
-  return {tokenizer, std::move(request), StopStrings(options.stops), std::move(grammar)};
+  std::vector<Token> prediction = read_prediction(options, tokenizer);
+  return {tokenizer, std::move(request), StopStrings(options.stops), std::move(grammar), std::move(prediction)};
 }
 
 /// The files that are written. They are opened before the work.
@@ -198,7 +214,7 @@ struct ResultFiles {
 ResultFiles result_files_of(const GenerateOptions& options) {
   const CommonOptions& common = options.common;
   std::vector<std::string> used = options.constraints.sources();
-  used.insert(used.end(), {common.target, common.prompt_file});
+  used.insert(used.end(), {common.target, common.prompt_file, options.prediction_file});
   std::unique_ptr<SavedPrefixes> prefixes;
   if (!options.prefixes.file.empty()) {
     prefixes = std::make_unique<SavedPrefixes>(options.prefixes, used);
@@ -221,7 +237,8 @@ Trace decoded(const GenerateOptions& options, const GenerateInput& asked, Engine
   spectrace::Writer* writer = nullptr;
   if (traced) {
     writer = &files.trace.begin(common.target, engine.target().vocabulary(), rule, common.seed);
-    writer->begin({options.draft, engine.kernels().name, engine.numerics(), options.stops, asked.grammar.gbnf});
+    const std::string name = asked.prediction.empty() ? draft : draft == "none" ? "prediction" : "prediction+" + draft;
+    writer->begin({name, engine.kernels().name, engine.numerics(), options.stops, asked.grammar.gbnf});
   }
   const auto on_round = [&](const Trace& so_far) {
     if (writer != nullptr) writer->add_round(so_far);
@@ -235,6 +252,7 @@ Trace decoded(const GenerateOptions& options, const GenerateInput& asked, Engine
   Trace trace = engine.decode({.request = asked.request,
                                .execution = execution,
                                .draft = draft,
+                               .prediction = asked.prediction,
                                .rule = rule,
                                .random = random,
                                .watch = {on_round, traced},
@@ -285,6 +303,9 @@ void add_generate(Command& app) {
   Command& command = app.subcommand("generate", "continue a text");
   add_common_options(command, options->common);
   add_one_draft_option(command, options->draft);
+  command.option("--prediction FILE", options->prediction_file,
+                 "a text that the output is expected to be like, as an edited file: it is drafted where the output "
+                 "follows it, before the draft is asked");
   add_verification_option(command, options->common.verification);
   add_context_shift_option(command, options->common.context_shift);
   command.group("Output");

@@ -11,10 +11,13 @@ namespace draftproof {
 namespace {
 
 /// The name of every stage that has statistics.
-std::vector<std::string> stage_names(const std::string& draft, std::size_t stages) {
+std::vector<std::string> stage_names(const Trace& trace, const std::string& draft, std::size_t stages) {
   std::vector<std::string> names;
+  if (trace.prediction) names.push_back("prediction");
   const DraftSpec spec = parse_draft_spec(draft);
-  for (std::size_t i = 0; i < stages; ++i) names.push_back(spec.stages.at(i).name_with(spec.stages.at(i).path));
+  for (std::size_t i = 0; names.size() < stages; ++i) {
+    names.push_back(spec.stages.at(i).name_with(spec.stages.at(i).path));
+  }
   return names;
 }
 
@@ -46,7 +49,7 @@ std::string statistics_text(const Trace& trace, Gate gate, const std::string& dr
                   trace.output.size(), s.rounds, trace.tokens_per_round(),
                   seconds > 0 ? static_cast<double>(trace.output.size()) / seconds : 0.0, trace.threads,
                   trace.threads == 1 ? "" : "s", name_of(trace.finish));
-  if (gate != Gate::open) return text + fmt::format("speculation is off: {}\n", name_of(gate));
+  if (gate != Gate::open && !trace.prediction) return text + fmt::format("speculation is off: {}\n", name_of(gate));
   text += fmt::format(
       "{} draft tokens verified, {} accepted: acceptance rate {:.3f}, mean accepted length {:.2f}\n"
       "{} rounds with draft tokens ({} batched, {} serial): {} with a rejection, {} all accepted{}\n"
@@ -58,7 +61,7 @@ std::string statistics_text(const Trace& trace, Gate gate, const std::string& dr
     text += fmt::format("{} rounds behind the draft's {} positions\n", rounds, trace.draft_reach);
   }
   const std::vector<StageStatistics> stages = statistics_by_stage(trace);
-  const std::vector<std::string> names = stage_names(draft, stages.size());
+  const std::vector<std::string> names = stage_names(trace, draft, stages.size());
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const StageStatistics& stage = stages[i];
     text += fmt::format("{}: {} drafts, {} of {} draft tokens accepted, {:.2f} tokens per draft", names[i],
@@ -100,7 +103,7 @@ nlohmann::ordered_json statistics_json(const Trace& trace, const std::string& dr
       {"drafters", nlohmann::ordered_json::array()},
   };
   const std::vector<StageStatistics> stages = statistics_by_stage(trace);
-  const std::vector<std::string> names = stage_names(draft, stages.size());
+  const std::vector<std::string> names = stage_names(trace, draft, stages.size());
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const StageStatistics& stage = stages[i];
     json["drafters"].push_back({{"draft", names[i]},

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "ref/acceptance/random_source.h"
 #include "ref/acceptance/rule.h"
@@ -17,6 +18,7 @@ struct DecodeJob {
   Request request;
   Execution execution = {};
   std::string draft = "none";
+  std::vector<Token> prediction = {};  // a text that the output is expected to be like; drafted before `draft` is asked
   const Rule& rule = matching;
   RandomSource& random;
   Recording recording = Recording::counts;

@@ -11,6 +11,7 @@
 #include "ref/decoding/draft_costs.h"
 #include "ref/drafts/decoding_need.h"
 #include "ref/drafts/none.h"
+#include "ref/drafts/prediction.h"
 #include "ref/models/models.h"
 #include "ref/text/vocabulary_match.h"
 
@@ -92,6 +93,14 @@ MemoryNeed need_of_waiting(const DraftSpec& spec) {
   MemoryNeed need;
   const auto reads_features = [](const DraftStage& stage) { return stage.kind->recognizes != nullptr; };
   if (std::ranges::any_of(spec.stages, reads_features)) need.cache_fixed = ChainDraft::waiting_features_max;
+  return need;
+}
+
+/// What the prediction of a job needs beside its target and its draft, which becomes a stage of a chain.
+MemoryNeed need_beside_draft(const DecodeJob& job, bool speculative) {
+  MemoryNeed need = need_of_prediction(job.prediction.size());
+  if (!speculative) return need;
+  if (const DraftSpec spec = parse_draft_spec(job.draft); spec.stages.size() == 1) need += need_of_waiting(spec);
   return need;
 }
 
@@ -243,29 +252,47 @@ Engine::Opened Engine::open(DecodeJob job) {
   opened.cost = {need_.cache_fixed, need_.cache_per_position};
   const bool tuned = is_tuned(execution, job.request);
   if (execution.draft_max == Execution::draft_max_auto) execution.draft_max = 0;
+  const int positions = job.request.positions();
   Drafter* shared = drafter(job.draft);
-  if (shared != nullptr) {
-    LoadedDraft& loaded = load(job.draft);
-    const int positions = job.request.positions();
-    if (tuned) {
-      if (const std::string why = tuning_error(job.draft); !why.empty()) throw Error(why);
-      shared = loaded.tuned.get();
-      opened.draft = loaded.tuned->open_tuned(positions, tuned_draft_max(job.request));
-    } else {
-      opened.draft = shared->open(positions, execution.draft_max);
-    }
+  const bool speculative = shared != nullptr;
+  ChainDrafter* chain = speculative ? load(job.draft).tuned.get() : nullptr;
+  if (!job.prediction.empty()) {
+    std::vector<std::shared_ptr<Drafter>> stages = {
+        prediction_drafter(job.prediction, job.request.prompt, target_->vocabulary())};
+    if (chain != nullptr) stages.insert(stages.end(), chain->stages().begin(), chain->stages().end());
+    opened.predicted = std::make_unique<ChainDrafter>(std::move(stages));
+    shared = chain = opened.predicted.get();
+    const MemoryNeed need = need_beside_draft(job, speculative);
+    opened.cost.fixed += need.cache_fixed;
+    opened.cost.per_position += need.cache_per_position;
+  }
+  if (shared == nullptr) {
+    opened.draft = std::make_unique<NoDraft>();
+  } else if (tuned) {
+    if (const std::string why = tuning_error(job.draft); !why.empty()) throw Error(why);
+    shared = chain;
+    opened.draft = chain->open_tuned(positions, tuned_draft_max(job.request));
+  } else {
+    opened.draft = shared->open(positions, execution.draft_max);
+  }
+  if (speculative) {
+    const LoadedDraft& loaded = load(job.draft);
     opened.cost.fixed += loaded.need.cache_fixed;
     opened.cost.per_position += loaded.need.cache_per_position;
     for (const auto& [limit, bytes] : loaded.need.cache_per_position_up_to) {
       if (limit < positions) opened.cost.fixed += bytes * static_cast<std::uint64_t>(limit);
       else opened.cost.per_position += bytes;
     }
-  } else {
-    opened.draft = std::make_unique<NoDraft>();
   }
   if (execution.draft_max == 0) execution.draft_max = opened.draft->draft_max();
-  const Collaborators with = {
-      target(execution), *opened.draft, job.rule, job.random, shared, job.stop, shared != nullptr ? job.draft : ""};
+  const Collaborators with = {.target = target(execution),
+                              .draft = *opened.draft,
+                              .rule = job.rule,
+                              .random = job.random,
+                              .drafter = shared,
+                              .stop = job.stop,
+                              .prediction = opened.predicted != nullptr,
+                              .draft_name = speculative ? job.draft : ""};
   opened.sequence = std::make_unique<Sequence>(with, std::move(job.request), execution, job.recording);
   opened.sequence->watch(std::move(job.watch), job.cancelled);
   return opened;
@@ -278,7 +305,10 @@ Trace Engine::decode(DecodeJob job, PrefixCache* prefixes) {
   if (job.watch.rows) need += need_of_rows(target_->vocabulary());
   const bool speculative = gate(job.draft) == Gate::open;
   if (speculative) need += load(job.draft).need;
-  if (speculative && is_tuned(job.execution, job.request)) {
+  const bool predicted = !job.prediction.empty();
+  if (predicted) {
+    need += need_beside_draft(job, speculative);
+  } else if (speculative && is_tuned(job.execution, job.request)) {
     if (const DraftSpec spec = parse_draft_spec(job.draft); spec.stages.size() == 1) need += need_of_waiting(spec);
   }
   if (prefixes != nullptr) {  // copies of the caches: of both ends of the text that is read, and of its rows once
@@ -287,7 +317,7 @@ Trace Engine::decode(DecodeJob job, PrefixCache* prefixes) {
     for (auto& [limit, bytes] : need.cache_per_position_up_to) bytes *= 2;
   }
   refuse("a text of " + std::to_string(positions) + " positions",
-         need.beside_weights(positions, speculative ? counted_draft_max(job.execution.draft_max) : 0));
+         need.beside_weights(positions, speculative || predicted ? counted_draft_max(job.execution.draft_max) : 0));
   const Opened opened = open(std::move(job));
   with_workers([&] { decode_alone(*opened.sequence, {}, prefixes); });
   Trace trace = std::move(*opened.sequence).trace();

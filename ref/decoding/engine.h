@@ -88,6 +88,7 @@ class Engine {
   /// A sequence to be added to a scheduler over target(execution), with what it owns. In a prefix cache its draft has
   /// the name `draft`.
   struct Opened {
+    std::unique_ptr<ChainDrafter> predicted;  // the job's prediction and its draft; nullptr: there is no prediction
     std::unique_ptr<Draft> draft;
     std::unique_ptr<Sequence> sequence;
     CacheCost cost;

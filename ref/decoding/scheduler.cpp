@@ -149,7 +149,9 @@ int Scheduler::decoding() const {
 int Scheduler::limit_drafts() {
   if (lengths_ == nullptr) return 0;
   const int max = lengths_->max(std::max(1, decoding()));
-  for (const Entry& entry : running_) entry.sequence->limit_draft(max);
+  for (const Entry& entry : running_) {
+    if (!entry.sequence->with().prediction) entry.sequence->limit_draft(max);
+  }
   return max;
 }
 
@@ -254,7 +256,7 @@ double Scheduler::finish_parts() {
     part.alive = false;
     Sequence& sequence = *part.sequence;
     sequence.commit(part.observe, seconds, scratch_);
-    if (lengths_ != nullptr && !part.reading && !sequence.error()) {
+    if (lengths_ != nullptr && !sequence.with().prediction && !part.reading && !sequence.error()) {
       const Round& round = sequence.trace().rounds.back();
       const int drafted = round.proposal.size() - round.proposal.forced;
       lengths_->learn(drafted, std::min(round.accepted, drafted));

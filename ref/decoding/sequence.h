@@ -58,6 +58,7 @@ struct Collaborators {
   RandomSource& random;
   Drafter* drafter = nullptr;     // that opened the draft; nullptr: the draft works alone
   StopCondition* stop = nullptr;  // ends the text beside the stop tokens
+  bool prediction = false;        // the draft's first stage is the text that the request predicts (drafts/prediction.h)
   std::string draft_name = {};    // of what the draft keeps of the text, in a prefix cache; empty: it keeps nothing
 };
 
@@ -83,7 +84,8 @@ class Sequence {
   void watch(RoundCallback callback, const std::atomic<bool>* cancelled);
   /// Continues after a cancellation or an error.
   void resume();
-  /// The next rounds have at most so many draft tokens. Not inside a pass.
+  /// The next rounds have at most so many draft tokens. Not inside a pass. Not for the draft of a prediction: as long
+  /// as the text follows it nearly every draft token is accepted, and where it does not few are proposed.
   void limit_draft(int draft_tokens) noexcept { draft_limit_ = draft_tokens; }
   /// Gives back the memory of the caches; the next passes read the text again. Not inside a pass.
   void preempt();

@@ -46,6 +46,12 @@ int rounds_beyond_draft(const Trace& trace) {
   return static_cast<int>(std::ranges::count_if(trace.rounds, beyond));
 }
 
+int from_prediction(const Trace& trace, const Round& round) {
+  const Proposal& proposal = round.proposal;
+  const bool asked = trace.prediction && proposal.asked.size() == 1;
+  return asked ? proposal.size() - proposal.forced : 0;
+}
+
 Statistics recounted(const Trace& trace) {
   Statistics counts;
   for (const Round& round : trace.rounds) {

@@ -12,18 +12,11 @@
 #include "ref/drafts/token_file.h"
 
 namespace draftproof {
-namespace {
 
-struct Candidate {
-  double score = 0;
-  std::vector<Token> tokens;
-};
-
-/// Returns the candidate with the largest score of those for the ends of `text`, looked up in the tree of `learned`.
-Candidate best_candidate(const SuffixTree& tree, std::span<const Token> learned, std::span<const Token> text, int limit,
-                         const SuffixSettings& settings) {
-  Candidate best;
-  Candidate tried;
+SuffixCandidate best_candidate(const SuffixTree& tree, std::span<const Token> learned, std::span<const Token> text,
+                               int limit, const SuffixSettings& settings) {
+  SuffixCandidate best;
+  SuffixCandidate tried;
   const auto max = static_cast<int>(std::min(text.size(), static_cast<std::size_t>(settings.depth - 1)));
   for (int len = settings.min_match; len <= max; ++len) {
     const auto match = tree.find(learned, text.last(static_cast<std::size_t>(len)));
@@ -45,8 +38,6 @@ Candidate best_candidate(const SuffixTree& tree, std::span<const Token> learned,
   return best;
 }
 
-}  // namespace
-
 void SuffixDraft::learn(std::span<const Token> text, std::size_t learned) {
   const auto size = static_cast<int>(learned);
   if (tree_.size() > size && text[learned] != anchor_) tree_.clear();  // it was asked about another anchor
@@ -56,10 +47,10 @@ void SuffixDraft::learn(std::span<const Token> text, std::size_t learned) {
 void SuffixDraft::continue_text(std::span<const Token> text, int limit, std::vector<Token>& draft_tokens) {
   learn(text, text.size() - 1);
   anchor_ = text.back();
-  Candidate best = best_candidate(tree_, text, text, limit, settings_);
+  SuffixCandidate best = best_candidate(tree_, text, text, limit, settings_);
   if (settings_.corpus) {
     const SuffixCorpus& corpus = *settings_.corpus;
-    Candidate other = best_candidate(corpus.tree(), corpus.text(), text, limit, settings_);
+    SuffixCandidate other = best_candidate(corpus.tree(), corpus.text(), text, limit, settings_);
     if (other.score > best.score) std::swap(best, other);
   }
   draft_tokens.insert(draft_tokens.end(), best.tokens.begin(), best.tokens.end());
@@ -88,6 +79,10 @@ SuffixCorpus::SuffixCorpus(const std::filesystem::path& file, int vocabulary, in
                 " is neither a token of the target, 0 to " + std::to_string(vocabulary - 1) +
                 ", nor -1 between two texts; use the target's tokenizer");
   }
+  for (std::size_t i = 0; i < text_.size(); ++i) tree_.append(text_);
+}
+
+SuffixCorpus::SuffixCorpus(std::vector<Token> text, int depth) : text_(std::move(text)), tree_(depth) {
   for (std::size_t i = 0; i < text_.size(); ++i) tree_.append(text_);
 }
 

@@ -41,6 +41,7 @@ class SuffixCorpus {
 
   /// Throws Error, naming the offset, for a number that is neither a token below `vocabulary` nor -1.
   SuffixCorpus(const std::filesystem::path& file, int vocabulary, int depth);
+  SuffixCorpus(std::vector<Token> text, int depth);
 
   std::span<const Token> text() const noexcept { return text_; }
   const SuffixTree& tree() const noexcept { return tree_; }
@@ -59,6 +60,16 @@ struct SuffixSettings {
   int m = 0;            // draft tokens, at most
   std::shared_ptr<const SuffixCorpus> corpus = nullptr;
 };
+
+/// What is drafted after a text, by one of the trees.
+struct SuffixCandidate {
+  double score = 0;
+  std::vector<Token> tokens;
+};
+
+/// Returns the candidate with the largest score of those for the ends of `text`, looked up in the tree of `learned`.
+SuffixCandidate best_candidate(const SuffixTree& tree, std::span<const Token> learned, std::span<const Token> text,
+                               int limit, const SuffixSettings& settings);
 
 class SuffixDraft final : public TextDraft {
  public:

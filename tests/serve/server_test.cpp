@@ -107,6 +107,39 @@ TEST(Server, AnAnswerIsTheSameAloneAndBesideOthersColdAndWarmDraftedOrNot) {
   EXPECT_GT(server().metric("draftproof_prompt_tokens_reused_total"), 0);
 }
 
+TEST(Server, APredictionChangesNoAnswerAndItsTokensAreCountedApart) {
+  for (Json request : requests()) {
+    request = told(request, true);
+    const Json without = server().answer(completions, request);
+    const Json& none = without["usage"]["completion_tokens_details"];
+    EXPECT_EQ(none["accepted_prediction_tokens"], 0);
+    EXPECT_EQ(none["rejected_prediction_tokens"], 0);
+    const std::string expected = without["choices"][0]["text"];
+    for (const Json& predicted :
+         {Json(expected), Json("another text, which the answer is not like"), Json(tokens_of(without["choices"][0]["rounds"])),
+          Json::array({{{"type", "text"}, {"text", expected.substr(0, expected.size() / 3)}},
+                       {{"type", "text"}, {"text", expected.substr(expected.size() / 2)}}})}) {
+      if (predicted.is_string() && expected.find("\xEF\xBF\xBD") != std::string::npos) continue;
+      request["prediction"] = {{"type", "content"}, {"content", predicted}};
+      const Json with = server().answer(completions, request);
+      ASSERT_EQ(content(with), content(without)) << request;
+      const Json& details = with["usage"]["completion_tokens_details"];
+      const int accepted = details["accepted_prediction_tokens"];
+      EXPECT_LE(accepted, with["usage"]["accepted_tokens"]);
+      EXPECT_LE(accepted + details["rejected_prediction_tokens"].get<int>(), with["usage"]["drafted_tokens"]);
+    }
+  }
+  Json greedy = {{"prompt", "Once upon a time"}, {"temperature", 0}, {"max_tokens", 40}, {"return_tokens", true}};
+  const Json without = server().answer(completions, greedy);
+  greedy["prediction"] = {{"type", "content"}, {"content", tokens_of(without["choices"][0]["rounds"])}};
+  const Json with = server().answer(completions, greedy);
+  EXPECT_GE(with["usage"]["completion_tokens_details"]["accepted_prediction_tokens"], 36) << with["usage"];
+  EXPECT_LE(with["choices"][0]["rounds"].size(), 4U);
+  greedy["speculative"] = false;
+  EXPECT_EQ(server().answer(completions, greedy)["usage"]["drafted_tokens"], 0);
+  EXPECT_THAT(server().client().Get("/metrics")->body, HasSubstr("{drafter=\"prediction\",depth=\"0\"}"));
+}
+
 TEST(Server, ATopPOfZeroIsGreedy) {
   const Json zero = {{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 5}, {"top_p", 0}};
   const Json greedy = {{"prompt", "Once upon a time"}, {"temperature", 0}};
@@ -290,6 +323,11 @@ TEST(Server, WhatIsWrongIsToldByOpenAisErrorObjectAndUnknownFieldsAreIgnored) {
        "keyword 'pattern' is not supported"},
       {with("grammar", "root ::= x"), "names the rule 'x', which does not exist"},
       {with("echo", true), "field echo: is not supported"},
+      {with("prediction", "a text"), "field prediction"},
+      {with("prediction", {{"type", "tokens"}, {"content", "a"}}), "field prediction.type: is not content"},
+      {with("prediction", {{"type", "content"}, {"content", {1, 1000000}}}), "field prediction.content[1]"},
+      {with("prediction", {{"type", "content"}, {"content", Json::array({{{"type", "image"}}})}}),
+       "field prediction.content[0].type: is not text"},
       {with("prompt", Json::array({1, 2, 1000000})), "field prompt[2]"},
       {with("prompt", Json::array()), "the prompt is empty"},
       {with("prompt", std::vector<int>(5000, 1)), "the context of the model has 1024"},

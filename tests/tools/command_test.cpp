@@ -421,6 +421,28 @@ TEST(Generate, StatesOfEveryDraftInAChainWhatItProposedAndItsTimes) {
   EXPECT_GT(statistics["drafters"][1]["draft_seconds"], 0);
 }
 
+TEST(Generate, DraftsAPredictionWhereTheTextFollowsItAndWritesTheSame) {
+  const Folder folder;
+  const std::string text_file = folder.path() / "expected.txt";
+  const auto generated = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"generate", fixture("models/tale-target"), "-p", "Once upon a time", "-n", "40"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return json_of(arguments);
+  };
+  const json plain = generated({});
+  put(text_file, plain["text"]);
+  for (const std::string& draft : {std::string("none"), "dflash:" + fixture("models/tale-dflash")}) {
+    const json predicted = generated({"--draft", draft, "--prediction", text_file});
+    EXPECT_EQ(predicted["tokens"], plain["tokens"]);
+    const json& first = predicted["statistics"]["drafters"][0];
+    EXPECT_EQ(first["draft"], "prediction");
+    EXPECT_GE(first["accepted"], 30);
+  }
+  const Outcome none = run_command({"generate", fixture("models/tale-target"), "-p", "a", "--prediction", "/nowhere"});
+  EXPECT_EQ(none.status, 3);
+  EXPECT_THAT(none.err, testing::HasSubstr("--prediction: /nowhere: "));
+}
+
 TEST(Generate, GivesTheSameLogprobsWithAndWithoutSpeculation) {
   const auto logprobs = [](const std::string& draft) {
     return json_of({"generate", target, "--prompt-tokens", "5", "--max-new-tokens", "12", "--logprobs", "--draft",

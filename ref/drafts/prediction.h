@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// prediction: a text that the request expects, as a draft (OpenAI's predicted outputs). The last tokens of the text are
+// looked up in it, behind the end of the prompt, by the rule of suffix.h: where the output follows the prediction, the
+// next tokens of it are drafted; where it leaves it, little is drafted until it is found again.
+//
+// It is of one request, so it is no kind that a draft can be named by: Engine::open puts it before the stages of the
+// draft that is named. A prediction is known before any random number of the text, so the theorem of draft.h holds.
+//
+// Time and memory: those of a corpus of suffix.h.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "ref/drafts/draft.h"
+#include "ref/models/memory.h"
+
+namespace draftproof {
+
+/// The memory that it takes beside a target and the other stages.
+MemoryNeed need_of_prediction(std::size_t tokens);
+
+/// Throws Error for a token of the prediction that is none of the target's `vocabulary`.
+std::unique_ptr<Drafter> prediction_drafter(std::span<const Token> prediction, std::span<const Token> prompt,
+                                            int vocabulary);
+
+}  // namespace draftproof
