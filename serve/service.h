@@ -29,7 +29,7 @@ namespace draftproof::serve {
 struct Job {
   std::vector<Request> choices;  // each with another `sequence`
   std::uint64_t seed = 0;
-  bool speculative = true;            // false: plain decoding, which gives the same text
+  bool speculative = true;             // false: plain decoding, which gives the same text
   std::vector<Token> prediction = {};  // what the answers are expected to be like
   StopStrings stops;
 };

@@ -255,25 +255,25 @@ Engine::Opened Engine::open(DecodeJob job) {
   const int positions = job.request.positions();
   Drafter* shared = drafter(job.draft);
   const bool speculative = shared != nullptr;
-  ChainDrafter* chain = speculative ? load(job.draft).tuned.get() : nullptr;
-  if (!job.prediction.empty()) {
-    std::vector<std::shared_ptr<Drafter>> stages = {
-        prediction_drafter(job.prediction, job.request.prompt, target_->vocabulary())};
-    if (chain != nullptr) stages.insert(stages.end(), chain->stages().begin(), chain->stages().end());
-    opened.predicted = std::make_unique<ChainDrafter>(std::move(stages));
-    shared = chain = opened.predicted.get();
+  const bool predicted = !job.prediction.empty();
+  std::unique_ptr<Draft> prediction;
+  if (predicted) {
+    const int most = execution.draft_max > 0 ? execution.draft_max : prediction_draft_max;
+    prediction = prediction_draft(job.prediction, job.request.prompt, target_->vocabulary(), std::min(most, positions));
     const MemoryNeed need = need_beside_draft(job, speculative);
     opened.cost.fixed += need.cache_fixed;
     opened.cost.per_position += need.cache_per_position;
   }
-  if (shared == nullptr) {
+  if (!speculative && !predicted) {
     opened.draft = std::make_unique<NoDraft>();
-  } else if (tuned) {
-    if (const std::string why = tuning_error(job.draft); !why.empty()) throw Error(why);
-    shared = chain;
-    opened.draft = chain->open_tuned(positions, tuned_draft_max(job.request));
-  } else {
+  } else if (!tuned && !predicted) {
     opened.draft = shared->open(positions, execution.draft_max);
+  } else {
+    if (const std::string why = tuned ? tuning_error(job.draft) : ""; !why.empty()) throw Error(why);
+    ChainDrafter& chain = speculative ? *load(job.draft).tuned : alone_;
+    shared = &chain;
+    opened.draft = tuned ? chain.open_tuned(positions, tuned_draft_max(job.request), std::move(prediction))
+                         : chain.open(positions, execution.draft_max, std::move(prediction));
   }
   if (speculative) {
     const LoadedDraft& loaded = load(job.draft);
@@ -291,7 +291,7 @@ Engine::Opened Engine::open(DecodeJob job) {
                               .random = job.random,
                               .drafter = shared,
                               .stop = job.stop,
-                              .prediction = opened.predicted != nullptr,
+                              .prediction = predicted,
                               .draft_name = speculative ? job.draft : ""};
   opened.sequence = std::make_unique<Sequence>(with, std::move(job.request), execution, job.recording);
   opened.sequence->watch(std::move(job.watch), job.cancelled);

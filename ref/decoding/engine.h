@@ -88,7 +88,6 @@ class Engine {
   /// A sequence to be added to a scheduler over target(execution), with what it owns. In a prefix cache its draft has
   /// the name `draft`.
   struct Opened {
-    std::unique_ptr<ChainDrafter> predicted;  // the job's prediction and its draft; nullptr: there is no prediction
     std::unique_ptr<Draft> draft;
     std::unique_ptr<Sequence> sequence;
     CacheCost cost;
@@ -127,6 +126,7 @@ class Engine {
   std::unique_ptr<Model> target_;
   std::unique_ptr<SerialModel> serial_;
   std::map<std::string, LoadedDraft> drafts_;
+  ChainDrafter alone_{{}};  // of texts with a prediction and no other draft
 };
 
 }  // namespace draftproof

@@ -8,8 +8,9 @@
 
 namespace draftproof {
 
-ChainDraft::ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner, Costs costs)
-    : stages_(std::move(stages)), tuner_(std::move(tuner)), costs_(costs), times_(stages_.size()) {
+ChainDraft::ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner, Costs costs,
+                       std::size_t own)
+    : stages_(std::move(stages)), tuner_(std::move(tuner)), costs_(costs), own_(own), times_(stages_.size()) {
   for (const auto& stage : stages_) {
     if (auto* const text = dynamic_cast<TextDraft*>(stage.get())) text_.push_back(text);
     if (stage->needs_no_snapshot()) continue;
@@ -153,18 +154,21 @@ void ChainDraft::begin_proposal() {
 
 void ChainDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
   begin_proposal();
-  for (std::size_t i = 0; i < stages_.size() && builder.size() == 0; ++i) {
-    const int asked = asked_of(i, limit);
-    builder.ask(asked);
-    if (asked == 0) continue;
-    if (stages_[i].get() == network_) read();
-    {
-      const Stopwatch watch(times_[i].draft);
-      stages_[i]->propose(anchor, asked, builder);
-    }
-    times_[i].count(builder.size());
-  }
+  for (std::size_t i = 0; i < stages_.size(); ++i) ask(i, anchor, limit, builder);
   note(builder);
+}
+
+void ChainDraft::ask(std::size_t stage, Token anchor, int limit, ProposalBuilder& builder) {
+  if (builder.size() > 0) return;
+  const int asked = asked_of(stage, limit);
+  builder.ask(asked);
+  if (asked == 0) return;
+  if (stages_[stage].get() == network_) read();
+  {
+    const Stopwatch watch(times_[stage].draft);
+    stages_[stage]->propose(anchor, asked, builder);
+  }
+  times_[stage].count(builder.size());
 }
 
 void ChainDraft::forget() {
@@ -207,23 +211,29 @@ std::vector<DraftPositions> ChainDraft::positions() const {
   return list;
 }
 
-std::vector<std::unique_ptr<Draft>> ChainDrafter::open_stages(int capacity, int draft_max) {
+std::vector<std::unique_ptr<Draft>> ChainDrafter::open_stages(int capacity, int draft_max,
+                                                              std::unique_ptr<Draft> first) {
   std::vector<std::unique_ptr<Draft>> drafts;
+  if (first) drafts.push_back(std::move(first));
   for (const auto& stage : stages_) drafts.push_back(stage->open(capacity, draft_max));
   return drafts;
 }
 
-std::unique_ptr<Draft> ChainDrafter::open(int capacity, int draft_max) {
-  return std::make_unique<ChainDraft>(open_stages(capacity, draft_max));
+std::unique_ptr<Draft> ChainDrafter::open(int capacity, int draft_max, std::unique_ptr<Draft> first) {
+  const std::size_t own = first ? 1 : 0;
+  return std::make_unique<ChainDraft>(open_stages(capacity, draft_max, std::move(first)), std::nullopt,
+                                      ChainDraft::Costs::measured, own);
 }
 
-std::unique_ptr<Draft> ChainDrafter::open_tuned(int capacity, int draft_max) {
-  std::vector<std::unique_ptr<Draft>> stages = open_stages(capacity, draft_max);
+std::unique_ptr<Draft> ChainDrafter::open_tuned(int capacity, int draft_max, std::unique_ptr<Draft> first) {
+  const std::size_t own = first ? 1 : 0;
+  std::vector<std::unique_ptr<Draft>> stages = open_stages(capacity, draft_max, std::move(first));
   std::vector<ExpectedStage> expected;
   for (const auto& stage : stages) {
     expected.push_back({std::min(draft_max, stage->draft_max()), stage->work()});
   }
-  return std::make_unique<ChainDraft>(std::move(stages), Tuner(expected_costs(expected, draft_max)));
+  return std::make_unique<ChainDraft>(std::move(stages), Tuner(expected_costs(expected, draft_max)),
+                                      ChainDraft::Costs::measured, own);
 }
 
 template <class Job>
@@ -234,7 +244,7 @@ void ChainDrafter::read(std::span<Job* const> jobs) {
       std::vector<Job*> of;  // the job that each of `told` is for
       for (Job* const job : jobs) {
         const auto& chain = static_cast<ChainDraft&>(*job->draft);
-        if (job->error || !chain.has_unread() || chain.stages_[i].get() != chain.network_) continue;
+        if (job->error || !chain.has_unread() || chain.stages_[chain.own_ + i].get() != chain.network_) continue;
         told.push_back(chain.unread());
         of.push_back(job);
       }
@@ -257,17 +267,26 @@ void ChainDrafter::read(std::span<Job* const> jobs) {
 void ChainDrafter::propose(std::span<ProposeJob> jobs) {
   std::vector<ProposeJob> asked;
   std::vector<ProposeJob*> of;  // the job that each of `asked` is for
-  for (ProposeJob& job : jobs) static_cast<ChainDraft&>(*job.draft).begin_proposal();
+  for (ProposeJob& job : jobs) {
+    auto& chain = static_cast<ChainDraft&>(*job.draft);
+    chain.begin_proposal();
+    try {
+      for (std::size_t i = 0; i < chain.own_; ++i) chain.ask(i, job.anchor, job.limit, *job.builder);
+    } catch (...) {
+      job.error = std::current_exception();
+    }
+  }
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     std::vector<ProposeJob*> wanting;
     std::vector<ProposeJob*> to_read;
     for (ProposeJob& job : jobs) {
       auto& chain = static_cast<ChainDraft&>(*job.draft);
       if (job.error || job.builder->size() > 0) continue;
-      job.builder->ask(chain.asked_of(i, job.limit));
+      const std::size_t stage = chain.own_ + i;
+      job.builder->ask(chain.asked_of(stage, job.limit));
       if (job.builder->proposal().asked.back() == 0) continue;
       wanting.push_back(&job);
-      if (chain.stages_[i].get() == chain.network_) to_read.push_back(&job);
+      if (chain.stages_[stage].get() == chain.network_) to_read.push_back(&job);
     }
     read<ProposeJob>(to_read);
     asked.clear();
@@ -276,7 +295,7 @@ void ChainDrafter::propose(std::span<ProposeJob> jobs) {
       if (job->error) continue;
       auto& chain = static_cast<ChainDraft&>(*job->draft);
       const int draft_tokens = job->builder->proposal().asked.back();
-      asked.push_back({chain.stages_[i].get(), job->anchor, draft_tokens, job->builder});
+      asked.push_back({chain.stages_[chain.own_ + i].get(), job->anchor, draft_tokens, job->builder});
       of.push_back(job);
     }
     if (asked.empty()) continue;
@@ -287,8 +306,9 @@ void ChainDrafter::propose(std::span<ProposeJob> jobs) {
     }
     for (std::size_t k = 0; k < asked.size(); ++k) {
       auto& chain = static_cast<ChainDraft&>(*of[k]->draft);
-      chain.times_[i].draft += seconds;
-      chain.times_[i].count(of[k]->builder->size());
+      DraftTimes& times = chain.times_[chain.own_ + i];
+      times.draft += seconds;
+      times.count(of[k]->builder->size());
       of[k]->error = asked[k].error;
     }
   }

@@ -27,8 +27,9 @@ class ChainDraft final : public Draft {
   /// At most one of the stages keeps a cache or reads features. `tuner`: chooses the length of every proposal; it has
   /// learned from the rounds of this text only, and forgets nothing of them. `costs`: where they are as given, no clock
   /// has a part in what it chooses.
+  /// `own`: so many of the first stages are of this text alone, and no stages of its drafter.
   explicit ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner = std::nullopt,
-                      Costs costs = Costs::measured);
+                      Costs costs = Costs::measured, std::size_t own = 0);
 
   int draft_max() const override;
   std::span<const int> taps() const override;
@@ -53,6 +54,8 @@ class ChainDraft final : public Draft {
   /// The draft tokens that a stage is asked for; 0: it is not asked.
   int asked_of(std::size_t stage, int limit) const;
   void begin_proposal();
+  /// Asks a stage, unless one before has proposed something.
+  void ask(std::size_t stage, Token anchor, int limit, ProposalBuilder& builder);
   void note(const ProposalBuilder& builder);  // once all stages have been asked that are
   bool has_unread() const noexcept { return !unread_tokens_.empty(); }
   /// Where the time goes that a stage takes to observe something.
@@ -70,6 +73,7 @@ class ChainDraft final : public Draft {
   Draft* network_ = nullptr;      // the one that keeps a cache or reads features
   std::optional<Tuner> tuner_;
   Costs costs_;
+  std::size_t own_;
   bool in_prompt_ = true;  // it was not asked yet
 
   // Mutable because it counts as observed wherever the draft is looked at.
@@ -90,16 +94,18 @@ class ChainDrafter final : public Drafter {
  public:
   explicit ChainDrafter(std::vector<std::shared_ptr<Drafter>> stages) : stages_(std::move(stages)) {}
 
-  std::unique_ptr<Draft> open(int capacity, int draft_max) override;
+  std::unique_ptr<Draft> open(int capacity, int draft_max) override { return open(capacity, draft_max, nullptr); }
+  /// `first`: a draft of this text alone, which keeps no cache, asked before the stages; nullptr: none.
+  std::unique_ptr<Draft> open(int capacity, int draft_max, std::unique_ptr<Draft> first);
   /// The same with a tuner.
-  std::unique_ptr<Draft> open_tuned(int capacity, int draft_max);
+  std::unique_ptr<Draft> open_tuned(int capacity, int draft_max, std::unique_ptr<Draft> first);
   void propose(std::span<ProposeJob> jobs) override;
   void observe(std::span<ObserveJob> jobs) override;
 
   std::span<const std::shared_ptr<Drafter>> stages() const noexcept { return stages_; }
 
  private:
-  std::vector<std::unique_ptr<Draft>> open_stages(int capacity, int draft_max);
+  std::vector<std::unique_ptr<Draft>> open_stages(int capacity, int draft_max, std::unique_ptr<Draft> first);
   /// Lets the stages with a cache observe what these drafts have kept. What it throws becomes the job's error.
   template <class Job>
   void read(std::span<Job* const> jobs);

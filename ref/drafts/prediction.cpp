@@ -14,12 +14,11 @@ namespace {
 /// one. So that the first proposal is a full one, the last four of the prompt stand before the prediction.
 constexpr std::size_t from_prompt = 4;
 const SuffixSettings settings_of_predictions = {
-    .depth = 64, .min_match = 1, .min_prob = 0.1, .factor = 4, .offset = 0, .m = 16};
+    .depth = 64, .min_match = 1, .min_prob = 0.1, .factor = 4, .offset = 0, .m = prediction_draft_max};
 
 class PredictionDraft final : public TextDraft {
  public:
-  PredictionDraft(int draft_max, const SuffixSettings& settings)
-      : TextDraft(std::min(draft_max, settings.m)), settings_(settings) {}
+  explicit PredictionDraft(const SuffixSettings& settings) : TextDraft(settings.m), settings_(settings) {}
 
  protected:
   void learn(std::span<const Token>, std::size_t) override {}
@@ -41,8 +40,8 @@ MemoryNeed need_of_prediction(std::size_t tokens) {
   return need;
 }
 
-std::unique_ptr<Drafter> prediction_drafter(std::span<const Token> prediction, std::span<const Token> prompt,
-                                            int vocabulary) {
+std::unique_ptr<Draft> prediction_draft(std::span<const Token> prediction, std::span<const Token> prompt,
+                                        int vocabulary, int draft_max) {
   for (const Token token : prediction) {
     if (token >= 0 && token < vocabulary) continue;
     throw Error("the prediction: " + std::to_string(token) + " is no token of the target, 0 to " +
@@ -53,7 +52,8 @@ std::unique_ptr<Drafter> prediction_drafter(std::span<const Token> prediction, s
   std::vector<Token> text(before.begin(), before.end());
   text.insert(text.end(), prediction.begin(), prediction.end());
   settings.corpus = std::make_shared<const SuffixCorpus>(std::move(text), settings.depth);
-  return text_drafter<PredictionDraft>(settings);
+  settings.m = draft_max;
+  return std::make_unique<PredictionDraft>(settings);
 }
 
 }  // namespace draftproof

@@ -20,8 +20,12 @@ namespace draftproof {
 /// The memory that it takes beside a target and the other stages.
 MemoryNeed need_of_prediction(std::size_t tokens);
 
-/// Throws Error for a token of the prediction that is none of the target's `vocabulary`.
-std::unique_ptr<Drafter> prediction_drafter(std::span<const Token> prediction, std::span<const Token> prompt,
-                                            int vocabulary);
+/// Draft tokens of a round, where no other number is asked for.
+constexpr int prediction_draft_max = 16;
+
+/// `draft_max`: draft tokens of a round, at most. Throws Error for a token of the prediction that is none of the
+/// target's `vocabulary`.
+std::unique_ptr<Draft> prediction_draft(std::span<const Token> prediction, std::span<const Token> prompt,
+                                        int vocabulary, int draft_max);
 
 }  // namespace draftproof

@@ -32,11 +32,11 @@ TEST(Prediction, LeavesTheDistributionOfTheTextUnderEveryRule) {
   EXPECT_EQ(plain.size(), 81U);
   for (const Rule* const* rule = all_rules(); *rule != nullptr; ++rule) {
     for (const std::vector<Token>& prediction : {std::vector<Token>{0, 1, 2, 0}, {2, 2, 2, 2}, {1, 0}}) {
-      const auto drafter = prediction_drafter(prediction, request.prompt, 3);
       int accepted = 0;
       int rejected = 0;
       const ExactTexts texts = exact_texts(
-          target, **rule, request, [&](RandomSource&, int capacity) { return drafter->open(capacity, 3); },
+          target, **rule, request,
+          [&](RandomSource&, int) { return prediction_draft(prediction, request.prompt, 3, 3); },
           [&](const Trace& trace) {
             accepted += trace.statistics.accepted;
             rejected += trace.statistics.mismatches;
@@ -52,11 +52,11 @@ TEST(Prediction, MadeWithACoinOfTheRuleChangesTheDistribution) {
   TableModel target(3, row_after);
   const Asked request = asked({0, 1}, 4, 3, {.temperature = 1});
   const ExactTexts plain = exact_plain_texts(target, request);
-  const ExactTexts texts = exact_texts(target, rejection, request, [&](RandomSource& random, int capacity) {
+  const ExactTexts texts = exact_texts(target, rejection, request, [&](RandomSource& random, int) {
     const std::array<std::uint64_t, 2> halves = {1, 1};
     const bool accepts = random.sample_index({0, 2, Purpose::accept}, halves) == 0;
     const std::vector<Token> prediction(4, accepts ? 0 : 1);
-    return prediction_drafter(prediction, request.prompt, 3)->open(capacity, 3);
+    return prediction_draft(prediction, request.prompt, 3, 3);
   });
   EXPECT_GT(distance(texts, plain), Rational(1, 100));
 }
@@ -70,9 +70,11 @@ class PredictionEngine : public ::testing::Test {
 
   Trace decoded(const std::string& draft, const std::vector<Token>& prediction, int draft_max = 0) {
     PhiloxSource random(3);
-    return engine.decode(
-        {.request = request, .execution = {.draft_max = draft_max}, .draft = draft, .prediction = prediction,
-         .random = random});
+    return engine.decode({.request = request,
+                          .execution = {.draft_max = draft_max},
+                          .draft = draft,
+                          .prediction = prediction,
+                          .random = random});
   }
 };
 
@@ -84,8 +86,8 @@ TEST_F(PredictionEngine, GivesTheSameOutputInFewerRoundsAloneAndBeforeEveryDraft
   changed.erase(changed.begin() + 40, changed.begin() + 43);
   const std::string dflash = "dflash:" + (models / "tale-dflash").string();
   const std::string tree = "eagle3:" + (models / "tale-eagle3").string() + "?tree=8";
-  for (const std::string& draft : {std::string("none"), dflash, std::string("suffix+") + dflash, tree,
-                                   std::string("ngram-simple")}) {
+  for (const std::string& draft :
+       {std::string("none"), dflash, std::string("suffix+") + dflash, tree, std::string("ngram-simple")}) {
     for (const int draft_max : {0, 1, Execution::draft_max_auto}) {
       if (draft == tree && draft_max == Execution::draft_max_auto) continue;
       for (const auto& prediction : {plain.output, changed, std::vector<Token>(30, 7)}) {

@@ -33,8 +33,7 @@ std::vector<Token> operator+(std::vector<Token> a, const std::vector<Token>& b) 
 std::vector<Token> proposed(const std::vector<Token>& prediction, const std::vector<Token>& prompt,
                             const std::vector<Token>& output, int limit = 16) {
   const std::vector<Token> text = prompt + output;
-  const auto drafter = prediction_drafter(prediction, prompt, vocabulary);
-  const auto draft = drafter->open(static_cast<int>(text.size()) + 20, 0);
+  const auto draft = prediction_draft(prediction, prompt, vocabulary, 16);
   draft->observe(std::span<const Token>(text).first(text.size() - 1), {});
   PhiloxSource random(1);
   return propose(*draft, text, std::min(limit, draft->draft_max()), {}, random).tokens;
@@ -75,8 +74,7 @@ TEST(Prediction, DoesNotDraftFromThePromptItself) {
 TEST(Prediction, IsProposedTheSameAfterTheTextWasForgottenAndReadAgain) {
   const std::vector<Token> prompt = counted(900, 5);
   const std::vector<Token> text = prompt + counted(10, 7);
-  const auto drafter = prediction_drafter(counted(10, 40), prompt, vocabulary);
-  const auto draft = drafter->open(100, 0);
+  const auto draft = prediction_draft(counted(10, 40), prompt, vocabulary, 16);
   PhiloxSource random(1);
   for (int time = 0; time < 2; ++time) {
     draft->observe(std::span<const Token>(text).first(text.size() - 1), {});
@@ -88,7 +86,7 @@ TEST(Prediction, IsProposedTheSameAfterTheTextWasForgottenAndReadAgain) {
 TEST(Prediction, OfTokensThatTheTargetHasNotIsRefused) {
   for (const Token wrong : {-1, vocabulary}) {
     try {
-      prediction_drafter(std::vector<Token>{3, wrong}, counted(0, 2), vocabulary);
+      prediction_draft(std::vector<Token>{3, wrong}, counted(0, 2), vocabulary, 16);
       ADD_FAILURE() << wrong;
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("the prediction: " + std::to_string(wrong) + " is no token of the target"));

@@ -425,7 +425,8 @@ TEST(Generate, DraftsAPredictionWhereTheTextFollowsItAndWritesTheSame) {
   const Folder folder;
   const std::string text_file = folder.path() / "expected.txt";
   const auto generated = [&](std::vector<std::string> more) {
-    std::vector<std::string> arguments = {"generate", fixture("models/tale-target"), "-p", "Once upon a time", "-n", "40"};
+    std::vector<std::string> arguments = {"generate", fixture("models/tale-target"), "-p", "Once upon a time", "-n",
+                                          "40"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return json_of(arguments);
   };
