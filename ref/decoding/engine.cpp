@@ -258,8 +258,8 @@ Engine::Opened Engine::open(DecodeJob job) {
   const bool predicted = !job.prediction.empty();
   std::unique_ptr<Draft> prediction;
   if (predicted) {
-    const int most = execution.draft_max > 0 ? execution.draft_max : prediction_draft_max;
-    prediction = prediction_draft(job.prediction, job.request.prompt, target_->vocabulary(), std::min(most, positions));
+    const int max = execution.draft_max > 0 ? execution.draft_max : prediction_draft_max;
+    prediction = prediction_draft(job.prediction, job.request.prompt, target_->vocabulary(), std::min(max, positions));
     const MemoryNeed need = need_beside_draft(job, speculative);
     opened.cost.fixed += need.cache_fixed;
     opened.cost.per_position += need.cache_per_position;
