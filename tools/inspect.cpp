@@ -302,7 +302,7 @@ ordered_json draft_json(const Checkpoint& files, const Model& target) {
 
 /// How many MTP heads a target has, or why those that its config names cannot be used.
 ordered_json mtp_heads_of(const Checkpoint& files, const TransformerConfig& model) {
-  if (model.mtp_heads == 0 || !files.has_weights()) return model.mtp_heads;
+  if (!files.has_weights() || (model.mtp_heads == 0 && !has_mtp_heads(files))) return model.mtp_heads;
   try {
     return read_mtp_config(files).heads.size();
   } catch (const Error& error) {

@@ -21,7 +21,8 @@ constexpr std::array decoders = std::to_array<std::string_view>(
      "exaone4",    "seed_oss",   "ernie4_5",         "stablelm",    "arcee",         "starcoder2",  "lfm2",
      "qwen3_next", "mamba2",     "granitemoehybrid", "lfm2_moe",    "phi",           "apertus",     "nanochat",
      "bitnet",     "gpt_oss",    "glm4_moe",         "minimax_m2",  "ernie4_5_moe",  "falcon_h1",   "nemotron_h",
-     "jamba",      "kimi_k2",    "deepseek_v2",      "deepseek_v3", "glm4_moe_lite", "llama4_text", "kimi_linear"});
+     "jamba",      "kimi_k2",    "deepseek_v2",      "deepseek_v3", "glm4_moe_lite", "llama4_text", "kimi_linear",
+     "mimo"});
 constexpr std::array<std::string_view, 6> gemmas = {"gemma2",      "gemma3", "gemma3_text",
                                                     "gemma4_text", "gemma4", "gemma4_unified_text"};
 

@@ -5,6 +5,7 @@
 
 #include "ref/models/checkpoint_kind.h"
 #include "ref/models/models.h"
+#include "ref/models/mtp.h"
 
 namespace draftproof {
 
@@ -50,7 +51,7 @@ std::string kind_of_draft(const Checkpoint& files) {
     return (*std::ranges::find_if(all_draft_kinds(), recognizes))->name;
   }
   const auto in_layer = [](const auto& tensor) { return tensor.first.starts_with("model.layers.0."); };
-  const bool only_heads = describe(config).mtp_heads > 0 && std::ranges::none_of(files.tensors(), in_layer);
+  const bool only_heads = has_mtp_heads(files) && std::ranges::none_of(files.tensors(), in_layer);
   return only_heads ? mtp_kind.name : model_kind.name;
 }
 

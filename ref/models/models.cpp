@@ -36,6 +36,7 @@ std::span<const Architecture* const> all_architectures() noexcept {
       &cohere2_architecture,
       &exaone4_architecture,
       &seed_oss_architecture,
+      &mimo_architecture,
       &ernie45_architecture,
       &stablelm_architecture,
       &arcee_architecture,

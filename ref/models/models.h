@@ -33,6 +33,7 @@ extern const Architecture glm4_architecture;
 extern const Architecture cohere2_architecture;
 extern const Architecture exaone4_architecture;
 extern const Architecture seed_oss_architecture;
+extern const Architecture mimo_architecture;
 extern const Architecture ernie45_architecture;
 extern const Architecture stablelm_architecture;
 extern const Architecture arcee_architecture;

@@ -22,8 +22,19 @@ std::string own_table(const Checkpoint& files, const std::string& name, const st
   return files.has(name) && !files.same(name, of_model) ? name : "";
 }
 
+/// As many as the config names or, where it is silent as that of Qwen3-Next, as have a layer.
+int count_of_qwen(const Checkpoint& files, const std::string& prefix, const TransformerConfig& model) {
+  const Json config = text_config(files.config());
+  if (config.find("mtp_num_hidden_layers") || config.find("num_nextn_predict_layers")) return model.mtp_heads;
+  int heads = 0;
+  while (files.has(prefix + "layers." + std::to_string(heads) + ".input_layernorm.weight")) ++heads;
+  return heads;
+}
+
 /// The heads with the names of Qwen3.5.
-std::vector<MtpNames> names_of_qwen(const std::string& prefix, int heads) {
+std::vector<MtpNames> names_of_qwen(const Checkpoint& files, const std::string& prefix,
+                                    const TransformerConfig& model) {
+  const int heads = count_of_qwen(files, prefix, model);
   std::vector<MtpNames> names;
   for (int i = 0; i < heads; ++i) {
     names.push_back({.projection = prefix + "fc.weight",
@@ -71,26 +82,52 @@ std::vector<MtpNames> names_of_ernie(int heads) {
   return names;
 }
 
+/// The heads with the names of MiMo.
+std::vector<MtpNames> names_of_mimo(int heads) {
+  std::vector<MtpNames> names;
+  for (int i = 0; i < heads; ++i) {
+    const std::string block = "model.mtp_layers." + std::to_string(i) + ".";
+    names.push_back({.projection = block + "input_proj.weight",
+                     .embedding_norm = block + "token_layernorm.weight",
+                     .hidden_norm = block + "hidden_layernorm.weight",
+                     .block = block,
+                     .norm = block + "final_layernorm.weight",
+                     .embedding = "",
+                     .lm_head = ""});
+  }
+  return names;
+}
+
 [[noreturn]] void fail_without(const Checkpoint& files, const std::string& why) {
   throw Error(files.path().string() + ": " + why +
               "; name a checkpoint that has them (mtp:PATH), or choose another draft");
 }
 
-/// The names of the heads; none where their tensors are missing.
-std::vector<MtpNames> find_heads(const Checkpoint& files, const TransformerConfig& model) {
+/// The heads, but for their transformer; none where their tensors are missing.
+MtpConfig find_heads(const Checkpoint& files, const TransformerConfig& model) {
+  MtpConfig found;
   for (const std::string prefix : {"mtp.", "model.mtp."}) {
-    if (files.has(prefix + "fc.weight")) return names_of_qwen(prefix, model.mtp_heads);
+    if (!files.has(prefix + "fc.weight")) continue;
+    found.heads = names_of_qwen(files, prefix, model);
+    return found;
   }
-  if (files.has("model.mtp_linear_proj.0.weight")) return names_of_ernie(model.mtp_heads);
-  std::vector<MtpNames> names = names_of_deepseek(files, model.depth(), model.mtp_heads);
-  if (!names.empty() && !files.has(names[0].projection)) names.clear();
-  return names;
+  if (files.has("model.mtp_linear_proj.0.weight")) {
+    found.heads = names_of_ernie(model.mtp_heads);
+  } else if (files.has("model.mtp_layers.0.input_proj.weight")) {
+    found.heads = names_of_mimo(model.mtp_heads);
+    found.hidden_first = true;
+    found.reads_normed = false;
+  } else {
+    found.heads = names_of_deepseek(files, model.depth(), model.mtp_heads);
+    if (!found.heads.empty() && !files.has(found.heads[0].projection)) found.heads.clear();
+  }
+  return found;
 }
 
-std::vector<MtpNames> names_of_heads(const Checkpoint& files, const TransformerConfig& model) {
+MtpConfig require_heads(const Checkpoint& files, const TransformerConfig& model) {
+  MtpConfig found = find_heads(files, model);
+  if (!found.heads.empty()) return found;
   if (model.mtp_heads == 0) fail_without(files, "has no MTP heads");
-  std::vector<MtpNames> names = find_heads(files, model);
-  if (!names.empty()) return names;
   fail_without(files, "has no tensors of the " +
                           (model.mtp_heads == 1 ? "MTP head" : std::to_string(model.mtp_heads) + " MTP heads") +
                           " that its config names; whoever wrote the file left them out");
@@ -122,7 +159,7 @@ bool MtpConfig::owns(const std::string& tensor) const {
 }
 
 bool has_mtp_heads(const Checkpoint& files) {
-  const std::vector<MtpNames> heads = find_heads(files, describe(files.config()));
+  const std::vector<MtpNames> heads = find_heads(files, describe(files.config())).heads;
   const auto is_there = [&](const MtpNames& head) {
     return files.has(head.projection) && files.has(head.embedding_norm) && files.has(head.hidden_norm);
   };
@@ -132,8 +169,7 @@ bool has_mtp_heads(const Checkpoint& files) {
 MtpConfig read_mtp_config(const Checkpoint& files) {
   const Architecture& architecture = architecture_of(files.config());
   const TransformerConfig model = describe(files.config());
-  MtpConfig config;
-  config.heads = names_of_heads(files, model);
+  MtpConfig config = require_heads(files, model);
   if (architecture.mtp == nullptr) {
     fail_without(files, "has MTP heads of the architecture " + architecture_name(files.config()) +
                             ", which are not implemented");
@@ -198,6 +234,10 @@ std::vector<std::unique_ptr<LayerCache>> MtpHead::new_layers(int capacity, int m
 
 void MtpHead::fuse(std::span<const float> tapped, int rows, float* features) {
   REQUIRE(tapped.size() == static_cast<std::size_t>(rows) * static_cast<std::size_t>(width()), "one tap per position");
+  if (!config_.reads_normed) {
+    std::ranges::copy(tapped, features);
+    return;
+  }
   target_.embeddings()->normalize(tapped.data(), rows, features);
 }
 
@@ -263,14 +303,16 @@ void MtpHead::forward(std::span<Rows> batch) {
   next_features_.resize(wanted.size() * static_cast<std::size_t>(hidden));
   logits_.resize(wanted.size() * static_cast<std::size_t>(vocabulary()));
   numbers_ = true;
+  float* const embeddings = combined_.data() + (config_.hidden_first ? hidden : 0);
+  float* const hidden_states = combined_.data() + (config_.hidden_first ? 0 : hidden);
 
   for (int i = 0; i < static_cast<int>(heads_.size()); ++i) {
     const Weights& head = heads_[static_cast<std::size_t>(i)];
     embed(head, scratch_.normed.data());
     kernels_.rms_norm(scratch_.normed.data(), hidden, rows, 1, hidden, head.embedding_norm.data(), t.epsilon,
-                      combined_.data(), 2 * hidden);
-    kernels_.rms_norm(features_.data(), hidden, rows, 1, hidden, head.hidden_norm.data(), t.epsilon,
-                      combined_.data() + hidden, 2 * hidden);
+                      embeddings, 2 * hidden);
+    kernels_.rms_norm(features_.data(), hidden, rows, 1, hidden, head.hidden_norm.data(), t.epsilon, hidden_states,
+                      2 * hidden);
     pack_activations(kernels_, head.projection, combined_.data(), 2 * hidden, rows, scratch_.activations);
     matmul(kernels_, head.projection, scratch_.activations, scratch_.hidden_states.data(), hidden);
     see(pass, i);

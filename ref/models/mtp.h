@@ -9,6 +9,8 @@
 //   y = norm_y(block(z))                                at position p
 //   logits = lm_head y                                  of the token at p + 1; y is the feature of a draft token at p
 //
+// Of MiMo the hidden state comes first, and the feature of a committed position is x itself.
+//
 // Norms, RoPE and block are those of the model's architecture; of Qwen3.5 the block has full attention. Embedding and
 // LM head are the model's unless the head has its own, norm_y is its final norm where the head has none.
 //
@@ -16,11 +18,14 @@
 // row are those of head min(depth, heads - 1), where depth counts the rows before it in the transaction: the first
 // draft token is the first head's.
 //
-// In the files: `mtp.` of Qwen3.5, where all heads share projection and norms; `model.mtp_block.N.` of ERNIE 4.5, with
-// an MLP where the model has experts; or `model.layers.N.`, N and what follows it the numbers behind the model's last
-// layer (DeepSeek, GLM; GGUF `blk.N.nextn.`).
+// In the files: `mtp.` of Qwen3.5 and Qwen3-Next, where all heads share projection and norms; `model.mtp_block.N.` of
+// ERNIE 4.5, with an MLP where the model has experts; `model.mtp_layers.N.` of MiMo; or `model.layers.N.`, N and what
+// follows it the numbers behind the model's last layer (DeepSeek, GLM; GGUF `blk.N.nextn.`). Qwen3-Next's config names
+// no number of heads: there are as many as have a layer.
 // Source: vLLM, models/qwen3_next_mtp.py and deepseek_mtp.py; llama.cpp, models/qwen35.cpp and step35.cpp; of ERNIE
-// FastDeploy, models/ernie4_5_mtp.py. vLLM's ernie_mtp.py leaves out norm_y and turns pairs half a head apart.
+// FastDeploy, models/ernie4_5_mtp.py; vLLM's ernie_mtp.py leaves out norm_y and turns pairs half a head apart. Of MiMo
+// Xiaomi's modeling_mimo.py and vLLM, models/mimo_mtp.py; SGLang gives its head the normed feature. vLLM makes the
+// embedding of a text's second token 0 for heads of DeepSeek and MiMo, which is not done here.
 #pragma once
 
 #include <memory>
@@ -45,12 +50,14 @@ struct MtpNames {
 struct MtpConfig {
   TransformerConfig transformer;  // one layer for each head
   std::vector<MtpNames> heads;
+  bool hidden_first = false;  // in what is projected
+  bool reads_normed = true;   // the feature of a committed position is behind the model's final norm
 
   /// Whether a tensor belongs to a head.
   bool owns(const std::string& tensor) const;
 };
 
-/// Whether the config of a checkpoint names heads, and their tensors are there.
+/// Whether a checkpoint has heads: its config names them or is silent, and their tensors are there.
 bool has_mtp_heads(const Checkpoint& files);
 
 /// Describes the heads of a checkpoint. Throws Error, saying what to do, when it has none or they are not implemented.

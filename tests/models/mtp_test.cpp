@@ -23,10 +23,10 @@ constexpr int case_count = 4;
 /// Mistakes around the layer.
 enum class Slip {
   none,
-  hidden_first,  // in the concatenation
-  unshifted,     // a row reads the feature of its own position
+  swapped,    // in the concatenation
+  unshifted,  // a row reads the feature of its own position
   recycled_before_norm,
-  tap_without_norm,  // the feature is the output of the last layer
+  other_tap,  // the feature is the output of the last layer where it is normed, and the reverse
   no_embedding_norm,
   no_hidden_norm,
   next_head,        // of several: the one after the right one
@@ -51,15 +51,38 @@ struct Input {
   }
 };
 
+/// Where the tensors of one head are.
+struct HeadNames {
+  std::string block, projection, embedding_norm, hidden_norm, norm;
+};
+
+HeadNames names_of(const TwinCheckpoint& twin, int head) {
+  const std::string number = std::to_string(head);
+  if (twin.has("mtp.fc.weight")) {
+    return {"mtp.layers." + number + ".", "mtp.fc", "mtp.pre_fc_norm_embedding", "mtp.pre_fc_norm_hidden", "mtp.norm"};
+  }
+  if (twin.has("mtp_linear_proj.0.weight")) {
+    return {"mtp_block." + number + ".", "mtp_linear_proj." + number, "mtp_emb_norm." + number,
+            "mtp_hidden_norm." + number, ""};
+  }
+  const bool mimo = twin.has("mtp_layers.0.input_proj.weight");
+  const std::string block = mimo ? "mtp_layers." + number + "." : "layers." + std::to_string(twin.layers + head) + ".";
+  if (mimo) {
+    return {block, block + "input_proj", block + "token_layernorm", block + "hidden_layernorm", block + "norm"};
+  }
+  return {block, block + "eh_proj", block + "enorm", block + "hnorm", block + "shared_head.norm"};
+}
+
 /// The float64 twin: features and logits of the chain's rows.
 std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Input& input, Rounding round, Slip slip = Slip::none,
                                Mistake mistake = Mistake::none) {
-  const bool qwen35 = twin.has("mtp.fc.weight");
+  const bool mimo = twin.has("mtp_layers.0.input_proj.weight");
   const Rows& final_norm = twin["norm"];
   Rows tapped;
   tapped.width = final_norm.width;
   tapped.at.assign(input.tapped.begin(), input.tapped.end());
-  Rows features = slip == Slip::tap_without_norm ? tapped : rms_norm(tapped, final_norm, twin.epsilon, round);
+  const bool normed_tap = mimo == (slip == Slip::other_tap);
+  Rows features = normed_tap ? rms_norm(tapped, final_norm, twin.epsilon, round) : tapped;
   if (slip == Slip::unshifted) {  // the last one twice, for want of one of the anchor
     features = below(std::move(features), features);
     features.at.erase(features.at.begin(), features.at.begin() + features.width);
@@ -68,11 +91,6 @@ std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Input& input, R
   std::vector<Token> tokens(input.committed.begin() + 1, input.committed.end());
   int heads = 1;
   while (twin.has("layers." + std::to_string(twin.layers + heads) + ".eh_proj.weight")) ++heads;
-  const bool ernie = twin.has("mtp_linear_proj.0.weight");
-  const auto blocks = [&](int head) {
-    if (ernie) return "mtp_block." + std::to_string(head) + ".";
-    return qwen35 ? "mtp.layers." + std::to_string(head) + "." : "layers." + std::to_string(twin.layers + head) + ".";
-  };
   const int last_row = static_cast<int>(input.committed.size() + input.chain.size());
   const Angles angles(twin, last_row + 1, round);
   Rows recycled, y, logits;
@@ -80,12 +98,8 @@ std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Input& input, R
     tokens.push_back(input.chain[step]);
     int head = std::min(static_cast<int>(step), heads - 1);
     if (slip == Slip::next_head) head = (head + 1) % heads;
-    const std::string block = blocks(head);
-    const std::string own = slip == Slip::own_tables_only ? blocks(0) : block;
-    const auto part = [&](const char* of_qwen, const char* of_deepseek, const std::string& of_ernie) -> const Rows& {
-      if (ernie) return twin[of_ernie + "." + std::to_string(head)];
-      return twin[qwen35 ? std::string("mtp.") + of_qwen : block + of_deepseek];
-    };
+    const HeadNames names = names_of(twin, head);
+    const std::string own = slip == Slip::own_tables_only ? names_of(twin, 0).block : names.block;
     const Rows& table = twin[twin.has(own + "embed_tokens.weight") ? own + "embed_tokens" : "embed_tokens"];
     Rows embedding(static_cast<int>(tokens.size()), table.width);
     for (int row = 0; row < embedding.rows(); ++row) {
@@ -93,26 +107,25 @@ std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Input& input, R
     }
     Rows hidden = recycled.at.empty() ? features : below(features, recycled);
     if (slip != Slip::no_embedding_norm) {
-      embedding = rms_norm(embedding, part("pre_fc_norm_embedding", "enorm", "mtp_emb_norm"), twin.epsilon, round);
+      embedding = rms_norm(embedding, twin[names.embedding_norm], twin.epsilon, round);
     }
     if (slip != Slip::no_hidden_norm) {
-      hidden = rms_norm(hidden, part("pre_fc_norm_hidden", "hnorm", "mtp_hidden_norm"), twin.epsilon, round);
+      hidden = rms_norm(hidden, twin[names.hidden_norm], twin.epsilon, round);
     }
-    if (slip == Slip::hidden_first) std::swap(embedding, hidden);
+    if (mimo != (slip == Slip::swapped)) std::swap(embedding, hidden);
     Rows joined(embedding.rows(), 2 * embedding.width);
     for (int row = 0; row < joined.rows(); ++row) {
       std::copy_n(embedding.row(row), embedding.width, joined.row(row));
       std::copy_n(hidden.row(row), hidden.width, joined.row(row) + embedding.width);
     }
     // Row 0, which no row sees, is left out: the twin's row r is at position r + 1. Only differences turn a score.
-    Rows x = times(joined, part("fc", "eh_proj", "mtp_linear_proj"), round);
+    Rows x = times(joined, twin[names.projection], round);
     if (slip == Slip::row_zero_seen) x = below(Rows(1, x.width), x);
     x = decoder_layer(
-        twin, block, std::move(x), Rows(), angles, [](int q, int k) { return k <= q; }, round, mistake);
+        twin, names.block, std::move(x), Rows(), angles, [](int q, int k) { return k <= q; }, round, mistake);
     Rows last(1, x.width);
     std::copy_n(x.row(x.rows() - 1), x.width, last.row(0));
-    const std::string own_norm = qwen35 ? "mtp.norm" : block + "shared_head.norm";
-    const Rows& norm = twin.has(own_norm + ".weight") ? twin[own_norm] : final_norm;
+    const Rows& norm = twin.has(names.norm + ".weight") ? twin[names.norm] : final_norm;
     const Rows normed = slip == Slip::no_norm_behind ? last : rms_norm(last, norm, twin.epsilon, round);
     const std::string lm_head = own + "shared_head.head";
     y = y.at.empty() ? normed : below(std::move(y), normed);
@@ -241,7 +254,7 @@ TEST_P(MtpFixture, EveryMistakeExceedsTheBoundAHundredfold) {
     return worst_ratio(ours.logits, logits.at, logits.width, bounds[1]);
   };
   EXPECT_LE(ratio(twin, Slip::none, Mistake::none), 1);
-  for (const Slip slip : {Slip::hidden_first, Slip::unshifted, Slip::recycled_before_norm, Slip::tap_without_norm,
+  for (const Slip slip : {Slip::swapped, Slip::unshifted, Slip::recycled_before_norm, Slip::other_tap,
                           Slip::no_embedding_norm, Slip::no_hidden_norm, Slip::row_zero_seen, Slip::no_norm_behind}) {
     EXPECT_GT(ratio(twin, slip, Mistake::none), 100) << "slip " << static_cast<int>(slip);
   }
@@ -250,7 +263,7 @@ TEST_P(MtpFixture, EveryMistakeExceedsTheBoundAHundredfold) {
     EXPECT_GT(ratio(twin, Slip::own_tables_only, Mistake::none), 100);
   } else if (GetParam() == "mtp-ernie45-moe") {
     EXPECT_GT(ratio(twin, Slip::none, Mistake::interleaved_rope), 100);
-  } else if (GetParam().starts_with("mtp-qwen35")) {
+  } else if (twin.has("mtp.fc.weight")) {
     for (const Mistake mistake : {Mistake::no_gate, Mistake::gates_behind_queries}) {
       EXPECT_GT(ratio(twin, Slip::none, mistake), 100) << "mistake " << static_cast<int>(mistake);
     }
@@ -326,8 +339,8 @@ TEST_P(MtpFixture, RowsOfOtherTextsAndWholeChainsInOneCallChangeNoBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MtpFixture,
-                         testing::Values("mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-two", "mtp-deepseek-v3",
-                                         "mtp-glm4-moe", "mtp-ernie45-moe"),
+                         testing::Values("mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-next", "mtp-qwen3-two",
+                                         "mtp-deepseek-v3", "mtp-glm4-moe", "mtp-ernie45-moe", "mtp-mimo"),
                          printable_name);
 
 /// The fixture mtp-qwen35 as llama.cpp converts it: the head is a block behind the layers, norms hold 1 + weight.
@@ -470,7 +483,23 @@ TEST(Mtp, HeadsThatAreMissingOrUnknownAreRefusedInOneSentence) {
   EXPECT_THAT(
       error_of("mtp-qwen35", "\"mtp_use_dedicated_embeddings\": false", "\"mtp_use_dedicated_embeddings\": true"),
       HasSubstr("field mtp_use_dedicated_embeddings: embeddings of the MTP heads' own are not implemented"));
+  EXPECT_THAT(error_of("mtp-mimo", "{", "{", "0.input_proj", "0.xxput_proj"),
+              HasSubstr("has no tensors of the MTP head that its config names"));
+  EXPECT_THAT(error_of("mtp-mimo", "{", "{", "0.final_layernorm", "0.xxxal_layernorm"),
+              HasSubstr("'model.mtp_layers.0.final_layernorm.weight'"));
   EXPECT_EQ(error_of("mtp-qwen3-two", "{", "{"), "");
+}
+
+TEST(Mtp, AConfigOfQwen3NextNamesNoHeadsAndItsTensorsDo) {
+  EXPECT_EQ(error_of("mtp-qwen3-next", "{", "{"), "");
+  EXPECT_EQ(error_of("mtp-qwen3-next", "{", R"({"mtp_num_hidden_layers": 1, )"), "");
+  const std::string none = "has no MTP heads; name a checkpoint that has them (mtp:PATH), or choose another draft";
+  EXPECT_THAT(error_of("mtp-qwen3-next", "{", R"({"mtp_num_hidden_layers": 0, )"), HasSubstr(none));
+  EXPECT_THAT(error_of("mtp-qwen3-next", "{", "{", "mtp.fc.", "mtp.xx."), HasSubstr(none));
+  EXPECT_THAT(error_of("mtp-qwen3-next", "{", R"({"num_nextn_predict_layers": 2, )"),
+              HasSubstr("'mtp.layers.1.self_attn.q_proj.weight'"));
+  EXPECT_THAT(error_of("mtp-qwen3-next", "{", "{", "mtp.layers.0.mlp.gate.", "mtp.layers.0.mlp.xxxx."),
+              HasSubstr("'mtp.layers.0.mlp.gate.weight'"));
 }
 
 TEST(Mtp, HeadsMayComeFromAnotherCheckpointThatFitsTheTarget) {
@@ -486,7 +515,8 @@ TEST(Mtp, HeadsMayComeFromAnotherCheckpointThatFitsTheTarget) {
 }
 
 TEST(Mtp, MemoryCountsWhatTheHeadsAddToTheTarget) {
-  for (const char* fixture : {"mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-two", "mtp-deepseek-v3", "mtp-glm4-moe"}) {
+  for (const char* fixture : {"mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-next", "mtp-qwen3-two", "mtp-deepseek-v3",
+                              "mtp-glm4-moe", "mtp-mimo"}) {
     const Checkpoint files(external_dir / fixture);
     const MemoryNeed need = MtpHead::need(files, {best_kernels(), Quantization::none, KvFormat::f32});
     const MtpConfig config = read_mtp_config(files);

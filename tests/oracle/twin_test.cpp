@@ -57,21 +57,23 @@ TEST(Twin, HasTheLongFactorsOfLongropeWhereTheyAreAskedFor) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, StoredTarget,
-    testing::Values(
-        "qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd", "qwen2-tiny-tied", "qwen2-tiny-untied",
-        "llama-tiny-plain", "llama-tiny-stretched", "llama-tiny-biased", "llama-tiny-linear", "llama-tiny-yarn",
-        "qwen2-tiny-windowed", "mistral-tiny-windowed", "mistral-tiny-nemo", "ministral3-tiny", "qwen3-moe-tiny-mixed",
-        "qwen3-moe-tiny-unnormalized", "qwen35-tiny-nested", "qwen35-tiny-irregular", "qwen35-tiny-rectangular",
-        "qwen35-moe-tiny", "gemma2-tiny", "gemma3-tiny", "gemma3-tiny-nested", "gemma4-tiny", "gemma4-tiny-shared",
-        "gemma4-tiny-donors", "gemma4-tiny-experts", "smollm3-tiny", "olmo2-tiny", "olmo3-tiny", "phi3-tiny",
-        "phi3-tiny-longrope", "granite-tiny", "granitemoe-tiny", "mixtral-tiny", "qwen2-moe-tiny", "olmoe-tiny",
-        "glm4-tiny", "cohere2-tiny", "exaone4-tiny", "seed-oss-tiny", "ernie45-tiny", "stablelm-tiny",
-        "stablelm-tiny-parallel", "arcee-tiny", "starcoder2-tiny", "lfm2-tiny", "qwen3-next-tiny", "mamba2-tiny",
-        "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "lfm2-moe-tiny", "phi-tiny", "apertus-tiny",
-        "nanochat-tiny", "bitnet-tiny", "gemma3n-tiny", "gpt-oss-tiny", "glm4-moe-tiny", "minimax-m2-tiny",
-        "ernie45-moe-tiny", "falcon-h1-tiny", "falcon-h1-tiny-normed", "nemotron-h-tiny", "nemotron-h-tiny-experts",
-        "jamba-tiny", "deepseek-v3-tiny", "deepseek-v3-tiny-biased", "deepseek-v2-tiny", "deepseek-v2-tiny-groups",
-        "glm4-moe-lite-tiny", "llama4-tiny", "llama4-tiny-published", "kimi-linear-tiny", "kimi-linear-tiny-groups"),
+    testing::Values("qwen3-tiny-tied", "qwen3-tiny-sharded", "qwen3-tiny-odd", "qwen2-tiny-tied", "qwen2-tiny-untied",
+                    "llama-tiny-plain", "llama-tiny-stretched", "llama-tiny-biased", "llama-tiny-linear",
+                    "llama-tiny-yarn", "qwen2-tiny-windowed", "mistral-tiny-windowed", "mistral-tiny-nemo",
+                    "ministral3-tiny", "qwen3-moe-tiny-mixed", "qwen3-moe-tiny-unnormalized", "qwen35-tiny-nested",
+                    "qwen35-tiny-irregular", "qwen35-tiny-rectangular", "qwen35-moe-tiny", "gemma2-tiny", "gemma3-tiny",
+                    "gemma3-tiny-nested", "gemma4-tiny", "gemma4-tiny-shared", "gemma4-tiny-donors",
+                    "gemma4-tiny-experts", "smollm3-tiny", "olmo2-tiny", "olmo3-tiny", "phi3-tiny",
+                    "phi3-tiny-longrope", "granite-tiny", "granitemoe-tiny", "mixtral-tiny", "qwen2-moe-tiny",
+                    "olmoe-tiny", "glm4-tiny", "cohere2-tiny", "exaone4-tiny", "seed-oss-tiny", "ernie45-tiny",
+                    "stablelm-tiny", "stablelm-tiny-parallel", "arcee-tiny", "starcoder2-tiny", "lfm2-tiny",
+                    "qwen3-next-tiny", "mamba2-tiny", "granite-hybrid-tiny", "granite-hybrid-tiny-experts",
+                    "lfm2-moe-tiny", "phi-tiny", "apertus-tiny", "nanochat-tiny", "bitnet-tiny", "gemma3n-tiny",
+                    "gpt-oss-tiny", "glm4-moe-tiny", "minimax-m2-tiny", "ernie45-moe-tiny", "falcon-h1-tiny",
+                    "falcon-h1-tiny-normed", "nemotron-h-tiny", "nemotron-h-tiny-experts", "jamba-tiny",
+                    "deepseek-v3-tiny", "deepseek-v3-tiny-biased", "deepseek-v2-tiny", "deepseek-v2-tiny-groups",
+                    "glm4-moe-lite-tiny", "llama4-tiny", "llama4-tiny-published", "kimi-linear-tiny",
+                    "kimi-linear-tiny-groups", "mimo-tiny"),
     [](const auto& of) {
       std::string name = of.param;
       std::ranges::replace(name, '-', '_');

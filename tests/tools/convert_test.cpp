@@ -391,6 +391,7 @@ TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
                            "mtp-qwen3-two",
                            "mtp-qwen35",
                            "mtp-qwen35-moe",
+                           "mtp-qwen3-next",
                            "gemma4-assistant",
                            "dflash-full",
                            "dflash-mixed",
@@ -888,6 +889,7 @@ TEST(Convert, KeepsTheMtpHeadsOfATarget) {
   for (const auto& [name, heads] : {std::pair("mtp-qwen3-two", 2U),
                                     {"mtp-qwen35", 1U},
                                     {"mtp-qwen35-moe", 1U},
+                                    {"mtp-qwen3-next", 1U},
                                     {"mtp-deepseek-v3", 1U},
                                     {"mtp-glm4-moe", 1U}}) {
     const Folder folder;
@@ -916,6 +918,16 @@ TEST(Convert, TheMtpHeadOfErnieDraftsAndHasNoNameInAGguf) {
   EXPECT_FALSE(has_mtp_heads(gguf));
   EXPECT_EQ(logits_of(gguf, in_floats()), logits_of(from, in_floats()));
   drafted_by_heads(external("mtp-ernie45-moe"));
+}
+
+/// llama.cpp does not have MiMo-7B.
+TEST(Convert, MiMoHasNoFormInAGguf) {
+  const Folder folder;
+  const Outcome outcome =
+      run_command({"convert", external("mtp-mimo"), (folder.path() / "model.gguf").string(), "--quiet"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("a GGUF of 'mimo' cannot be written yet"));
+  drafted_by_heads(external("mtp-mimo"));
 }
 
 /// In the folder of MTP heads there is nothing but these; each is quantized apart from its target.
