@@ -69,21 +69,26 @@ void Metrics::add_tokens(int tokens, double seconds) {
   if (seconds >= 0) between_tokens_.add(seconds / tokens, static_cast<std::uint64_t>(tokens));
 }
 
+std::string Metrics::name_of_stage(const Trace& trace, std::size_t stage) const {
+  if (stage < trace.own_stages.size()) return trace.own_stages[stage];
+  stage -= trace.own_stages.size();
+  return stage < stages_.size() ? stages_[stage] : std::to_string(stage);
+}
+
 void Metrics::add_rounds(const Trace& trace) {
   const std::vector<StageStatistics> by_stage = statistics_by_stage(trace);
-  const int first = trace.prediction ? prediction_stage : 0;
   const std::lock_guard lock(mutex_);
   beyond_draft_ += static_cast<std::uint64_t>(rounds_beyond_draft(trace));
   for (std::size_t stage = 0; stage < by_stage.size(); ++stage) {
     const StageStatistics& one = by_stage[stage];
-    const int index = static_cast<int>(stage) + first;
-    OfStage& counts = drafts_[index];
+    const std::string name = name_of_stage(trace, stage);
+    OfStage& counts = drafts_[name];
     counts.asked += static_cast<std::uint64_t>(one.times.asked);
     counts.silent += static_cast<std::uint64_t>(one.times.silent);
     counts.positions += static_cast<std::uint64_t>(one.positions);
     counts.passed += static_cast<std::uint64_t>(one.passed);
     for (std::size_t depth = 0; depth < one.drafted_by_depth.size(); ++depth) {
-      auto& [drafted, accepted] = drafted_[{index, depth}];
+      auto& [drafted, accepted] = drafted_[{name, depth}];
       drafted += static_cast<std::uint64_t>(one.drafted_by_depth[depth]);
       if (depth < one.accepted_by_depth.size()) accepted += static_cast<std::uint64_t>(one.accepted_by_depth[depth]);
     }
@@ -109,14 +114,10 @@ std::string Metrics::text() const {
           single("draftproof_prompt_tokens_reused_total", "counter", "of these, found in the prefix cache",
                  reused_tokens_) +
           single("draftproof_output_tokens_total", "counter", "tokens of answers", output_tokens_);
-  const auto name_of_stage = [&](int stage) {
-    if (stage == prediction_stage) return std::string("prediction");
-    return label(stage < std::ssize(stages_) ? stages_[static_cast<std::size_t>(stage)] : std::to_string(stage));
-  };
   const auto by_stage = [&](const std::string& name, const std::string& help, std::uint64_t OfStage::*count) {
     text += head(name, "counter", help);
     for (const auto& [stage, counts] : drafts_) {
-      text += fmt::format("{}{{drafter=\"{}\"}} {}\n", name, name_of_stage(stage), counts.*count);
+      text += fmt::format("{}{{drafter=\"{}\"}} {}\n", name, label(stage), counts.*count);
     }
   };
   by_stage("draftproof_draft_asked_total", "rounds in which a draft was asked for a proposal", &OfStage::asked);
@@ -127,7 +128,7 @@ std::string Metrics::text() const {
   const auto by_depth = [&](const std::string& name, const std::string& help, const auto& count_of) {
     text += head(name, "counter", help);
     for (const auto& [place, counts] : drafted_) {
-      text += fmt::format("{}{{drafter=\"{}\",depth=\"{}\"}} {}\n", name, name_of_stage(place.first), place.second,
+      text += fmt::format("{}{{drafter=\"{}\",depth=\"{}\"}} {}\n", name, label(place.first), place.second,
                           count_of(counts));
     }
   };

@@ -42,7 +42,7 @@ class Metrics {
   std::string text() const;
 
  private:
-  static constexpr int prediction_stage = -1;  // before those of the draft
+  std::string name_of_stage(const Trace& trace, std::size_t stage) const;
 
   mutable std::mutex mutex_;
   std::vector<std::string> stages_;
@@ -51,14 +51,14 @@ class Metrics {
   std::uint64_t reused_tokens_ = 0;
   std::uint64_t output_tokens_ = 0;
   std::uint64_t beyond_draft_ = 0;
-  std::map<std::pair<int, std::size_t>, std::pair<std::uint64_t, std::uint64_t>> drafted_;  // [stage, depth]
+  std::map<std::pair<std::string, std::size_t>, std::pair<std::uint64_t, std::uint64_t>> drafted_;  // [stage, depth]
   struct OfStage {
     std::uint64_t asked = 0;
     std::uint64_t silent = 0;
     std::uint64_t positions = 0;
     std::uint64_t passed = 0;
   };
-  std::map<int, OfStage> drafts_;
+  std::map<std::string, OfStage> drafts_;
   Histogram first_token_;
   Histogram between_tokens_;
   int running_ = 0;

@@ -255,14 +255,22 @@ class Server::Http {
 
   bool is_authorized(const Request& request) const {
     const bool open = request.path == "/" || request.path == "/health" || request.path == "/metrics";
-    if (open || options_.api_keys.empty()) return true;
+    return open || tenant_of(request).has_value();
+  }
+
+  /// The number of the API key that came with a request; nullopt: none of those that are known. In a time that does not
+  /// depend on which it is.
+  std::optional<int> tenant_of(const Request& request) const {
+    if (options_.api_keys.empty()) return 0;
     constexpr std::string_view scheme = "Bearer ";
     const std::string header = request.get_header_value("Authorization");
     const bool is_bearer = strncasecmp(header.c_str(), scheme.data(), scheme.size()) == 0;
     const std::string key = is_bearer ? header.substr(scheme.size()) : "";
-    bool known = false;
-    for (const std::string& one : options_.api_keys) known = equal_keys(one, key) || known;
-    return known;
+    std::optional<int> tenant;
+    for (std::size_t i = 0; i < options_.api_keys.size(); ++i) {
+      if (equal_keys(options_.api_keys[i], key)) tenant = static_cast<int>(i);
+    }
+    return tenant;
   }
 
   void log_request(const Request& request, const Response& response) const {
@@ -327,6 +335,7 @@ class Server::Http {
       log_request(request, response);
       return;
     }
+    active->request.job.tenant = tenant_of(request).value_or(0);
     if (!begin(*active, response)) {
       log_request(request, response);
     } else if (active->request.stream) {

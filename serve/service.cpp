@@ -98,6 +98,14 @@ void Service::take_arrivals(Scheduler& scheduler) {
   }
 }
 
+/// nullptr: none is asked for.
+std::shared_ptr<SuffixPool> Service::pool_of(int tenant) {
+  if (options_.pool_tokens == 0) return nullptr;
+  std::shared_ptr<SuffixPool>& pool = pools_[tenant];
+  if (pool == nullptr) pool = std::make_shared<SuffixPool>(options_.pool_tokens);
+  return pool;
+}
+
 /// Hands a choice to the scheduler, or ends it with why that cannot be.
 void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arrival, int choice) {
   running_.push_back(std::make_unique<Running>(arrival, choice));
@@ -128,6 +136,7 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
                                    .execution = options_.execution,
                                    .draft = job.speculative ? options_.draft : "none",
                                    .prediction = job.speculative ? job.prediction : std::vector<Token>(),
+                                   .pool = job.speculative ? pool_of(job.tenant) : nullptr,
                                    .random = running.random,
                                    .watch = {on_round},
                                    .stop = running.stop.get()});
@@ -177,6 +186,9 @@ void Service::end_finished(Scheduler& scheduler) {
       continue;
     }
     scheduler.remove(*(*running)->opened.sequence);
+    if (const auto pool = pool_of((*running)->arrival->job.tenant); pool != nullptr && error.empty()) {
+      pool->add(sequence.trace().request.prompt, sequence.trace().output);
+    }
     end(running, {sequence.trace().finish, sequence.trace().reused, false, error});
   }
 }

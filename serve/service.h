@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -31,6 +32,7 @@ struct Job {
   std::uint64_t seed = 0;
   bool speculative = true;             // false: plain decoding, which gives the same text
   std::vector<Token> prediction = {};  // what the answers are expected to be like
+  int tenant = 0;                      // who asks: the number of the API key
   StopStrings stops;
 };
 
@@ -39,6 +41,7 @@ struct ServiceOptions {
   Execution execution;
   SchedulerLimits limits;
   std::optional<DraftCosts> costs;  // by which load decides the lengths of drafts; nullopt: it does not
+  int pool_tokens = 0;              // of earlier answers of a tenant, which later ones are looked up in; 0: none
   int waiting_max = 64;             // most choices that wait; more are refused
   double drain_seconds = 30;        // after drain(), what has not ended by then is cancelled
 };
@@ -69,6 +72,7 @@ class Service {
   struct Arrival;
   struct Running;
 
+  std::shared_ptr<SuffixPool> pool_of(int tenant);
   void take_arrivals(Scheduler& scheduler);
   void begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arrival, int choice);
   void end_finished(Scheduler& scheduler);
@@ -89,7 +93,9 @@ class Service {
   int choices_ = 0;  // arrived or running
   Clock::time_point drain_until_{};
 
-  std::list<std::unique_ptr<Running>> running_;  // the engine's thread only
+  // The engine's thread only.
+  std::list<std::unique_ptr<Running>> running_;
+  std::map<int, std::shared_ptr<SuffixPool>> pools_;  // by tenant
 };
 
 }  // namespace draftproof::serve

@@ -48,6 +48,7 @@ struct ServeOptions {
   ByteCount kv_budget;  // 0: what memory has room for
   std::string prefix_folder;
   ByteCount prefix_cache_size = {std::uint64_t{1} << 30};
+  int pool_tokens = 0;
   int drain_seconds = 30;
 };
 
@@ -172,6 +173,7 @@ serve::ServiceOptions service_options_of(const ServeOptions& options, const std:
                     .running_max = options.parallel,
                     .cache_bytes = cache_bytes};
   if (options.draft_max == 0) service.costs = engine.shared_pass_costs(draft, {}, measured_rows);
+  service.pool_tokens = options.pool_tokens;
   service.waiting_max = options.waiting_max;
   service.drain_seconds = options.drain_seconds;
   return service;
@@ -197,6 +199,18 @@ serve::ServedModel served_model_of(const ServeOptions& options, const std::strin
   return model;
 }
 
+/// What a budget leaves when every API key has its pool.
+std::uint64_t room_beside_pools(const ServeOptions& options, std::size_t keys, std::uint64_t budget) {
+  if (options.pool_tokens > 0 && options.pool_tokens < SuffixPool::max_tokens_min) {
+    throw Error(fmt::format("--draft-pool {}: a pool holds at least {} tokens; give more, or 0 for none",
+                            options.pool_tokens, SuffixPool::max_tokens_min));
+  }
+  const std::uint64_t pools =
+      std::max<std::uint64_t>(1, keys) * static_cast<std::uint64_t>(options.pool_tokens) * SuffixPool::bytes_per_token;
+  if (const std::string why = shortage("--draft-pool of every API key", pools, budget); !why.empty()) throw Error(why);
+  return budget - pools;
+}
+
 Exit serve_model(const ServeOptions& options) {
   const EndSignals signals;
   const std::vector<std::string> keys = read_api_keys(options.api_key_file);
@@ -208,7 +222,8 @@ Exit serve_model(const ServeOptions& options) {
       opened.draft_to_write(options.draft, request_of_size(1, engine.target().context() - 1)).name;
 
   const std::uint64_t room =
-      engine.cache_budget(std::span(&draft, 1), options.rows_per_pass, engine.target().context());
+      room_beside_pools(options, keys.size(),
+                        engine.cache_budget(std::span(&draft, 1), options.rows_per_pass, engine.target().context()));
   const std::uint64_t for_prefixes = std::min(options.prefix_cache_size.bytes, room / 4);
   const std::uint64_t for_answers = options.kv_budget.bytes > 0 ? options.kv_budget.bytes : room - for_prefixes;
   const serve::ServiceOptions service_options = service_options_of(options, draft, engine, for_answers);
@@ -257,6 +272,12 @@ void add_serve(Command& app) {
               "draft tokens of every round, at most; 0: by load, as many as pay by the measured costs of passes and by "
               "what was accepted")
       .range(0, 1024)
+      .show_default();
+  command
+      .option("--draft-pool TOKENS", options->pool_tokens,
+              "keep so many tokens of earlier answers, of every API key its own, and draft what followed there before "
+              "the draft is asked; 0: none")
+      .range(0, SuffixCorpus::max_tokens)
       .show_default();
   command.group("HTTP");
   command.option("--host", options->host, "address to listen on; 0.0.0.0 is every one of this machine").show_default();

@@ -12,8 +12,7 @@ namespace {
 
 /// The name of every stage that has statistics.
 std::vector<std::string> stage_names(const Trace& trace, const std::string& draft, std::size_t stages) {
-  std::vector<std::string> names;
-  if (trace.prediction) names.push_back("prediction");
+  std::vector<std::string> names = trace.own_stages;
   const DraftSpec spec = parse_draft_spec(draft);
   for (std::size_t i = 0; names.size() < stages; ++i) {
     names.push_back(spec.stages.at(i).name_with(spec.stages.at(i).path));
@@ -49,7 +48,8 @@ std::string statistics_text(const Trace& trace, Gate gate, const std::string& dr
                   trace.output.size(), s.rounds, trace.tokens_per_round(),
                   seconds > 0 ? static_cast<double>(trace.output.size()) / seconds : 0.0, trace.threads,
                   trace.threads == 1 ? "" : "s", name_of(trace.finish));
-  if (gate != Gate::open && !trace.prediction) return text + fmt::format("speculation is off: {}\n", name_of(gate));
+  if (gate != Gate::open && trace.own_stages.empty())
+    return text + fmt::format("speculation is off: {}\n", name_of(gate));
   text += fmt::format(
       "{} draft tokens verified, {} accepted: acceptance rate {:.3f}, mean accepted length {:.2f}\n"
       "{} rounds with draft tokens ({} batched, {} serial): {} with a rejection, {} all accepted{}\n"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "ref/acceptance/rule.h"
 #include "ref/decoding/request.h"
 #include "ref/decoding/sequence.h"
+#include "ref/drafts/suffix_pool.h"
 
 namespace draftproof {
 
@@ -19,6 +21,8 @@ struct DecodeJob {
   Execution execution = {};
   std::string draft = "none";
   std::vector<Token> prediction = {};  // a text that the output is expected to be like; drafted before `draft` is asked
+  std::shared_ptr<const SuffixPool> pool =
+      nullptr;  // drafted behind the prediction; only by `matching` (suffix_pool.h)
   const Rule& rule = matching;
   RandomSource& random;
   Recording recording = Recording::counts;

@@ -8,10 +8,12 @@
 #include "kernels/openblas.h"
 #include "kernels/threads.h"
 #include "ref/base/error.h"
+#include "ref/base/require.h"
 #include "ref/decoding/draft_costs.h"
 #include "ref/drafts/decoding_need.h"
 #include "ref/drafts/none.h"
 #include "ref/drafts/prediction.h"
+#include "ref/drafts/suffix_pool.h"
 #include "ref/models/models.h"
 #include "ref/text/vocabulary_match.h"
 
@@ -96,9 +98,11 @@ MemoryNeed need_of_waiting(const DraftSpec& spec) {
   return need;
 }
 
-/// What the prediction of a job needs beside its target and its draft, which becomes a stage of a chain.
+/// What the own stages of a job need beside its target and its draft, which becomes a stage of a chain. A pool is its
+/// owner's.
 MemoryNeed need_beside_draft(const DecodeJob& job, bool speculative) {
-  MemoryNeed need = need_of_prediction(job.prediction.size());
+  MemoryNeed need = need_of_text(0);
+  if (!job.prediction.empty()) need += need_of_prediction(job.prediction.size());
   if (!speculative) return need;
   if (const DraftSpec spec = parse_draft_spec(job.draft); spec.stages.size() == 1) need += need_of_waiting(spec);
   return need;
@@ -255,25 +259,33 @@ Engine::Opened Engine::open(DecodeJob job) {
   const int positions = job.request.positions();
   Drafter* shared = drafter(job.draft);
   const bool speculative = shared != nullptr;
-  const bool predicted = !job.prediction.empty();
-  std::unique_ptr<Draft> prediction;
-  if (predicted) {
-    const int max = execution.draft_max > 0 ? execution.draft_max : prediction_draft_max;
-    prediction = prediction_draft(job.prediction, job.request.prompt, target_->vocabulary(), std::min(max, positions));
+  std::vector<std::string> own_stages;
+  std::vector<std::unique_ptr<Draft>> own;
+  const int own_max = std::min(positions, execution.draft_max > 0 ? execution.draft_max : prediction_draft_max);
+  if (!job.prediction.empty()) {
+    own_stages.push_back(prediction_stage);
+    own.push_back(prediction_draft(job.prediction, job.request.prompt, target_->vocabulary(), own_max));
+  }
+  if (job.pool != nullptr) {
+    REQUIRE(&job.rule == &matching, "by another rule the text would depend on those in the pool");
+    own_stages.push_back(pool_stage);
+    own.push_back(pool_draft(job.pool, own_max));
+  }
+  if (!own.empty()) {
     const MemoryNeed need = need_beside_draft(job, speculative);
     opened.cost.fixed += need.cache_fixed;
     opened.cost.per_position += need.cache_per_position;
   }
-  if (!speculative && !predicted) {
+  if (!speculative && own.empty()) {
     opened.draft = std::make_unique<NoDraft>();
-  } else if (!tuned && !predicted) {
+  } else if (!tuned && own.empty()) {
     opened.draft = shared->open(positions, execution.draft_max);
   } else {
     if (const std::string why = tuned ? tuning_error(job.draft) : ""; !why.empty()) throw Error(why);
     ChainDrafter& chain = speculative ? *load(job.draft).tuned : alone_;
     shared = &chain;
-    opened.draft = tuned ? chain.open_tuned(positions, tuned_draft_max(job.request), std::move(prediction))
-                         : chain.open(positions, execution.draft_max, std::move(prediction));
+    opened.draft = tuned ? chain.open_tuned(positions, tuned_draft_max(job.request), std::move(own))
+                         : chain.open(positions, execution.draft_max, std::move(own));
   }
   if (speculative) {
     const LoadedDraft& loaded = load(job.draft);
@@ -291,7 +303,7 @@ Engine::Opened Engine::open(DecodeJob job) {
                               .random = job.random,
                               .drafter = shared,
                               .stop = job.stop,
-                              .prediction = predicted,
+                              .own_stages = std::move(own_stages),
                               .draft_name = speculative ? job.draft : ""};
   opened.sequence = std::make_unique<Sequence>(with, std::move(job.request), execution, job.recording);
   opened.sequence->watch(std::move(job.watch), job.cancelled);
@@ -305,8 +317,8 @@ Trace Engine::decode(DecodeJob job, PrefixCache* prefixes) {
   if (job.watch.rows) need += need_of_rows(target_->vocabulary());
   const bool speculative = gate(job.draft) == Gate::open;
   if (speculative) need += load(job.draft).need;
-  const bool predicted = !job.prediction.empty();
-  if (predicted) {
+  const bool own = !job.prediction.empty() || job.pool != nullptr;
+  if (own) {
     need += need_beside_draft(job, speculative);
   } else if (speculative && is_tuned(job.execution, job.request)) {
     if (const DraftSpec spec = parse_draft_spec(job.draft); spec.stages.size() == 1) need += need_of_waiting(spec);
@@ -317,7 +329,7 @@ Trace Engine::decode(DecodeJob job, PrefixCache* prefixes) {
     for (auto& [limit, bytes] : need.cache_per_position_up_to) bytes *= 2;
   }
   refuse("a text of " + std::to_string(positions) + " positions",
-         need.beside_weights(positions, speculative || predicted ? counted_draft_max(job.execution.draft_max) : 0));
+         need.beside_weights(positions, speculative || own ? counted_draft_max(job.execution.draft_max) : 0));
   const Opened opened = open(std::move(job));
   with_workers([&] { decode_alone(*opened.sequence, {}, prefixes); });
   Trace trace = std::move(*opened.sequence).trace();

@@ -126,7 +126,7 @@ class Engine {
   std::unique_ptr<Model> target_;
   std::unique_ptr<SerialModel> serial_;
   std::map<std::string, LoadedDraft> drafts_;
-  ChainDrafter alone_{{}};  // of texts with a prediction and no other draft
+  ChainDrafter alone_{{}};  // of texts with stages of their own and no other draft
 };
 
 }  // namespace draftproof

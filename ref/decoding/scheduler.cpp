@@ -150,7 +150,7 @@ int Scheduler::limit_drafts() {
   if (lengths_ == nullptr) return 0;
   const int max = lengths_->max(std::max(1, decoding()));
   for (const Entry& entry : running_) {
-    if (!entry.sequence->with().prediction) entry.sequence->limit_draft(max);
+    if (!entry.sequence->is_predicted()) entry.sequence->limit_draft(max);
   }
   return max;
 }
@@ -256,7 +256,7 @@ double Scheduler::finish_parts() {
     part.alive = false;
     Sequence& sequence = *part.sequence;
     sequence.commit(part.observe, seconds, scratch_);
-    if (lengths_ != nullptr && !sequence.with().prediction && !part.reading && !sequence.error()) {
+    if (lengths_ != nullptr && !sequence.is_predicted() && !part.reading && !sequence.error()) {
       const Round& round = sequence.trace().rounds.back();
       const int drafted = round.proposal.size() - round.proposal.forced;
       lengths_->learn(drafted, std::min(round.accepted, drafted));

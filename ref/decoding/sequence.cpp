@@ -172,7 +172,7 @@ Sequence::Sequence(const Collaborators& with, Request request, const Execution& 
   if (trace_.request.constraint) constraint_ = trace_.request.constraint->reader();
   draft_reach_ = draft_reach(trace_.request, with.draft);
   trace_.draft_reach = draft_reach_;
-  trace_.prediction = with_.prediction;
+  trace_.own_stages = with_.own_stages;
   if (const DraftCosts* const costs = with.draft.costs()) trace_.costs = *costs;
   if (with.draft.draft_max() > 0) trace_.draft_times.resize(std::max<std::size_t>(1, with.draft.times().size()));
   note_end();

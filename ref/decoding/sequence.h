@@ -56,10 +56,10 @@ struct Collaborators {
   Draft& draft;
   const Rule& rule;
   RandomSource& random;
-  Drafter* drafter = nullptr;     // that opened the draft; nullptr: the draft works alone
-  StopCondition* stop = nullptr;  // ends the text beside the stop tokens
-  bool prediction = false;        // the draft's first stage is the text that the request predicts (drafts/prediction.h)
-  std::string draft_name = {};    // of what the draft keeps of the text, in a prefix cache; empty: it keeps nothing
+  Drafter* drafter = nullptr;                // that opened the draft; nullptr: the draft works alone
+  StopCondition* stop = nullptr;             // ends the text beside the stop tokens
+  std::vector<std::string> own_stages = {};  // Trace::own_stages
+  std::string draft_name = {};  // of what the draft keeps of the text, in a prefix cache; empty: it keeps nothing
 };
 
 /// Scratch memory that the sequences of a scheduler share.
@@ -84,8 +84,7 @@ class Sequence {
   void watch(RoundCallback callback, const std::atomic<bool>* cancelled);
   /// Continues after a cancellation or an error.
   void resume();
-  /// The next rounds have at most so many draft tokens. Not inside a pass. Not for the draft of a prediction: as long
-  /// as the text follows it nearly every draft token is accepted, and where it does not few are proposed.
+  /// The next rounds have at most so many draft tokens. Not inside a pass.
   void limit_draft(int draft_tokens) noexcept { draft_limit_ = draft_tokens; }
   /// Gives back the memory of the caches; the next passes read the text again. Not inside a pass.
   void preempt();
@@ -100,6 +99,11 @@ class Sequence {
   Trace trace() && { return std::move(trace_); }
   const Cache& cache() const noexcept { return *cache_; }
   const Collaborators& with() const noexcept { return with_; }
+  /// Whether load does not limit its draft tokens: as long as the text follows its prediction nearly all of them are
+  /// accepted, and where it does not few are proposed.
+  bool is_predicted() const noexcept {
+    return !trace_.own_stages.empty() && trace_.own_stages.front() == prediction_stage;
+  }
   bool finished() const noexcept { return trace_.finish != Finish::unfinished; }
   /// What ended the last pass early; nullptr when nothing did.
   const std::exception_ptr& error() const noexcept { return error_; }

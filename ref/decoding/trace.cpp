@@ -48,8 +48,8 @@ int rounds_beyond_draft(const Trace& trace) {
 
 int from_prediction(const Trace& trace, const Round& round) {
   const Proposal& proposal = round.proposal;
-  const bool asked = trace.prediction && proposal.asked.size() == 1;
-  return asked ? proposal.size() - proposal.forced : 0;
+  const bool is_first = proposal.asked.size() == 1 && !trace.own_stages.empty();
+  return is_first && trace.own_stages.front() == prediction_stage ? proposal.size() - proposal.forced : 0;
 }
 
 Statistics recounted(const Trace& trace) {

@@ -93,7 +93,7 @@ struct Trace {
   Finish finish = Finish::unfinished;
   std::vector<Round> rounds;
   Statistics statistics;
-  bool prediction = false;              // the first stage is the text that the request predicts
+  std::vector<std::string> own_stages;  // of this text alone: "prediction", "pool"; asked before those of the draft
   std::vector<DraftTimes> draft_times;  // [stage]; empty without a draft
   /// Positions in the target's cache at the end: prompt + output - 1; fewer when cancelled during prefill.
   int final_length = 0;
@@ -110,6 +110,10 @@ struct Trace {
 bool is_beyond_draft(const Trace& trace, const Round& round);
 /// Returns how many rounds are.
 int rounds_beyond_draft(const Trace& trace);
+
+/// The names of stages in Trace::own_stages.
+inline constexpr const char* prediction_stage = "prediction";
+inline constexpr const char* pool_stage = "pool";
 
 /// Returns how many draft tokens of a round are from the request's prediction.
 int from_prediction(const Trace& trace, const Round& round);

@@ -212,28 +212,26 @@ std::vector<DraftPositions> ChainDraft::positions() const {
 }
 
 std::vector<std::unique_ptr<Draft>> ChainDrafter::open_stages(int capacity, int draft_max,
-                                                              std::unique_ptr<Draft> first) {
-  std::vector<std::unique_ptr<Draft>> drafts;
-  if (first) drafts.push_back(std::move(first));
-  for (const auto& stage : stages_) drafts.push_back(stage->open(capacity, draft_max));
-  return drafts;
+                                                              std::vector<std::unique_ptr<Draft>> own) {
+  for (const auto& stage : stages_) own.push_back(stage->open(capacity, draft_max));
+  return own;
 }
 
-std::unique_ptr<Draft> ChainDrafter::open(int capacity, int draft_max, std::unique_ptr<Draft> first) {
-  const std::size_t own = first ? 1 : 0;
-  return std::make_unique<ChainDraft>(open_stages(capacity, draft_max, std::move(first)), std::nullopt,
-                                      ChainDraft::Costs::measured, own);
+std::unique_ptr<Draft> ChainDrafter::open(int capacity, int draft_max, std::vector<std::unique_ptr<Draft>> own) {
+  const std::size_t first = own.size();
+  return std::make_unique<ChainDraft>(open_stages(capacity, draft_max, std::move(own)), std::nullopt,
+                                      ChainDraft::Costs::measured, first);
 }
 
-std::unique_ptr<Draft> ChainDrafter::open_tuned(int capacity, int draft_max, std::unique_ptr<Draft> first) {
-  const std::size_t own = first ? 1 : 0;
-  std::vector<std::unique_ptr<Draft>> stages = open_stages(capacity, draft_max, std::move(first));
+std::unique_ptr<Draft> ChainDrafter::open_tuned(int capacity, int draft_max, std::vector<std::unique_ptr<Draft>> own) {
+  const std::size_t first = own.size();
+  std::vector<std::unique_ptr<Draft>> stages = open_stages(capacity, draft_max, std::move(own));
   std::vector<ExpectedStage> expected;
   for (const auto& stage : stages) {
     expected.push_back({std::min(draft_max, stage->draft_max()), stage->work()});
   }
   return std::make_unique<ChainDraft>(std::move(stages), Tuner(expected_costs(expected, draft_max)),
-                                      ChainDraft::Costs::measured, own);
+                                      ChainDraft::Costs::measured, first);
 }
 
 template <class Job>

@@ -94,18 +94,19 @@ class ChainDrafter final : public Drafter {
  public:
   explicit ChainDrafter(std::vector<std::shared_ptr<Drafter>> stages) : stages_(std::move(stages)) {}
 
-  std::unique_ptr<Draft> open(int capacity, int draft_max) override { return open(capacity, draft_max, nullptr); }
-  /// `first`: a draft of this text alone, which keeps no cache, asked before the stages; nullptr: none.
-  std::unique_ptr<Draft> open(int capacity, int draft_max, std::unique_ptr<Draft> first);
+  std::unique_ptr<Draft> open(int capacity, int draft_max) override { return open(capacity, draft_max, {}); }
+  /// `own`: drafts of this text alone, which keep no cache, asked before the stages.
+  std::unique_ptr<Draft> open(int capacity, int draft_max, std::vector<std::unique_ptr<Draft>> own);
   /// The same with a tuner.
-  std::unique_ptr<Draft> open_tuned(int capacity, int draft_max, std::unique_ptr<Draft> first);
+  std::unique_ptr<Draft> open_tuned(int capacity, int draft_max, std::vector<std::unique_ptr<Draft>> own);
   void propose(std::span<ProposeJob> jobs) override;
   void observe(std::span<ObserveJob> jobs) override;
 
   std::span<const std::shared_ptr<Drafter>> stages() const noexcept { return stages_; }
 
  private:
-  std::vector<std::unique_ptr<Draft>> open_stages(int capacity, int draft_max, std::unique_ptr<Draft> first);
+  /// Appends the drafts of the stages to those of the text.
+  std::vector<std::unique_ptr<Draft>> open_stages(int capacity, int draft_max, std::vector<std::unique_ptr<Draft>> own);
   /// Lets the stages with a cache observe what these drafts have kept. What it throws becomes the job's error.
   template <class Job>
   void read(std::span<Job* const> jobs);

@@ -93,7 +93,7 @@ TEST_F(PredictionEngine, GivesTheSameOutputInFewerRoundsAloneAndBeforeEveryDraft
       for (const auto& prediction : {plain.output, changed, std::vector<Token>(30, 7)}) {
         const Trace trace = decoded(draft, prediction, draft_max);
         EXPECT_EQ(trace.output, plain.output) << draft << " " << draft_max;
-        EXPECT_TRUE(trace.prediction);
+        EXPECT_EQ(trace.own_stages, std::vector<std::string>{prediction_stage});
       }
     }
   }
@@ -104,7 +104,7 @@ TEST_F(PredictionEngine, GivesTheSameOutputInFewerRoundsAloneAndBeforeEveryDraft
   for (const Round& round : whole.rounds) predicted += from_prediction(whole, round);
   EXPECT_EQ(predicted, whole.statistics.drafted);
   const Trace without = decoded(dflash, {});
-  EXPECT_FALSE(without.prediction);
+  EXPECT_EQ(without.own_stages, std::vector<std::string>{});
   for (const Round& round : without.rounds) EXPECT_EQ(from_prediction(without, round), 0);
 }
 

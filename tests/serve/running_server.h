@@ -31,6 +31,7 @@ struct RunOptions {
   std::size_t prefix_bytes = std::size_t{1} << 26;
   double drain_seconds = 20;
   bool chat = true;
+  int pool_tokens = 0;
 };
 
 class RunningServer {
@@ -107,6 +108,7 @@ class RunningServer {
     service_options.draft = options.draft;
     service_options.limits = options.limits;
     service_options.waiting_max = options.waiting_max;
+    service_options.pool_tokens = options.pool_tokens;
     service_options.drain_seconds = options.drain_seconds;
     PrefixCache prefixes(options.prefix_bytes);
     Metrics metrics({"dflash"});

@@ -148,6 +148,33 @@ TEST(Server, APredictionChangesNoAnswerAndItsTokensAreCountedApart) {
   EXPECT_THAT(server().client().Get("/metrics")->body, HasSubstr("{drafter=\"prediction\",depth=\"0\"}"));
 }
 
+TEST(Server, EarlierAnswersOfAKeyDraftItsLaterOnesOfNoOtherKeyAndChangeNone) {
+  for (const std::string& draft : {std::string("none"), RunOptions().draft}) {
+    const RunningServer pooled({.draft = draft, .api_keys = {"first", "second"}, .pool_tokens = 4096});
+    const auto answered = [&](const Json& request, const char* key) {
+      httplib::Client client = pooled.client();
+      client.set_bearer_token_auth(key);
+      const auto result = client.Post(completions, request.dump(), "application/json");
+      return result ? Json::parse(result->body) : Json();
+    };
+    const auto rounds = [](const Json& answer) { return answer["choices"][0]["rounds"].size(); };
+    const Json request = {{"prompt", "Once upon a time"}, {"temperature", 0}, {"return_tokens", true}, {"logprobs", 2}};
+    const Json plain = server().answer(completions, told(request, false));
+    const Json first = answered(request, "first");
+    const Json again = answered(request, "first");
+    EXPECT_EQ(content(first), content(plain));
+    EXPECT_EQ(content(again), content(plain));
+    EXPECT_LE(rounds(again), 6U) << "40 tokens, 4 in the first round, then 16";
+    const Json other = answered(request, "second");
+    EXPECT_EQ(content(other), content(plain));
+    EXPECT_EQ(rounds(other), rounds(first)) << "another key is told nothing by the number of rounds";
+    for (const Json& one : requests()) {
+      EXPECT_EQ(content(answered(told(one, true), "first")), content(server().answer(completions, told(one, false))));
+      EXPECT_EQ(content(answered(told(one, true), "first")), content(server().answer(completions, told(one, false))));
+    }
+  }
+}
+
 TEST(Server, ATopPOfZeroIsGreedy) {
   const Json zero = {{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 5}, {"top_p", 0}};
   const Json greedy = {{"prompt", "Once upon a time"}, {"temperature", 0}};
