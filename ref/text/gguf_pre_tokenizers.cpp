@@ -42,6 +42,15 @@ const std::string deepseek_words =
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+/// Letters of words are none of Han, whose runs are pieces of their own.
+std::string kimi_words() {
+  const std::string upper = R"((?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]))";
+  const std::string lower = R"((?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}]))";
+  const std::string before = R"(|[^\r\n\p{L}\p{N}]?)";
+  return R"(\p{Han}+)" + before + upper + "*" + lower + "+" + contractions + "?" + before + upper + "+" + lower + "*" +
+         contractions + "?|" + R"(\p{N}{1,3})" + after_numbers;
+}
+
 const std::string bloom_words = R"( ?[^(\s|.,!?…。，、।۔،)]+)";
 
 std::vector<GgufPreTokenizer> make_list() {
@@ -77,6 +86,7 @@ std::vector<GgufPreTokenizer> make_list() {
                        R"(|\s*[\r\n]|\s+(?!\S)|\s+)"}},
       {{"bailingmoe", "bailingmoe2", "llada-moe"},
        {R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"}},
+      {{"kimi-k2"}, {kimi_words()}, true},
       {{"minicpm5"}, {R"(\p{N}{1,3})", contractions + words + R"(\p{N}+)" + after_numbers}, true},
       {{"youtu"},
        {"[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+",

@@ -32,9 +32,13 @@ class MergeTable {
  public:
   /// Adds the merge of the next rank. Returns false, and adds nothing, when the pair has a rank already.
   bool add(Token left, Token right, Token result) {
-    const bool added = merges_.insert(pair_of(left, right), {next_rank_, result});
+    const bool added = add_with_rank(left, right, result, next_rank_);
     next_rank_ += added ? 1 : 0;
     return added;
+  }
+  /// The same with a rank that other pairs may have, too. A table has merges of one kind only.
+  bool add_with_rank(Token left, Token right, Token result, std::uint32_t rank) {
+    return merges_.insert(pair_of(left, right), {rank, result});
   }
   Joined find(Token left, Token right) const {
     const Joined* joined = left < 0 || right < 0 ? nullptr : merges_.find(pair_of(left, right));

@@ -160,8 +160,13 @@ class Translation {
       refuse("a property without braces");
     }
     const std::string_view name = expression_.substr(at_ + 3, end - at_ - 3);
+    if (name == "Han") {  // PCRE2 would add what only shares the script
+      translated_ += std::string("\\") + expression_[at_ + 1] + "{sc:Han}";
+      at_ = end + 1;
+      return;
+    }
     if (std::ranges::find(general_categories, name) == general_categories.end()) {
-      refuse("a property that is not a general category");
+      refuse("a property that is neither a general category nor the script Han");
     }
     copy(end + 1 - at_);
   }

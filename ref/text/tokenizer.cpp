@@ -15,14 +15,18 @@ constexpr std::size_t text_bytes_max = std::size_t{1} << 30;  // positions in a 
 
 /// The tokenizer file of a folder; tokenizer.json, which more programs read, if there is none.
 std::filesystem::path file_in(const std::filesystem::path& folder) {
-  const std::filesystem::path model = folder / "tokenizer.model";
-  const bool only_model = !is_present(folder / "tokenizer.json") && is_present(model);
-  return only_model ? model : folder / "tokenizer.json";
+  const std::filesystem::path json = folder / "tokenizer.json";
+  if (is_present(json)) return json;
+  for (const char* const other : {"tokenizer.model", "tiktoken.model"}) {
+    if (is_present(folder / other)) return folder / other;
+  }
+  return json;
 }
 
 TokenizerParts read_parts(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path)) return read_parts(file_in(path));
   if (path.extension() == ".gguf") return read_tokenizer_gguf(path.string(), read_gguf_metadata(path));
+  if (path.filename() == "tiktoken.model") return read_tokenizer_tiktoken(path);
   return path.extension() == ".model" ? read_tokenizer_model(path) : read_tokenizer_json(path);
 }
 

@@ -6,7 +6,6 @@
 
 #include "ref/base/error.h"
 #include "ref/base/presence.h"
-#include "ref/formats/file_bytes.h"
 #include "ref/formats/json.h"
 #include "ref/formats/printable.h"
 #include "ref/formats/protobuf.h"
@@ -14,16 +13,6 @@
 
 namespace draftproof {
 namespace {
-
-constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 28;
-
-std::string read_file(const std::filesystem::path& path) {
-  const FileBytes file(path);
-  if (file.size() > file_bytes_max) throw Error(printable(path.string()) + ": is larger than 256 MiB");
-  std::string bytes(file.size(), '\0');
-  file.read(0, bytes.size(), bytes.data());
-  return bytes;
-}
 
 struct NormalizerSpec {
   std::string_view charsmap;
@@ -151,7 +140,7 @@ std::vector<Token> added_around(const std::string& name, const std::string& fiel
 
 SentencePieceBpe read_sentencepiece_bpe(const std::filesystem::path& file) {
   const std::string name = printable(file.string());
-  const std::string bytes = read_file(file);
+  const std::string bytes = read_tokenizer_file(file);
   SentencePieceModel model = read_model(bytes, name);
   const NormalizerSpec& rules = model.normalizer;
   const bool plain = rules.charsmap.empty() && !rules.remove_extra_whitespaces && rules.escape_whitespaces;
@@ -163,7 +152,7 @@ SentencePieceBpe read_sentencepiece_bpe(const std::filesystem::path& file) {
 
 TokenizerParts read_tokenizer_model(const std::filesystem::path& file) {
   const std::string name = printable(file.string());
-  const std::string bytes = read_file(file);
+  const std::string bytes = read_tokenizer_file(file);
   const SentencePieceModel model = read_model(bytes, name);
   TokenizerPartsBuilder builder(piece_decoder(), Normalizer());
   add_pieces(model.pieces, model.kind, PieceSource::sentencepiece, name + ": field pieces", builder);

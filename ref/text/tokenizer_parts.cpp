@@ -3,6 +3,7 @@
 
 #include "ref/base/error.h"
 #include "ref/base/utf8.h"
+#include "ref/formats/file_bytes.h"
 #include "ref/formats/printable.h"
 
 namespace draftproof {
@@ -17,6 +18,15 @@ void check_text(const std::string& text, const std::string& origin, Token id) {
 }
 
 }  // namespace
+
+std::string read_tokenizer_file(const std::filesystem::path& path) {
+  constexpr std::uint64_t file_bytes_max = std::uint64_t{1} << 28;
+  const FileBytes file(path);
+  if (file.size() > file_bytes_max) throw Error(printable(path.string()) + ": is larger than 256 MiB");
+  std::string bytes(file.size(), '\0');
+  file.read(0, bytes.size(), bytes.data());
+  return bytes;
+}
 
 TokenizerPartsBuilder::TokenizerPartsBuilder(TokenDecoder decoder, Normalizer normalizer)
     : decoder_(std::move(decoder)) {

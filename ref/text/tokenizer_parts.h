@@ -81,10 +81,15 @@ class TokenizerPartsBuilder {
   std::unordered_set<std::string> normalized_patterns_;
 };
 
+/// The bytes of a file of at most 256 MiB.
+std::string read_tokenizer_file(const std::filesystem::path& path);
+
 /// Readers of the formats. `file`: read, or named in errors.
 TokenizerParts read_tokenizer_json(const std::filesystem::path& file);
 TokenizerParts read_tokenizer_gguf(const std::string& file, const GgufMetadata& metadata);
 /// SentencePiece's tokenizer.model; whether it adds a BOS and an EOS may be in the tokenizer_config.json beside it.
 TokenizerParts read_tokenizer_model(const std::filesystem::path& file);
+/// Kimi's tiktoken.model, with the tokenizer_config.json beside it.
+TokenizerParts read_tokenizer_tiktoken(const std::filesystem::path& file);
 
 }  // namespace draftproof

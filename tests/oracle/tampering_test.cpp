@@ -406,6 +406,7 @@ constexpr Unclaimed unclaimed[] = {
     {"statistics.prompt_seconds", "a clock says nothing about results"},
     {"statistics.target_seconds", "a clock says nothing about results"},
     {"statistics.draft_seconds", "a clock says nothing about results"},
+    {"own_stages", "names of drafts, for statistics"},
     {"draft_times", "a clock says nothing about results"},
     {"final_positions", "a statistic; draft_state holds those of every round"},
     {"statistics.validate_seconds", "a clock says nothing about results"},
@@ -415,8 +416,8 @@ constexpr Unclaimed unclaimed[] = {
 std::set<std::string> all_fields() {
   const Trace trace;
   [[maybe_unused]] const auto& [request, execution, kernels, threads, costs, draft_reach, reused, output, finish,
-                                rounds, statistics, draft_times, final_length, final_positions, final_cache,
-                                final_draft] = trace;
+                                rounds, statistics, own_stages, draft_times, final_length, final_positions,
+                                final_cache, final_draft] = trace;
   [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs, asked_top_logprobs,
                                 context_shift, constraint, constrained_prompt] = request;
   [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
@@ -463,6 +464,7 @@ std::set<std::string> all_fields() {
           "statistics.target_seconds",
           "statistics.draft_seconds",
           "statistics.validate_seconds",
+          "own_stages",
           "draft_times",
           "final_length",
           "final_positions",

@@ -338,7 +338,8 @@ std::vector<HubFile> files_of_model(const std::vector<HubFile>& all, const HubNa
     if (file.name.find('/') != std::string::npos) continue;
     const bool described =
         file.name.ends_with(".json") && file.name != index_name && !file.name.ends_with(".index.json");
-    const bool text = file.name == "tokenizer.model" || file.name == "chat_template.jinja";
+    const bool text =
+        file.name == "tokenizer.model" || file.name == "tiktoken.model" || file.name == "chat_template.jinja";
     const bool weights =
         single != nullptr ? file.name == single : file.name == index_name || file.name.ends_with(".safetensors");
     if (described || text || weights) wanted.push_back(file);
