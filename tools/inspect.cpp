@@ -194,6 +194,7 @@ std::vector<std::string> features_of(const TransformerConfig& config) {
     if (layer.experts.groups > 1) features.insert("groups of experts");
     if (layer.experts.weighted_inputs) features.insert("experts of weighted rows");
     if (layer.experts.scale != 1) features.insert("scaled experts");
+    if (layer.experts.latent > 0) features.insert("latent experts");
     if (std::holds_alternative<ConvolutionShape>(layer.mixer)) features.insert("short convolutions");
     if (std::holds_alternative<RecurrentShape>(layer.mixer)) features.insert("gated delta net");
     const auto* const delta = std::get_if<RecurrentShape>(&layer.mixer);

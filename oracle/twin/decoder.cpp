@@ -181,7 +181,10 @@ class DecoderFamily final : public TwinFamily {
   /// Every row goes through the experts that its router chooses, and through the shared expert where there is one.
   Matrix experts(const std::string& prefix, const Matrix& x) const {
     const Matrix logits = biased(w_, prefix + "gate.bias", times(x, w_[prefix + "gate"]));
-    Matrix y = Matrix::Zero(x.rows(), x.cols());
+    const std::string down = prefix + "fc1_latent_proj";  // of experts that read narrower rows
+    const bool latent = w_.has(down + ".weight");
+    const Matrix read = latent ? times(x, w_[down]) : x;
+    Matrix y = Matrix::Zero(read.rows(), read.cols());
     for (Eigen::Index r = 0; r < x.rows(); ++r) {
       const Row p = facts_.sigmoid_scores ? Row(logits.row(r).unaryExpr(&sigmoid)) : softmax(logits.row(r));
       const std::vector<int> chosen = largest(choosable(prefix, p), facts_.chosen);
@@ -191,10 +194,11 @@ class DecoderFamily final : public TwinFamily {
       for (const int e : chosen) {
         const std::string expert = prefix + "experts." + std::to_string(e) + ".";
         const double weight = p[e] / (facts_.normalized ? sum : 1) * facts_.routed_scale;
-        if (facts_.weighted_inputs) y.row(r) += gated_mlp(w_, expert, weight * x.row(r));
-        else y.row(r) += weight * gated_mlp(w_, expert, x.row(r));
+        if (facts_.weighted_inputs) y.row(r) += gated_mlp(w_, expert, weight * read.row(r));
+        else y.row(r) += weight * gated_mlp(w_, expert, read.row(r));
       }
     }
+    if (latent) y = times(y, w_[prefix + "fc2_latent_proj"]);
     if (w_.has(prefix + "shared_mlp.down_proj.weight")) y += gated_mlp(w_, prefix + "shared_mlp.", x);
     if (!w_.has(prefix + "shared_expert.up_proj.weight")) return y;
     const Matrix of_shared = gated_mlp(w_, prefix + "shared_expert.", x);

@@ -308,8 +308,13 @@ std::string with_layer_norm(const std::string& name) {
   return of_layer ? name.substr(0, at) + ".input_layernorm." + name.substr(at + std::string(".norm.").size()) : name;
 }
 
-/// A name of Nemotron-H, which calls attention, MLPs and experts the mixer of their layer.
+/// A name of Nemotron-H, which calls attention, MLPs and experts the mixer of their layer. Behind the last layer of an
+/// MTP head is a norm.
 std::string without_mixer(std::string name) {
+  if (name.starts_with("mtp.layers.")) {
+    if (name.ends_with(".final_layernorm.weight")) return "mtp.norm.weight";
+    if (name.ends_with(".norm.weight")) return name.insert(name.rfind("norm."), "input_layer");
+  }
   constexpr std::string_view before = ".mixer.";
   const std::size_t at = name.find(before);
   if (at == std::string::npos) return name;
@@ -318,8 +323,8 @@ std::string without_mixer(std::string name) {
   if (begins("q_proj") || begins("k_proj") || begins("v_proj") || begins("o_proj")) {
     return name.replace(at, before.size(), ".self_attn.");
   }
-  const bool mlp =
-      begins("up_proj") || begins("down_proj") || begins("gate.") || begins("experts.") || begins("shared_experts.");
+  const bool mlp = begins("up_proj") || begins("down_proj") || begins("gate.") || begins("experts.") ||
+                   begins("shared_experts.") || begins("fc1_latent_proj") || begins("fc2_latent_proj");
   return mlp ? name.replace(at, before.size(), ".mlp.") : name;
 }
 

@@ -283,6 +283,11 @@ ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts&
                             const ExpertNames& named) {
   const ExpertNames names = names_in(from.weights, prefix, named);
   ExpertsWeights weights;
+  const int width = layer.latent > 0 ? layer.latent : hidden;
+  if (layer.latent > 0) {
+    weights.latent_down = load_matrix(from, {{prefix + names.latent_down, layer.latent}}, hidden);
+    weights.latent_up = load_matrix(from, {{prefix + names.latent_up, hidden}}, layer.latent);
+  }
   weights.router = load_matrix(from, {{prefix + names.router, layer.count}}, hidden);
   if (layer.router_bias) weights.router_bias = from.floats(prefix + names.router_bias, {layer.count});
   if (layer.choice_bias) {
@@ -292,12 +297,12 @@ ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts&
         bias, in_a_row ? std::vector<std::int64_t>{1, layer.count} : std::vector<std::int64_t>{layer.count});
   }
   ExpertBiases biases;
-  if (layer.bias) biases = load_biases(from, hidden, layer, prefix + names.experts, names);
+  if (layer.bias) biases = load_biases(from, width, layer, prefix + names.experts, names);
   for (int id = 0; id < layer.count; ++id) {
     MlpWeights& expert =
-        weights.experts.emplace_back(load_expert(from, hidden, layer, prefix + names.experts, names, id));
+        weights.experts.emplace_back(load_expert(from, width, layer, prefix + names.experts, names, id));
     expert.gate_up_bias = part_of(biases.gate_up, id, 2 * layer.intermediate);
-    expert.down_bias = part_of(biases.down, id, hidden);
+    expert.down_bias = part_of(biases.down, id, width);
   }
   if (layer.shared > 0) {
     const std::string shared = prefix + names.shared;
@@ -350,7 +355,8 @@ Choices choose_experts(const float* logits, int rows, const Experts& layer, std:
 }
 
 std::size_t ExpertsScratch::bytes_per_row(const Experts& layer, int hidden) noexcept {
-  return sizeof(float) * static_cast<std::size_t>(layer.count + 2 * hidden + 2 * layer.chosen + 1);
+  const int width = std::max(hidden, layer.latent);
+  return sizeof(float) * static_cast<std::size_t>(layer.count + 2 * width + 2 * layer.latent + 2 * layer.chosen + 1);
 }
 
 Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights, ExpertsScratch& scratch,
@@ -369,11 +375,21 @@ Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWe
 void mix_experts(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights,
                  const Choices& choices, ExpertsScratch& scratch) {
   const int hidden = pass.config.hidden;
-  const auto width = static_cast<std::size_t>(hidden);
+  const bool latent = layer.latent > 0;
+  const int inputs = latent ? layer.latent : hidden;
+  const auto width = static_cast<std::size_t>(inputs);
   TransformerScratch& s = pass.scratch;
-  reserve_rows(scratch.gathered, pass.rows, hidden);
-  reserve_rows(scratch.out, pass.rows, hidden);
-  std::fill_n(s.projected.begin(), static_cast<std::ptrdiff_t>(pass.rows) * hidden, 0.0F);
+  reserve_rows(scratch.gathered, pass.rows, inputs);
+  reserve_rows(scratch.out, pass.rows, std::max(inputs, hidden));
+  if (latent) {
+    reserve_rows(scratch.latent, pass.rows, inputs);
+    reserve_rows(scratch.mixed, pass.rows, inputs);
+    pack_activations(pass.kernels, weights.latent_down, s.normed.data(), hidden, pass.rows, s.activations);
+    matmul(pass.kernels, weights.latent_down, s.activations, scratch.latent.data(), inputs);
+  }
+  const float* const read = latent ? scratch.latent.data() : s.normed.data();
+  float* const mixed = latent ? scratch.mixed.data() : s.projected.data();
+  std::fill_n(mixed, static_cast<std::ptrdiff_t>(pass.rows) * inputs, 0.0F);
   for (int id = 0; id < layer.count; ++id) {
     scratch.rows.clear();  // of `choices`
     for (std::size_t at = 0; at < choices.experts.size(); ++at) {
@@ -384,19 +400,23 @@ void mix_experts(const TransformerPass& pass, const Experts& layer, const Expert
     const auto weight_of = [&](std::size_t i) { return choices.weights[static_cast<std::size_t>(scratch.rows[i])]; };
     for (std::size_t i = 0; i < scratch.rows.size(); ++i) {
       float* const x = scratch.gathered.data() + i * width;
-      std::memcpy(x, s.normed.data() + row_of(i) * width, width * sizeof(float));
+      std::memcpy(x, read + row_of(i) * width, width * sizeof(float));
       for (std::size_t d = 0; d < width && layer.weighted_inputs; ++d) x[d] *= weight_of(i);
     }
     const int count = static_cast<int>(scratch.rows.size());
     pass.mlp(weights.experts[static_cast<std::size_t>(id)], scratch.gathered.data(), count, scratch.out.data());
-    for_rows(count, 2.0 * count * hidden, [&](int begin, int end) {
+    for_rows(count, 2.0 * count * inputs, [&](int begin, int end) {
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
         const float weight = layer.weighted_inputs ? 1 : weight_of(i);
         const float* const out = scratch.out.data() + i * width;
-        float* const y = s.projected.data() + row_of(i) * width;
+        float* const y = mixed + row_of(i) * width;
         for (std::size_t d = 0; d < width; ++d) y[d] += weight * out[d];
       }
     });
+  }
+  if (latent) {
+    pack_activations(pass.kernels, weights.latent_up, mixed, inputs, pass.rows, s.activations);
+    matmul(pass.kernels, weights.latent_up, s.activations, s.projected.data(), hidden);
   }
   if (layer.shared > 0) add_shared_expert(pass, layer, weights, scratch);
 }

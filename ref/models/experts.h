@@ -13,6 +13,8 @@
 // Some architectures have a shared expert, which every row goes through: y = y + sigmoid(gate . x) * shared(x) at the
 // end, the sigmoid in double and rounded once, or without a gate y = y + shared(x).
 //
+// Latent experts read down . x, and what they add up to is multiplied with up before that.
+//
 // The rows that chose an expert are gathered and go through it together, so experts that no row chose are not read;
 // by the row law that changes no bit.
 #pragma once
@@ -27,9 +29,10 @@
 namespace draftproof {
 
 struct ExpertsWeights {
-  PackedMatrix router;             // [count][hidden]
-  std::vector<float> router_bias;  // [count]
-  std::vector<float> choice_bias;  // [count]
+  PackedMatrix latent_down, latent_up;  // [latent][hidden], [hidden][latent]; of latent experts
+  PackedMatrix router;                  // [count][hidden]
+  std::vector<float> router_bias;       // [count]
+  std::vector<float> choice_bias;       // [count]
   std::vector<MlpWeights> experts;
   MlpWeights shared;         // of a layer that has it
   PackedMatrix shared_gate;  // [1][hidden], where it has one
@@ -46,6 +49,8 @@ struct ExpertNames {
   const char* down = "down_proj";
   const char* joined = "gate_up_proj";  // of all, gates and ups
   const char* shared = "shared_expert.";
+  const char* latent_down = "fc1_latent_proj.weight";
+  const char* latent_up = "fc2_latent_proj.weight";
   bool interleaved = false;  // what is joined has the gates at even places and the ups at odd ones
   bool transposed = false;   // tensors of all experts that do not end in ".weight" are [experts][inputs][outputs]
 };
@@ -108,7 +113,8 @@ Choices choose_experts(const float* logits, int rows, const Experts& layer, std:
 /// Memory kept from call to call.
 struct ExpertsScratch {
   std::vector<float> logits, gathered, out;
-  std::vector<int> rows;  // that chose an expert
+  std::vector<float> latent, mixed;  // [rows][latent]: what latent experts read, and give
+  std::vector<int> rows;             // that chose an expert
 
   static std::size_t bytes_per_row(const Experts& layer, int hidden) noexcept;
 };

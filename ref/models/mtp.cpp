@@ -98,6 +98,20 @@ std::vector<MtpNames> names_of_mimo(int heads) {
   return names;
 }
 
+/// The head with the names of Nemotron-H.
+std::vector<MtpNames> names_of_nemotron(int heads) {
+  const std::string first = "mtp.layers.0.";
+  const std::string last = "mtp.layers.1.";
+  return {static_cast<std::size_t>(heads), MtpNames{.projection = first + "eh_proj.weight",
+                                                    .embedding_norm = first + "enorm.weight",
+                                                    .hidden_norm = first + "hnorm.weight",
+                                                    .block = first,
+                                                    .norm = last + "final_layernorm.weight",
+                                                    .embedding = "",
+                                                    .lm_head = "",
+                                                    .experts = last}};
+}
+
 [[noreturn]] void fail_without(const Checkpoint& files, const std::string& why) {
   throw Error(files.path().string() + ": " + why +
               "; name a checkpoint that has them (mtp:PATH), or choose another draft");
@@ -117,6 +131,8 @@ MtpConfig find_heads(const Checkpoint& files, const TransformerConfig& model) {
     found.heads = names_of_mimo(model.mtp_heads);
     found.hidden_first = true;
     found.reads_normed = false;
+  } else if (files.has("mtp.layers.0.eh_proj.weight")) {
+    found.heads = names_of_nemotron(model.mtp_heads);
   } else {
     found.heads = names_of_deepseek(files, model.depth(), model.mtp_heads);
     if (!found.heads.empty() && !files.has(found.heads[0].projection)) found.heads.clear();
@@ -153,7 +169,8 @@ bool MtpConfig::owns(const std::string& tensor) const {
     for (const char* table : {"embed_tokens.weight", "shared_head.head.weight"}) {  // perhaps copies of the model's
       if (tensor == head.block + table) return tensor == head.embedding || tensor == head.lm_head;
     }
-    return tensor.starts_with(head.block) || tensor == head.projection || tensor == head.embedding_norm ||
+    const bool of_experts = !head.experts.empty() && tensor.starts_with(head.experts);
+    return of_experts || tensor.starts_with(head.block) || tensor == head.projection || tensor == head.embedding_norm ||
            tensor == head.hidden_norm || tensor == head.norm;
   });
 }

@@ -19,13 +19,15 @@
 // draft token is the first head's.
 //
 // In the files: `mtp.` of Qwen3.5 and Qwen3-Next, where all heads share projection and norms; `model.mtp_block.N.` of
-// ERNIE 4.5, with an MLP where the model has experts; `model.mtp_layers.N.` of MiMo; or `model.layers.N.`, N and what
-// follows it the numbers behind the model's last layer (DeepSeek, GLM; GGUF `blk.N.nextn.`). Qwen3-Next's config names
-// no number of heads: there are as many as have a layer.
+// ERNIE 4.5, with an MLP where the model has experts; `model.mtp_layers.N.` of MiMo; `mtp.layers.0.` and
+// `mtp.layers.1.` of Nemotron-H, attention and experts of one head; or `model.layers.N.`, N and what follows it the
+// numbers behind the model's last layer (DeepSeek, GLM; GGUF `blk.N.nextn.`). Qwen3-Next's config names no number of
+// heads: there are as many as have a layer.
 // Source: vLLM, models/qwen3_next_mtp.py and deepseek_mtp.py; llama.cpp, models/qwen35.cpp and step35.cpp; of ERNIE
 // FastDeploy, models/ernie4_5_mtp.py; vLLM's ernie_mtp.py leaves out norm_y and turns pairs half a head apart. Of MiMo
-// Xiaomi's modeling_mimo.py and vLLM, models/mimo_mtp.py; SGLang gives its head the normed feature. vLLM makes the
-// embedding of a text's second token 0 for heads of DeepSeek and MiMo, which is not done here.
+// Xiaomi's modeling_mimo.py and vLLM, models/mimo_mtp.py; SGLang gives its head the normed feature. Of
+// Nemotron-H vLLM, models/nemotron_h_mtp.py; llama.cpp's norm_y subtracts the mean. vLLM makes the embedding of a
+// text's second token 0 for heads of DeepSeek and MiMo, which is not done here.
 #pragma once
 
 #include <memory>
@@ -45,6 +47,7 @@ namespace draftproof {
 struct MtpNames {
   std::string projection, embedding_norm, hidden_norm, block;
   std::string norm, embedding, lm_head;
+  std::string experts = {};  // what theirs begin with, where the block's are attention's only
 };
 
 struct MtpConfig {

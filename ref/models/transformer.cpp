@@ -611,7 +611,7 @@ void clamp_gates(const ClampedSwiglu& swiglu, int rows, int width, float* gate_u
 void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, float* y) const {
   TransformerScratch& s = scratch;
   const int intermediate = weights.intermediate();
-  pack_activations(kernels, weights.gate_up, x, config.hidden, count, s.activations);
+  pack_activations(kernels, weights.gate_up, x, weights.gate_up.inputs(), count, s.activations);
   matmul(kernels, weights.gate_up, s.activations, s.gate_up.data(), 2 * intermediate);
   const bool gated = weights.gate_up.outputs() != intermediate;
   if (gated) add_bias(kernels, weights.gate_up_bias, count, s.gate_up.data());
@@ -637,7 +637,7 @@ void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, 
     normalize_each(kernels, weights.sub_norm, config.epsilon, count, s.gated.data());
     pack_activations(kernels, weights.down, s.gated.data(), intermediate, count, s.activations);
   }
-  matmul(kernels, weights.down, s.activations, y, config.hidden);
+  matmul(kernels, weights.down, s.activations, y, weights.down.outputs());
   add_bias(kernels, weights.down_bias, count, y);
 }
 

@@ -97,6 +97,7 @@ struct Experts {
   int count = 0;  // 0: the layer has none
   int chosen = 0;
   int intermediate = 0;
+  int latent = 0;            // the width of the rows that experts read and give; 0: the model's
   int shared = 0;            // the intermediate size of an MLP that every row goes through as well; 0: there is none
   bool shared_gate = true;   // what that one adds is weighed by a gate
   bool router_bias = false;  // added to the logits

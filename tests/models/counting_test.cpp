@@ -111,7 +111,7 @@ TEST(Counting, AHeadTakesWhatLoadingItTakes) {
     assistant(external_dir / name, target_of(external_dir / name));
   }
   for (const char* name : {"mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-next", "mtp-qwen3-two", "mtp-deepseek-v3",
-                           "mtp-glm4-moe", "mtp-ernie45-moe", "mtp-mimo"}) {
+                           "mtp-glm4-moe", "mtp-ernie45-moe", "mtp-mimo", "mtp-nemotron-h"}) {
     mtp(external_dir / name, external_dir / name);
   }
   for (const char* name : {"medusa-authors", "medusa-vllm"}) {

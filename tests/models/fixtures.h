@@ -46,6 +46,7 @@ inline const std::string tiny_recurrent_targets[] = {"lfm2-tiny",
                                                      "falcon-h1-tiny-normed",
                                                      "nemotron-h-tiny",
                                                      "nemotron-h-tiny-experts",
+                                                     "nemotron-h-tiny-latent",
                                                      "jamba-tiny",
                                                      "kimi-linear-tiny",
                                                      "kimi-linear-tiny-groups"};

@@ -733,7 +733,9 @@ inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& p
   const std::string bias = prefix + "gate.e_score_correction_bias";
   const bool sigmoids = facts.sigmoid_scores != (mistake == Mistake::other_scores);
   const bool normalized = facts.normalized != (mistake == Mistake::other_experts_weights);
-  Rows y(x.rows(), x.width);
+  const bool latent = checkpoint.has(prefix + "fc1_latent_proj.weight");
+  const Rows all = latent ? times(x, checkpoint[prefix + "fc1_latent_proj"], round) : x;
+  Rows y(all.rows(), all.width);
   for (int r = 0; r < x.rows(); ++r) {
     const double* const of = logits.row(r);
     const auto count = static_cast<std::size_t>(logits.width);
@@ -755,8 +757,8 @@ inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& p
     double sum = 0;
     for (const int id : chosen) sum = round(sum + p[id]);
     sum = std::max(sum + facts.sum_added, facts.sum_min);
-    Rows one(1, x.width);
-    std::copy_n(x.row(r), x.width, one.row(0));
+    Rows one(1, all.width);
+    std::copy_n(all.row(r), all.width, one.row(0));
     for (const int id : chosen) {
       double weight = normalized ? round(p[id] / sum) : p[id];
       if (mistake != Mistake::no_routed_scale) weight = round(weight * round(facts.routed_scale));
@@ -767,9 +769,10 @@ inline Rows mixed_experts(const TwinCheckpoint& checkpoint, const std::string& p
         weight = 1;
       }
       const Rows out = gated_mlp(checkpoint, prefix + "experts." + std::to_string(expert) + ".", read, round, mistake);
-      for (int i = 0; i < x.width; ++i) y.row(r)[i] = round(y.row(r)[i] + round(weight * out.row(0)[i]));
+      for (int i = 0; i < all.width; ++i) y.row(r)[i] = round(y.row(r)[i] + round(weight * out.row(0)[i]));
     }
   }
+  if (latent) y = times(y, checkpoint[prefix + "fc2_latent_proj"], round);
   if (checkpoint.has(prefix + "shared_mlp.down_proj.weight") && mistake != Mistake::no_shared_mlp) {
     y = sum_of(std::move(y), gated_mlp(checkpoint, prefix + "shared_mlp.", x, round, mistake), round);
   }

@@ -54,6 +54,7 @@ struct Input {
 /// Where the tensors of one head are.
 struct HeadNames {
   std::string block, projection, embedding_norm, hidden_norm, norm;
+  std::string experts = {};  // in a block of their own
 };
 
 HeadNames names_of(const TwinCheckpoint& twin, int head) {
@@ -64,6 +65,10 @@ HeadNames names_of(const TwinCheckpoint& twin, int head) {
   if (twin.has("mtp_linear_proj.0.weight")) {
     return {"mtp_block." + number + ".", "mtp_linear_proj." + number, "mtp_emb_norm." + number,
             "mtp_hidden_norm." + number, ""};
+  }
+  if (twin.has("mtp.layers.0.eh_proj.weight")) {
+    const std::string block = "mtp.layers.0.";
+    return {block, block + "eh_proj", block + "enorm", block + "hnorm", "mtp.norm", "mtp.layers.1."};
   }
   const bool mimo = twin.has("mtp_layers.0.input_proj.weight");
   const std::string block = mimo ? "mtp_layers." + number + "." : "layers." + std::to_string(twin.layers + head) + ".";
@@ -92,7 +97,8 @@ std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Input& input, R
   int heads = 1;
   while (twin.has("layers." + std::to_string(twin.layers + heads) + ".eh_proj.weight")) ++heads;
   const int last_row = static_cast<int>(input.committed.size() + input.chain.size());
-  const Angles angles(twin, last_row + 1, round);
+  const bool turns = twin.facts.layers[0].rope >= 0;
+  const Angles angles = turns ? Angles(twin, last_row + 1, round) : Angles(twin.head_dim, {}, 0, round);
   Rows recycled, y, logits;
   for (std::size_t step = 0; step < input.chain.size(); ++step) {
     tokens.push_back(input.chain[step]);
@@ -121,8 +127,11 @@ std::vector<Rows> twin_answers(const TwinCheckpoint& twin, const Input& input, R
     // Row 0, which no row sees, is left out: the twin's row r is at position r + 1. Only differences turn a score.
     Rows x = times(joined, twin[names.projection], round);
     if (slip == Slip::row_zero_seen) x = below(Rows(1, x.width), x);
-    x = decoder_layer(
-        twin, names.block, std::move(x), Rows(), angles, [](int q, int k) { return k <= q; }, round, mistake);
+    for (const std::string& block : {names.block, names.experts}) {
+      if (block.empty()) continue;
+      x = decoder_layer(
+          twin, block, std::move(x), Rows(), angles, [](int q, int k) { return k <= q; }, round, mistake);
+    }
     Rows last(1, x.width);
     std::copy_n(x.row(x.rows() - 1), x.width, last.row(0));
     const Rows& norm = twin.has(names.norm + ".weight") ? twin[names.norm] : final_norm;
@@ -340,7 +349,8 @@ TEST_P(MtpFixture, RowsOfOtherTextsAndWholeChainsInOneCallChangeNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(All, MtpFixture,
                          testing::Values("mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-next", "mtp-qwen3-two",
-                                         "mtp-deepseek-v3", "mtp-glm4-moe", "mtp-ernie45-moe", "mtp-mimo"),
+                                         "mtp-deepseek-v3", "mtp-glm4-moe", "mtp-ernie45-moe", "mtp-mimo",
+                                         "mtp-nemotron-h"),
                          printable_name);
 
 /// The fixture mtp-qwen35 as llama.cpp converts it: the head is a block behind the layers, norms hold 1 + weight.
@@ -487,6 +497,14 @@ TEST(Mtp, HeadsThatAreMissingOrUnknownAreRefusedInOneSentence) {
               HasSubstr("has no tensors of the MTP head that its config names"));
   EXPECT_THAT(error_of("mtp-mimo", "{", "{", "0.final_layernorm", "0.xxxal_layernorm"),
               HasSubstr("'model.mtp_layers.0.final_layernorm.weight'"));
+  EXPECT_THAT(error_of("mtp-nemotron-h", "{", "{", "0.eh_proj", "0.xx_proj"),
+              HasSubstr("has no tensors of the MTP head that its config names"));
+  EXPECT_THAT(error_of("mtp-nemotron-h", "\"*E\"", "\"*-\""),
+              HasSubstr("field mtp_hybrid_override_pattern: must name attention, then experts"));
+  EXPECT_THAT(error_of("mtp-nemotron-h", "\"num_nextn_predict_layers\": 1", "\"num_nextn_predict_layers\": 2"),
+              HasSubstr("field num_nextn_predict_layers: must be 1"));
+  EXPECT_THAT(error_of("mtp-nemotron-h", "{", "{", "mtp.layers.1.norm", "mtp.layers.1.xxxx"),
+              HasSubstr("'mtp.layers.1.norm.weight'"));
   EXPECT_EQ(error_of("mtp-qwen3-two", "{", "{"), "");
 }
 
@@ -516,7 +534,7 @@ TEST(Mtp, HeadsMayComeFromAnotherCheckpointThatFitsTheTarget) {
 
 TEST(Mtp, MemoryCountsWhatTheHeadsAddToTheTarget) {
   for (const char* fixture : {"mtp-qwen35", "mtp-qwen35-moe", "mtp-qwen3-next", "mtp-qwen3-two", "mtp-deepseek-v3",
-                              "mtp-glm4-moe", "mtp-mimo"}) {
+                              "mtp-glm4-moe", "mtp-mimo", "mtp-nemotron-h"}) {
     const Checkpoint files(external_dir / fixture);
     const MemoryNeed need = MtpHead::need(files, {best_kernels(), Quantization::none, KvFormat::f32});
     const MtpConfig config = read_mtp_config(files);

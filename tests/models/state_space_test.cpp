@@ -230,7 +230,7 @@ TEST(StateSpace, EveryBadFieldIsRefusedByName) {
            {nemotron, "hybrid_override_pattern", "", "layers_block_type is missing"},
            {nemotron, "num_hidden_layers", "5", "field hybrid_override_pattern: must name one type for each of the 5"},
            {nemotron, "mlp_hidden_act", R"("silu")", "field mlp_hidden_act: activation 'silu' is not implemented"},
-           {nemotron, "moe_latent_size", "4", "field moe_latent_size: experts of another width"},
+           {nemotron, "moe_latent_size", "0", "field moe_latent_size"},
            {nemotron, "sliding_window", "4", "field sliding_window: a window is not implemented"},
            {nemotron, "n_routed_experts", "0", "field n_routed_experts"},
            {jamba, "attn_layer_offset", "3", "field attn_layer_offset"},

@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "falcon-h1-tiny-normed", "nemotron-h-tiny", "nemotron-h-tiny-experts", "jamba-tiny",
                     "deepseek-v3-tiny", "deepseek-v3-tiny-biased", "deepseek-v2-tiny", "deepseek-v2-tiny-groups",
                     "glm4-moe-lite-tiny", "llama4-tiny", "llama4-tiny-published", "kimi-linear-tiny",
-                    "kimi-linear-tiny-groups", "mimo-tiny"),
+                    "kimi-linear-tiny-groups", "mimo-tiny", "nemotron-h-tiny-latent"),
     [](const auto& of) {
       std::string name = of.param;
       std::ranges::replace(name, '-', '_');

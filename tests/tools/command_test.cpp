@@ -735,6 +735,7 @@ TEST(Inspect, CountsTheMtpHeadsThatATargetHas) {
                                     {"external/mtp-deepseek-v3", 1},
                                     {"external/mtp-ernie45-moe", 1},
                                     {"external/mtp-mimo", 1},
+                                    {"external/mtp-nemotron-h", 1},
                                     {"models/tale-hybrid", 0},
                                     {"models/tale-dflash", 0}}) {
     const Outcome outcome = run_command({"inspect", fixture(path), "--json"});

@@ -316,10 +316,11 @@ TEST(Convert, QuantizedHasTheBitsOfTheFolderQuantizedOnLoad) {
 /// llama3's divisors are rounded once more; so are -exp(A_log) and Gemma 3n's cutoffs, and Qwen3.5's out_proj adds
 /// heads in another order.
 TEST(Convert, WhatIsStoredInAnotherFormIsTheSameButForRounding) {
-  for (const char* name : {"llama-tiny-stretched", "apertus-tiny", "qwen35-tiny-nested", "qwen35-tiny-irregular",
-                           "qwen35-tiny-rectangular", "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny",
-                           "granite-hybrid-tiny", "granite-hybrid-tiny-experts", "falcon-h1-tiny", "nemotron-h-tiny",
-                           "nemotron-h-tiny-experts", "jamba-tiny", "gemma3n-tiny", "kimi-linear-tiny"}) {
+  for (const char* name :
+       {"llama-tiny-stretched", "apertus-tiny", "qwen35-tiny-nested", "qwen35-tiny-irregular",
+        "qwen35-tiny-rectangular", "qwen35-moe-tiny", "qwen3-next-tiny", "mamba2-tiny", "granite-hybrid-tiny",
+        "granite-hybrid-tiny-experts", "falcon-h1-tiny", "nemotron-h-tiny", "nemotron-h-tiny-experts",
+        "nemotron-h-tiny-latent", "jamba-tiny", "gemma3n-tiny", "kimi-linear-tiny"}) {
     const Checkpoint from(external(name));
     const Folder folder;
     const std::vector<float> got = logits_of(Checkpoint(converted(from, Format::f32, folder)), in_floats());
@@ -392,6 +393,7 @@ TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
                            "mtp-qwen35",
                            "mtp-qwen35-moe",
                            "mtp-qwen3-next",
+                           "mtp-nemotron-h",
                            "gemma4-assistant",
                            "dflash-full",
                            "dflash-mixed",
@@ -400,6 +402,7 @@ TEST(Convert, EveryFamilyReadsTheConfigThatItWrote) {
                            "falcon-h1-tiny",
                            "nemotron-h-tiny",
                            "nemotron-h-tiny-experts",
+                           "nemotron-h-tiny-latent",
                            "jamba-tiny",
                            "gemma3n-tiny",
                            "kimi-linear-tiny"}) {
@@ -890,6 +893,7 @@ TEST(Convert, KeepsTheMtpHeadsOfATarget) {
                                     {"mtp-qwen35", 1U},
                                     {"mtp-qwen35-moe", 1U},
                                     {"mtp-qwen3-next", 1U},
+                                    {"mtp-nemotron-h", 1U},
                                     {"mtp-deepseek-v3", 1U},
                                     {"mtp-glm4-moe", 1U}}) {
     const Folder folder;

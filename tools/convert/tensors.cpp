@@ -216,11 +216,13 @@ class Tensors {
   }
 
   /// The blocks behind the layers. Heads with the names of Qwen3.5 share some tensors, of which each block gets one.
+  /// The experts of Nemotron-H's head, a layer of their own, go into the block of its attention.
   void add_heads(const MtpConfig& heads) {
     for (std::size_t i = 0; i < heads.heads.size(); ++i) {
       const MtpNames& head = heads.heads[i];
       const std::string block = "blk." + std::to_string(config_.depth() + static_cast<int>(i)) + ".";
       layer_ = &heads.transformer.layers[i];
+      LayerConfig without_experts;
       for (const auto& [gguf, name] : {std::pair("nextn.eh_proj", head.projection),
                                        {"nextn.enorm", head.embedding_norm},
                                        {"nextn.hnorm", head.hidden_norm},
@@ -237,6 +239,15 @@ class Tensors {
       }
       for (const char* table : {"embed_tokens.weight", "shared_head.head.weight"}) {
         used_.insert(head.block + table);  // else it is the model's
+      }
+      if (!head.experts.empty()) {
+        const std::string norm = head.experts + "norm.weight";
+        used_.insert(norm);
+        put(block + "post_attention_norm.weight", Format::f32, rows_of(from_, norm), 1, norm);
+        add_all(family_.names.layer, head.experts, block);
+        without_experts = *layer_;
+        without_experts.experts = {};
+        layer_ = &without_experts;
       }
       add_all(family_.names.layer, head.block, block);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Nemotron-H, with and without experts. A layer with KV heads has attention, one with a width an MLP or experts, and
-// one with neither recurs.
+// one with neither recurs. The block of an MTP head has both.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -23,8 +23,11 @@ constexpr auto layer_names = joined({{"attn_q", "mixer.q_proj"},
                                      {"ffn_up_exps", "mixer.experts.up_proj"},
                                      {"ffn_down_exps", "mixer.experts.down_proj"},
                                      {"ffn_up_shexp", "mixer.shared_experts.up_proj"},
-                                     {"ffn_down_shexp", "mixer.shared_experts.down_proj"}},
-                                    mamba2_layer);
+                                     {"ffn_down_shexp", "mixer.shared_experts.down_proj"},
+                                     {"ffn_latent_down", "mixer.fc1_latent_proj"},
+                                     {"ffn_latent_up", "mixer.fc2_latent_proj"},
+                                     {"post_attention_norm", "post_attention_layernorm"}},  // of an MTP head
+                                    joined(mtp_head_names, mamba2_layer));
 constexpr GgufNames names = {.whole = mamba2_whole, .layer = layer_names};
 
 constexpr GgufStateSpaceFields sizes = {.heads = "mamba_num_heads",
@@ -42,6 +45,7 @@ constexpr GgufField fields[] = {{"layer_norm_epsilon", "attention.layer_norm_rms
                                 {"conv_kernel", "ssm.conv_kernel"},
                                 {"n_routed_experts", "expert_count"},
                                 {"moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"},
+                                {"moe_latent_size", "moe_latent_size"},
                                 {"routed_scaling_factor", "expert_weights_scale"}};
 /// llama.cpp wants both epsilons, and reads one.
 constexpr std::string_view own_keys[] = {
@@ -60,13 +64,15 @@ constexpr std::string_view moe_keys[] = {"attention.layer_norm_epsilon",
                                          "expert_weights_scale",
                                          "expert_gating_func",
                                          "expert_feed_forward_length",
-                                         "expert_shared_feed_forward_length"};
+                                         "expert_shared_feed_forward_length",
+                                         "moe_latent_size"};
 
 /// `mlp`: what layers with a width are.
 void put_layers(const GgufKeys& keys, const char* mlp, ordered_json& config) {
   const std::vector<std::int64_t> kv_heads = keys.attention_sizes("attention.head_count_kv");
   const std::vector<std::int64_t> widths = keys.attention_sizes("feed_forward_length");
-  for (std::size_t i = 0; i < widths.size(); ++i) {
+  const auto layers = config["num_hidden_layers"].get<std::size_t>();
+  for (std::size_t i = 0; i < layers; ++i) {
     if (kv_heads[i] > 0 && widths[i] > 0) {
       keys.fail("feed_forward_length", "must be 0 for layers with attention; others are not implemented");
     }
@@ -90,6 +96,7 @@ void put_moe(const GgufKeys& keys, ordered_json& config) {
   config["num_experts_per_tok"] = keys.size("expert_used_count");
   config["moe_intermediate_size"] = keys.size("expert_feed_forward_length");
   config["moe_shared_expert_intermediate_size"] = keys.size("expert_shared_feed_forward_length");
+  if (const auto latent = keys.find_size("moe_latent_size"); latent && *latent > 0) config["moe_latent_size"] = *latent;
   config["norm_topk_prob"] = keys.find_boolean("expert_weights_norm").value_or(false);
   if (const auto scale = keys.find_number("expert_weights_scale"); scale && *scale != 0) {
     config["routed_scaling_factor"] = *scale;
@@ -132,6 +139,7 @@ void write_moe(const GgufModel& model, GgufKeyWriter& keys) {
   write(model, keys);
   if (model.layers[0].experts.count == 0) write_experts(found->experts, keys);
   const auto scale = config.find("routed_scaling_factor");
+  if (const auto latent = config.find("moe_latent_size")) keys.size("moe_latent_size", latent->integer(1, 1 << 24));
   keys.size("expert_shared_count", 1);
   keys.truth("expert_weights_norm", found->experts.normalized);
   keys.number("expert_weights_scale", scale ? scale->number() : 1);

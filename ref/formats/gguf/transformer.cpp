@@ -305,6 +305,9 @@ void write_parts(const GgufModel& model, GgufLayers layers, GgufKeyWriter& keys)
     kv_heads.push_back(layer.attention ? layer.attention->kv_heads : 0);
     widths.push_back(layer.experts.count > 0 ? layer.experts.intermediate : layer.intermediate);
   }
+  for (int i = 0; i < model.mtp_heads; ++i) {  // with attention and experts like those of the layers
+    for (std::vector<std::int32_t>* const sizes : {&kv_heads, &widths}) sizes->push_back(std::ranges::max(*sizes));
+  }
   keys.integers("attention.head_count_kv", kv_heads);
   if (layers == GgufLayers::parts) keys.integers("feed_forward_length", widths);
 }
