@@ -16,6 +16,7 @@
 #include "ref/formats/json.h"
 #include "ref/grammar/grammar_constraint.h"
 #include "ref/grammar/json_schema.h"
+#include "serve/request_fields.h"
 
 namespace draftproof::serve {
 namespace {
@@ -54,7 +55,7 @@ void refuse_fields(const Json& json, std::initializer_list<const char*> fields) 
   for (const char* const field : fields) {
     const auto found = json.find(field);
     if (!found || (found->is_array() && found->size() == 0) || (found->is_boolean() && !found->boolean())) continue;
-    found->fail("is not supported by this server; leave it out");
+    found->fail("is not supported here; leave it out");
   }
 }
 
@@ -122,7 +123,6 @@ std::uint64_t read_seed(const Json& json) {
 std::optional<int> read_max_tokens(const Json& json) {
   int number = 0;
   read_integer(json, "max_tokens", 1, Request::text_max, number);
-  read_integer(json, "max_completion_tokens", 1, Request::text_max, number);
   return number == 0 ? std::nullopt : std::optional(number);
 }
 
@@ -203,15 +203,50 @@ std::vector<Token> read_prediction(const Json& json, const ServedModel& model) {
   return tokenizer_for(model, "a prediction of text").encode(read_content(*prediction), false);
 }
 
+/// One of these texts.
+std::string choice_gbnf(const Json& choices) {
+  if (choices.size() == 0) choices.fail("is empty; give the texts to choose from");
+  std::string gbnf = "root ::=";
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    gbnf += i == 0 ? " \"" : " | \"";
+    for (const char c : choices[i].string()) {
+      if (c == '"' || c == '\\') gbnf += '\\';
+      gbnf += c == '\n' ? std::string("\\n") : c == '\r' ? std::string("\\r") : std::string(1, c);
+    }
+    gbnf += '"';
+  }
+  return gbnf;
+}
+
+/// vLLM's structured_outputs.
+std::optional<std::string> read_structure(const Json& structure) {
+  std::optional<std::string> gbnf;
+  for (const std::string& name : structure.fields()) {
+    const auto value = structure.find(name);
+    if (!value || (value->is_boolean() && !value->boolean())) continue;
+    if (gbnf) value->fail("is one of several; a request has one");
+    if (name == "json") gbnf = schema_to_gbnf(*value);
+    else if (name == "grammar") gbnf = value->string();
+    else if (name == "choice") gbnf = choice_gbnf(*value);
+    else if (name == "json_object") gbnf = json_object_gbnf();
+    else value->fail("is not supported by this server; json, json_object, grammar and choice are");
+  }
+  return gbnf;
+}
+
 /// The grammar that the answer has to follow, as GBNF; nullopt: none.
 std::optional<std::string> read_grammar(const Json& json) {
   const auto grammar = json.find("grammar");
   const auto format = json.find("response_format");
+  const auto structure = json.find("structured_outputs");
   if (grammar && format) grammar->fail("and response_format exclude each other; leave one out");
+  if (structure && (grammar || format)) structure->fail("and other grammars exclude each other; leave one out");
+  if (structure) return read_structure(*structure);
   if (grammar) return grammar->string();
   if (!format) return std::nullopt;
   const Json type = format->at("type");
   if (type.string() == "text") return std::nullopt;
+  if (const auto schema = format->find("schema")) return schema_to_gbnf(*schema);
   if (type.string() == "json_object") return json_object_gbnf();
   if (type.string() == "json_schema") return schema_to_gbnf(format->at("json_schema").at("schema"));
   type.fail("is not one of text, json_object and json_schema");
@@ -229,7 +264,6 @@ std::shared_ptr<const Constraint> read_constraint(const Json& json, const Served
 /// What chats and completions have in common. `request`: with its logprobs.
 CompletionRequest read_common(const Json& json, const ServedModel& model, Request request,
                               std::vector<std::vector<Token>> prompts) {
-  refuse_fields(json, {"best_of", "echo", "suffix"});
   CompletionRequest completion;
   completion.prompts = static_cast<int>(prompts.size());
   completion.stream = read_boolean(json, "stream", false);
@@ -237,13 +271,15 @@ CompletionRequest read_common(const Json& json, const ServedModel& model, Reques
     completion.include_usage = read_boolean(*options, "include_usage", false);
   }
   completion.return_tokens = read_boolean(json, "return_tokens", false);
-  if (const auto name = json.find("model")) name->string();
   completion.job.speculative = read_boolean(json, "speculative", true);
   completion.job.prediction = read_prediction(json, model);
   completion.job.stops = read_stops(json, model);
   completion.job.seed = read_seed(json);
   request.sampling = read_sampling(json, model);
   if (!read_boolean(json, "ignore_eos", false)) request.stops = model.stops;
+  if (const auto more = json.find("stop_token_ids")) {
+    for (const Token token : read_tokens(*more, model)) request.stops.push_back(token);
+  }
   request.constraint = read_constraint(json, model, request.stops);
   int choices = 1;
   read_integer(json, "n", 1, choices_max, choices);
@@ -270,8 +306,8 @@ CompletionRequest read_common(const Json& json, const ServedModel& model, Reques
 Sampling default_sampling() { return {.temperature = 1, .repeat_last_n = -1}; }
 
 CompletionRequest read_chat(const std::string& body, const ServedModel& model) {
-  const Json json = parse_body(body);
-  refuse_fields(json, {"tools", "functions", "audio"});
+  const Json json = parse_request(body);
+  refuse_fields(json, {"prompt"});
   Request request;
   request.logprobs = read_boolean(json, "logprobs", false);
   read_integer(json, "top_logprobs", 0, Request::top_logprobs_max, request.top_logprobs);
@@ -282,7 +318,8 @@ CompletionRequest read_chat(const std::string& body, const ServedModel& model) {
 }
 
 CompletionRequest read_completion(const std::string& body, const ServedModel& model) {
-  const Json json = parse_body(body);
+  const Json json = parse_request(body);
+  refuse_fields(json, {"messages", "chat_template_kwargs", "top_logprobs"});
   Request request;
   if (const auto logprobs = json.find("logprobs"); logprobs && !(logprobs->is_boolean() && !logprobs->boolean())) {
     request.logprobs = true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What a request of OpenAI's API asks. HTTP is serve/server.h, the answer serve/response_writer.h.
 //
-// Unknown fields are ignored, as OpenAI's clients expect. Known fields of a wrong type, and those that are known but
-// not supported, are errors that name the field. Fields beyond OpenAI's API: top_k, min_p, repetition_penalty,
-// repeat_last_n, ignore_eos, chat_template_kwargs, and
+// The fields are rows of request_fields.h. Those of a wrong type are errors that name the field. Fields beyond OpenAI's
+// API: top_k, min_p, repetition_penalty, repeat_last_n, ignore_eos, stop_token_ids, chat_template_kwargs, and
+//     structured_outputs   vLLM's; `json`, `grammar` or `choice`
 //     grammar         GBNF that the answer has to follow, in place of response_format
 //     prediction      as in chats; its content may be token ids
 //     speculative     false: this request is decoded plainly, which gives the same answer

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+#include "serve/request_fields.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "ref/base/error.h"
+
+namespace draftproof::serve {
+namespace {
+
+using enum FieldUse;
+
+constexpr std::string_view plainly = "leave it out";
+constexpr std::string_view sampler = "there is no such sampler; use temperature, top_k, top_p, min_p and penalties";
+constexpr std::string_view schema = "response_format.json_schema.schema";
+
+std::vector<RequestField> make_fields() {
+  std::vector<RequestField> fields;
+  const auto add = [&](FieldUse use, std::string_view note, std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) fields.push_back({name, use, note});
+  };
+  add(obeyed, "",
+      {"messages",
+       "prompt",
+       "max_tokens",
+       "temperature",
+       "top_p",
+       "top_k",
+       "min_p",
+       "presence_penalty",
+       "frequency_penalty",
+       "repetition_penalty",
+       "repeat_last_n",
+       "logit_bias",
+       "n",
+       "stop",
+       "stop_token_ids",
+       "seed",
+       "logprobs",
+       "top_logprobs",
+       "stream",
+       "stream_options",
+       "response_format",
+       "structured_outputs",
+       "grammar",
+       "prediction",
+       "ignore_eos",
+       "chat_template_kwargs",
+       "speculative",
+       "return_tokens"});
+  add(alias, "max_tokens", {"max_completion_tokens", "n_predict", "max_new_tokens", "max_length"});
+  add(alias, "repetition_penalty", {"repeat_penalty", "rep_pen"});
+  add(alias, "stop", {"stop_sequence", "stop_sequences"});
+  add(alias, "grammar", {"guided_grammar"});
+  add(alias, schema, {"json_schema", "guided_json"});
+  // They name, order, charge, cache, time or route an answer, or show what it is made of.
+  add(harmless, "",
+      {"model",
+       "user",
+       "metadata",
+       "store",
+       "service_tier",
+       "safety_identifier",
+       "prompt_cache_key",
+       "prompt_cache_retention",
+       "cache_prompt",
+       "cache_salt",
+       "id_slot",
+       "slot_id",
+       "n_keep",
+       "n_cache_reuse",
+       "priority",
+       "request_id",
+       "rid",
+       "session_id",
+       "timings_per_token",
+       "return_progress",
+       "keep_alive",
+       "verbose",
+       "parallel_tool_calls",
+       "guided_decoding_backend",
+       "include_reasoning",
+       "xtc_threshold",
+       "dry_base",
+       "dry_allowed_length",
+       "dry_sequence_breakers",
+       "dry_penalty_last_n",
+       "mirostat_tau",
+       "mirostat_eta",
+       "dynatemp_exponent",
+       "genkey",
+       "quiet",
+
+       "spaces_between_special_tokens"});
+  const auto refuse = [&](std::string_view name, std::string_view note, std::vector<double> off = {},
+                          std::vector<std::string> off_words = {}, bool off_true = false) {
+    fields.push_back({name, refused, note, std::move(off), std::move(off_words), off_true});
+  };
+  for (const char* const name : {"tools",
+                                 "functions",
+                                 "audio",
+                                 "web_search_options",
+                                 "echo",
+                                 "suffix",
+                                 "images",
+                                 "image_data",
+                                 "multi_modal_data",
+                                 "mm_processor_kwargs",
+                                 "documents",
+                                 "lora",
+                                 "prompt_logprobs",
+                                 "truncate_prompt_tokens",
+                                 "min_tokens",
+                                 "min_new_tokens",
+                                 "add_special_tokens",
+                                 "guided_regex",
+                                 "guided_choice",
+                                 "guided_whitespace_pattern",
+                                 "regex",
+                                 "ebnf",
+                                 "structural_tag",
+                                 "bad_words",
+                                 "banned_tokens",
+                                 "allowed_token_ids",
+                                 "logits_processors",
+                                 "samplers",
+                                 "sampler_order",
+                                 "sampler_seed",
+                                 "input_prefix",
+                                 "input_suffix",
+                                 "input_extra",
+                                 "memory",
+                                 "template",
+                                 "chat_template",
+                                 "reasoning_format",
+                                 "thinking_forced_open",
+                                 "thinking_budget_tokens",
+                                 "return_tokens_as_token_ids",
+                                 "return_token_ids",
+                                 "response_fields",
+                                 "post_sampling_probs",
+                                 "include_stop_str_in_output",
+                                 "use_beam_search",
+                                 "early_stopping",
+                                 "embedding_overrides",
+                                 "kv_transfer_params",
+                                 "custom_params",
+                                 "vllm_xargs",
+                                 "extra_body",
+                                 "watermark",
+                                 "continue_final_message",
+                                 "verbosity",
+                                 "reasoning",
+                                 "reasoning_effort",
+                                 "return_full_text",
+                                 "decoder_input_details",
+                                 "do_sample"}) {
+    refuse(name, plainly);
+  }
+  refuse("add_generation_prompt", plainly, {}, {}, true);
+  refuse("skip_special_tokens", plainly, {}, {}, true);
+  refuse("trim_stop", plainly, {}, {}, true);
+  refuse("detokenize", "ask with return_tokens for ids", {}, {}, true);
+  refuse("t_max_predict_ms", plainly, {0, -1});
+  refuse("min_keep", sampler, {0, 1});
+  refuse("best_of", "ask for n answers", {1});
+  refuse("n_probs", "ask for logprobs", {0});
+  refuse("tool_choice", plainly, {}, {"none", "auto"});
+  refuse("function_call", plainly, {}, {"none", "auto"});
+  for (const char* const name :
+       {"typical_p", "typical", "tfs", "tfs_z", "length_penalty", "encoder_repetition_penalty"}) {
+    refuse(name, sampler, {1});
+  }
+  for (const char* const name : {"xtc_probability", "dry_multiplier", "mirostat", "dynatemp_range", "top_a",
+                                 "smoothing_factor", "penalty_alpha", "no_repeat_ngram_size", "epsilon_cutoff",
+                                 "eta_cutoff", "rep_pen_range", "rep_pen_slope", "typicality", "num_beams"}) {
+    refuse(name, sampler, {0});
+  }
+  refuse("top_n_sigma", sampler, {0, -1});
+  refuse("nsigma", sampler, {0, -1});
+  refuse("adaptive_target", sampler, {-1});
+  refuse("modalities", "this server answers with text", {}, {"text"});
+  return fields;
+}
+
+const RequestField* find_field(std::string_view name) {
+  const auto fields = request_fields();
+  const auto found = std::ranges::find(fields, name, &RequestField::name);
+  return found == fields.end() ? nullptr : &*found;
+}
+
+/// Whether the value of a refused field asks for nothing.
+bool says_nothing(const RequestField& field, const Json& value) {
+  if (value.is_boolean()) return value.boolean() == field.off_true;
+  if (value.is_number()) return std::ranges::count(field.off, value.number()) > 0;
+  const auto is_off = [&](const Json& one) {
+    return one.is_string() && (one.string().empty() || std::ranges::count(field.off_words, one.string()) > 0);
+  };
+  if (value.is_string()) return is_off(value);
+  if (value.is_object()) return value.fields().empty();
+  if (!value.is_array()) return true;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    if (!is_off(value[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::span<const RequestField> request_fields() {
+  static const std::vector<RequestField> fields = make_fields();
+  return fields;
+}
+
+Json parse_request(const std::string& body) {
+  const Json json = Json::parse(body, "the request");
+  if (!json.is_object()) json.fail("is not a JSON object");
+  std::map<std::string, std::string> aliases;  // by the field that is named
+  for (const std::string& name : json.fields()) {
+    const auto value = json.find(name);
+    if (!value) continue;
+    const RequestField* const field = find_field(name);
+    if (field == nullptr) value->fail("is not known to this server; leave it out");
+    if (field->use == refused && !says_nothing(*field, *value)) {
+      value->fail("is not supported by this server; " + std::string(field->note));
+    }
+    if (field->use != alias) continue;
+    const std::string of(field->note);
+    const std::string top = of.substr(0, of.find('.'));
+    const auto [other, first] = aliases.emplace(of, name);
+    if (!first || json.find(top)) value->fail("and " + (first ? top : other->second) + " say the same; leave one out");
+  }
+  if (aliases.empty()) return json;
+  auto renamed = nlohmann::ordered_json::parse(body);
+  std::map<std::string, std::string> names;
+  for (const auto& [of, name] : aliases) {
+    names[of] = name;
+    auto value = std::move(renamed[name]);
+    renamed.erase(name);
+    if (of == schema) {
+      if (value.is_string()) value = nlohmann::ordered_json::parse(value.get<std::string>(), nullptr, false);
+      if (value.is_discarded()) throw Error("the request: field " + name + ": is not JSON");
+      renamed["response_format"] = {{"type", "json_schema"}, {"json_schema", {{"schema", std::move(value)}}}};
+    } else {
+      renamed[of] = std::move(value);
+    }
+  }
+  return Json::parse(renamed.dump(), "the request", names);
+}
+
+}  // namespace draftproof::serve
