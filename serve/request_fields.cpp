@@ -16,40 +16,19 @@ constexpr std::string_view plainly = "leave it out";
 constexpr std::string_view sampler = "there is no such sampler; use temperature, top_k, top_p, min_p and penalties";
 constexpr std::string_view schema = "response_format.json_schema.schema";
 
-std::vector<RequestField> make_fields() {
-  std::vector<RequestField> fields;
+std::vector<ApiField> make_fields() {
+  std::vector<ApiField> fields;
   const auto add = [&](FieldUse use, std::string_view note, std::initializer_list<std::string_view> names) {
     for (const std::string_view name : names) fields.push_back({name, use, note});
   };
+  // clang-format off
   add(obeyed, "",
-      {"messages",
-       "prompt",
-       "max_tokens",
-       "temperature",
-       "top_p",
-       "top_k",
-       "min_p",
-       "presence_penalty",
-       "frequency_penalty",
-       "repetition_penalty",
-       "repeat_last_n",
-       "logit_bias",
-       "n",
-       "stop",
-       "stop_token_ids",
-       "seed",
-       "logprobs",
-       "top_logprobs",
-       "stream",
-       "stream_options",
-       "response_format",
-       "structured_outputs",
-       "grammar",
-       "prediction",
-       "ignore_eos",
-       "chat_template_kwargs",
-       "speculative",
-       "return_tokens"});
+      {
+       "messages", "prompt", "max_tokens", "temperature", "top_p", "top_k", "min_p", "presence_penalty",
+       "frequency_penalty", "repetition_penalty", "repeat_last_n", "logit_bias", "n", "stop", "stop_token_ids",
+       "seed", "logprobs", "top_logprobs", "stream", "stream_options", "response_format", "structured_outputs",
+       "grammar", "prediction", "ignore_eos", "chat_template_kwargs", "speculative", "return_tokens"
+  });
   add(alias, "max_tokens", {"max_completion_tokens", "n_predict", "max_new_tokens", "max_length"});
   add(alias, "repetition_penalty", {"repeat_penalty", "rep_pen"});
   add(alias, "stop", {"stop_sequence", "stop_sequences"});
@@ -57,108 +36,34 @@ std::vector<RequestField> make_fields() {
   add(alias, schema, {"json_schema", "guided_json"});
   // They name, order, charge, cache, time or route an answer, or show what it is made of.
   add(harmless, "",
-      {"model",
-       "user",
-       "metadata",
-       "store",
-       "service_tier",
-       "safety_identifier",
-       "prompt_cache_key",
-       "prompt_cache_retention",
-       "cache_prompt",
-       "cache_salt",
-       "id_slot",
-       "slot_id",
-       "n_keep",
-       "n_cache_reuse",
-       "priority",
-       "request_id",
-       "rid",
-       "session_id",
-       "timings_per_token",
-       "return_progress",
-       "keep_alive",
-       "verbose",
-       "parallel_tool_calls",
-       "guided_decoding_backend",
-       "include_reasoning",
-       "xtc_threshold",
-       "dry_base",
-       "dry_allowed_length",
-       "dry_sequence_breakers",
-       "dry_penalty_last_n",
-       "mirostat_tau",
-       "mirostat_eta",
-       "dynatemp_exponent",
-       "genkey",
-       "quiet",
-
-       "spaces_between_special_tokens"});
+      {
+       "model", "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+       "prompt_cache_retention", "cache_prompt", "cache_salt", "id_slot", "slot_id", "n_keep", "n_cache_reuse",
+       "priority", "request_id", "rid", "session_id", "timings_per_token", "return_progress", "keep_alive", "verbose",
+       "parallel_tool_calls", "guided_decoding_backend", "include_reasoning", "xtc_threshold", "dry_base",
+       "dry_allowed_length", "dry_sequence_breakers", "dry_penalty_last_n", "mirostat_tau", "mirostat_eta",
+       "dynatemp_exponent", "genkey", "quiet", "spaces_between_special_tokens"
+  });
   const auto refuse = [&](std::string_view name, std::string_view note, std::vector<double> off = {},
                           std::vector<std::string> off_words = {}, bool off_true = false) {
     fields.push_back({name, refused, note, std::move(off), std::move(off_words), off_true});
   };
-  for (const char* const name : {"tools",
-                                 "functions",
-                                 "audio",
-                                 "web_search_options",
-                                 "echo",
-                                 "suffix",
-                                 "images",
-                                 "image_data",
-                                 "multi_modal_data",
-                                 "mm_processor_kwargs",
-                                 "documents",
-                                 "lora",
-                                 "prompt_logprobs",
-                                 "truncate_prompt_tokens",
-                                 "min_tokens",
-                                 "min_new_tokens",
-                                 "add_special_tokens",
-                                 "guided_regex",
-                                 "guided_choice",
-                                 "guided_whitespace_pattern",
-                                 "regex",
-                                 "ebnf",
-                                 "structural_tag",
-                                 "bad_words",
-                                 "banned_tokens",
-                                 "allowed_token_ids",
-                                 "logits_processors",
-                                 "samplers",
-                                 "sampler_order",
-                                 "sampler_seed",
-                                 "input_prefix",
-                                 "input_suffix",
-                                 "input_extra",
-                                 "memory",
-                                 "template",
-                                 "chat_template",
-                                 "reasoning_format",
-                                 "thinking_forced_open",
-                                 "thinking_budget_tokens",
-                                 "return_tokens_as_token_ids",
-                                 "return_token_ids",
-                                 "response_fields",
-                                 "post_sampling_probs",
-                                 "include_stop_str_in_output",
-                                 "use_beam_search",
-                                 "early_stopping",
-                                 "embedding_overrides",
-                                 "kv_transfer_params",
-                                 "custom_params",
-                                 "vllm_xargs",
-                                 "extra_body",
-                                 "watermark",
-                                 "continue_final_message",
-                                 "verbosity",
-                                 "reasoning",
-                                 "reasoning_effort",
-                                 "return_full_text",
-                                 "decoder_input_details",
-                                 "do_sample"}) {
+  for (const char* const name : {
+       "tools", "functions", "audio", "web_search_options", "echo", "suffix", "images", "image_data",
+       "multi_modal_data", "mm_processor_kwargs", "documents", "lora", "prompt_logprobs", "truncate_prompt_tokens",
+       "min_tokens", "min_new_tokens", "add_special_tokens", "guided_regex", "guided_choice",
+       "guided_whitespace_pattern", "regex", "ebnf", "structural_tag", "bad_words", "banned_tokens",
+       "allowed_token_ids", "logits_processors", "samplers", "sampler_order", "sampler_seed", "input_prefix",
+       "input_suffix", "input_extra", "memory", "template", "chat_template", "reasoning_format",
+       "thinking_forced_open", "thinking_budget_tokens", "return_tokens_as_token_ids", "return_token_ids",
+       "response_fields", "post_sampling_probs", "include_stop_str_in_output", "use_beam_search", "early_stopping",
+       "embedding_overrides", "kv_transfer_params", "custom_params", "vllm_xargs", "extra_body", "watermark",
+       "continue_final_message", "verbosity", "reasoning", "reasoning_effort", "return_full_text",
+       "decoder_input_details", "do_sample"
+  }) {
     refuse(name, plainly);
   }
+  // clang-format on
   refuse("add_generation_prompt", plainly, {}, {}, true);
   refuse("skip_special_tokens", plainly, {}, {}, true);
   refuse("trim_stop", plainly, {}, {}, true);
@@ -173,11 +78,12 @@ std::vector<RequestField> make_fields() {
        {"typical_p", "typical", "tfs", "tfs_z", "length_penalty", "encoder_repetition_penalty"}) {
     refuse(name, sampler, {1});
   }
-  for (const char* const name : {"xtc_probability", "dry_multiplier", "mirostat", "dynatemp_range", "top_a",
-                                 "smoothing_factor", "penalty_alpha", "no_repeat_ngram_size", "epsilon_cutoff",
-                                 "eta_cutoff", "rep_pen_range", "rep_pen_slope", "typicality", "num_beams"}) {
+  for (const char* const name :
+       {"xtc_probability", "dry_multiplier", "mirostat", "dynatemp_range", "top_a", "smoothing_factor", "penalty_alpha",
+        "no_repeat_ngram_size", "epsilon_cutoff", "eta_cutoff", "rep_pen_range", "rep_pen_slope", "typicality"}) {
     refuse(name, sampler, {0});
   }
+  refuse("num_beams", sampler, {0, 1});
   refuse("top_n_sigma", sampler, {0, -1});
   refuse("nsigma", sampler, {0, -1});
   refuse("adaptive_target", sampler, {-1});
@@ -185,14 +91,14 @@ std::vector<RequestField> make_fields() {
   return fields;
 }
 
-const RequestField* find_field(std::string_view name) {
-  const auto fields = request_fields();
-  const auto found = std::ranges::find(fields, name, &RequestField::name);
+const ApiField* find_field(std::string_view name) {
+  const auto fields = api_fields();
+  const auto found = std::ranges::find(fields, name, &ApiField::name);
   return found == fields.end() ? nullptr : &*found;
 }
 
 /// Whether the value of a refused field asks for nothing.
-bool says_nothing(const RequestField& field, const Json& value) {
+bool says_nothing(const ApiField& field, const Json& value) {
   if (value.is_boolean()) return value.boolean() == field.off_true;
   if (value.is_number()) return std::ranges::count(field.off, value.number()) > 0;
   const auto is_off = [&](const Json& one) {
@@ -209,8 +115,8 @@ bool says_nothing(const RequestField& field, const Json& value) {
 
 }  // namespace
 
-std::span<const RequestField> request_fields() {
-  static const std::vector<RequestField> fields = make_fields();
+std::span<const ApiField> api_fields() {
+  static const std::vector<ApiField> fields = make_fields();
   return fields;
 }
 
@@ -221,7 +127,7 @@ Json parse_request(const std::string& body) {
   for (const std::string& name : json.fields()) {
     const auto value = json.find(name);
     if (!value) continue;
-    const RequestField* const field = find_field(name);
+    const ApiField* const field = find_field(name);
     if (field == nullptr) value->fail("is not known to this server; leave it out");
     if (field->use == refused && !says_nothing(*field, *value)) {
       value->fail("is not supported by this server; " + std::string(field->note));

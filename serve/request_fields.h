@@ -21,7 +21,7 @@ enum class FieldUse {
   refused,   // unless its value says nothing: null, false, an empty text, list or object, or one of `off`
 };
 
-struct RequestField {
+struct ApiField {
   std::string_view name;
   FieldUse use;
   std::string_view note;         // alias: the field that it names, a.b inside of an object; refused: what to do instead
@@ -30,7 +30,7 @@ struct RequestField {
   bool off_true = false;                    // ... and true
 };
 
-std::span<const RequestField> request_fields();
+std::span<const ApiField> api_fields();
 
 /// Parses the body of a request; aliases have the names of the fields that they name. Throws Error, naming the field,
 /// for one that is refused or unknown, and for two names of one field.

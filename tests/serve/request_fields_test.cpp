@@ -44,7 +44,7 @@ std::string error_of(const Json& body, const char* path = completions) {
 
 TEST(RequestFields, AreNamedOnce) {
   std::set<std::string_view> names;
-  for (const RequestField& field : request_fields()) EXPECT_TRUE(names.insert(field.name).second) << field.name;
+  for (const ApiField& field : api_fields()) EXPECT_TRUE(names.insert(field.name).second) << field.name;
   EXPECT_GT(names.size(), 150U);
 }
 
@@ -52,7 +52,7 @@ TEST(RequestFields, AreNamedOnce) {
 template <class ValueOf>
 Json with_all(FieldUse use, const ValueOf& value_of) {
   Json body = asked;
-  for (const RequestField& field : request_fields()) {
+  for (const ApiField& field : api_fields()) {
     if (field.use == use) body[std::string(field.name)] = value_of(field);
   }
   return body;
@@ -61,12 +61,12 @@ Json with_all(FieldUse use, const ValueOf& value_of) {
 TEST(RequestFields, ThatAreHarmlessTakeAnyValueAndChangeNothing) {
   const std::string plain = text_of(asked);
   for (const Json& value : {Json(5), Json({{"a", true}})}) {
-    EXPECT_EQ(text_of(with_all(FieldUse::harmless, [&](const RequestField&) { return value; })), plain);
+    EXPECT_EQ(text_of(with_all(FieldUse::harmless, [&](const ApiField&) { return value; })), plain);
   }
 }
 
 TEST(RequestFields, ThatAreRefusedAreNamedUnlessTheySayNothing) {
-  for (const RequestField& field : request_fields()) {
+  for (const ApiField& field : api_fields()) {
     if (field.use != FieldUse::refused) continue;
     const std::string name = "field " + std::string(field.name) + ": is not supported by this server; ";
     for (const Json& value : {Json("x"), Json(0.25), Json::array({{{"a", 1}}}), Json(!field.off_true)}) {
@@ -75,15 +75,15 @@ TEST(RequestFields, ThatAreRefusedAreNamedUnlessTheySayNothing) {
   }
   const std::string plain = text_of(asked);
   for (const Json& nothing : {Json(nullptr), Json::array(), Json::object(), Json("")}) {
-    EXPECT_EQ(text_of(with_all(FieldUse::refused, [&](const RequestField&) { return nothing; })), plain) << nothing;
+    EXPECT_EQ(text_of(with_all(FieldUse::refused, [&](const ApiField&) { return nothing; })), plain) << nothing;
   }
-  const auto off = [](const RequestField& field, bool last) -> Json {
+  const auto off = [](const ApiField& field, bool last) -> Json {
     if (!field.off.empty()) return last ? field.off.back() : field.off.front();
     if (!field.off_words.empty()) return last ? Json(field.off_words.back()) : Json::array({field.off_words.front()});
     return field.off_true;
   };
   for (const bool last : {false, true}) {
-    EXPECT_EQ(text_of(with_all(FieldUse::refused, [&](const RequestField& field) { return off(field, last); })), plain);
+    EXPECT_EQ(text_of(with_all(FieldUse::refused, [&](const ApiField& field) { return off(field, last); })), plain);
   }
 }
 
@@ -99,7 +99,7 @@ TEST(RequestFields, ThatAreAliasesAreObeyedUnderTheirName) {
       {"stop", {" a", 5}},
       {"grammar", {"root ::= \"ab\"", 5}},
       {"response_format.json_schema.schema", {schema, {{"type", 5}}}}};
-  for (const RequestField& field : request_fields()) {
+  for (const ApiField& field : api_fields()) {
     if (field.use != FieldUse::alias) continue;
     const std::string of(field.note);
     ASSERT_TRUE(values.contains(of)) << "add a value for " << of;
