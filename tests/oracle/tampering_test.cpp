@@ -416,8 +416,8 @@ constexpr Unclaimed unclaimed[] = {
 std::set<std::string> all_fields() {
   const Trace trace;
   [[maybe_unused]] const auto& [request, execution, kernels, threads, costs, draft_reach, reused, output, finish,
-                                rounds, statistics, own_stages, draft_times, final_length, final_positions,
-                                final_cache, final_draft] = trace;
+                                rounds, statistics, own_stages, draft_times, final_length, final_positions, final_cache,
+                                final_draft] = trace;
   [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs, asked_top_logprobs,
                                 context_shift, constraint, constrained_prompt] = request;
   [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
