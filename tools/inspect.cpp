@@ -263,12 +263,14 @@ ordered_json draft_json(const Checkpoint& files, const Model& target) {
     const auto tokens = read_draft_vocabulary(files, draft.draft_vocabulary, target.vocabulary());
     std::vector<int> entered;  // the names of the taps in the file
     for (const int tap : draft.taps) entered.push_back(tap + 1);
-    return {{"draft_vocabulary", tokens.size()},
-            {"target_layer_ids", entered},
-            {"norm_before_residual", draft.norm_before_residual},
-            {"norm_before_fc", draft.norm_before_fc},
-            {"fc_norm", draft.fc_norm},
-            {"norm_output", draft.norm_output}};
+    ordered_json fields = {{"draft_vocabulary", tokens.size()},
+                           {"target_layer_ids", entered},
+                           {"norm_before_residual", draft.norm_before_residual},
+                           {"norm_before_fc", draft.norm_before_fc},
+                           {"fc_norm", draft.fc_norm},
+                           {"norm_output", draft.norm_output}};
+    if (draft.mask_token) fields["mask_token"] = *draft.mask_token;
+    return fields;
   }
   if (kind == gemma4_assistant_checkpoint) {
     const TransformerConfig draft = read_gemma4_assistant(files, target);

@@ -18,6 +18,7 @@ std::span<const DraftKind* const> all_draft_kinds() noexcept {
       &mtp_kind,
       &medusa_kind,
       &model_kind,
+      &pard_kind,
       &self_kind,
       &ngram_simple_kind,
       &ngram_map_k_kind,
@@ -50,6 +51,7 @@ std::string kind_of_draft(const Checkpoint& files) {
     };
     return (*std::ranges::find_if(all_draft_kinds(), recognizes))->name;
   }
+  if (config.find("pard_token")) return pard_kind.name;
   const auto in_layer = [](const auto& tensor) { return tensor.first.starts_with("model.layers.0."); };
   const bool only_heads = has_mtp_heads(files) && std::ranges::none_of(files.tensors(), in_layer);
   return only_heads ? mtp_kind.name : model_kind.name;

@@ -16,6 +16,7 @@ extern const DraftKind eagle3_kind;
 extern const DraftKind mtp_kind;
 extern const DraftKind medusa_kind;
 extern const DraftKind model_kind;
+extern const DraftKind pard_kind;
 extern const DraftKind self_kind;
 extern const DraftKind ngram_simple_kind;
 extern const DraftKind ngram_map_k_kind;
@@ -34,8 +35,8 @@ std::span<const DraftKind* const> all_draft_kinds() noexcept;
 std::string names_of_drafts();
 
 /// Returns the name of the kind that a checkpoint is a draft of, by its config: "dflash", "eagle3", "medusa",
-/// "mtp" of assistants and of heads without a model, "model" of all others. Throws Error for an architecture that is
-/// not known.
+/// "mtp" of assistants and of heads without a model, "pard" of models that name a pard_token, "model" of all others.
+/// Throws Error for an architecture that is not known.
 std::string kind_of_draft(const Checkpoint& files);
 
 }  // namespace draftproof

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "ref/acceptance/sampler.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/drafts/draft_tree.h"
+#include "ref/drafts/marginal_tree.h"
 #include "ref/drafts/network_draft.h"
 
 namespace draftproof {
@@ -21,6 +23,7 @@ HeadDraft::HeadDraft(Head& head, int capacity, int draft_max, Shape shape, MinPr
     : head_(head),
       capacity_(capacity),
       draft_max_(draft_max),
+      longest_path_(head.mask() != nullptr ? draft_tokens_per_round(head.mask()->draft_tokens, capacity) : draft_max),
       shape_(shape),
       min_probability_(min_probability),
       cache_(new_cache()) {}
@@ -90,6 +93,7 @@ void HeadDraft::propose_together(Head& head, Shape shape, std::span<ProposeJob> 
     const int max = static_cast<const HeadDraft&>(*job.draft).draft_max_;
     REQUIRE(job.limit >= 1 && job.limit <= max, "a draft is asked for at most draft_max() draft tokens");
   }
+  if (head.mask() != nullptr) return propose_in_parallel(head, jobs);
   shape == Shape::chain ? propose_chains(head, jobs) : propose_trees(head, jobs);
 }
 
@@ -207,14 +211,69 @@ void HeadDraft::propose_trees(Head& head, std::span<ProposeJob> jobs) {
   }
 }
 
+void HeadDraft::propose_in_parallel(Head& head, std::span<ProposeJob> jobs) {
+  const Head::Mask& mask = *head.mask();
+  struct Block {
+    std::vector<Token> tokens;
+    std::vector<float> features = {};
+    std::vector<int> wanted = {};
+  };
+  std::vector<Block> blocks;
+  std::vector<Transaction> rolled_back;
+  for (const ProposeJob& job : jobs) {
+    auto& draft = static_cast<HeadDraft&>(*job.draft);
+    const int rows = draft.shape_ == Shape::chain ? job.limit : std::min(job.limit, draft.longest_path_);
+    Block& block = blocks.emplace_back(std::vector<Token>(static_cast<std::size_t>(rows), mask.token));
+    block.tokens[0] = job.anchor;
+    draft.append_last_feature(block.features);
+    for (int row = 1; row < rows; ++row) append(block.features, mask.feature);
+    block.wanted.resize(block.tokens.size());
+    std::iota(block.wanted.begin(), block.wanted.end(), 0);
+    rolled_back.push_back(draft.cache_->begin(rows));
+    draft.anchor_ = draft.cache_->end();
+  }
+  std::vector<Head::Rows> batch;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const auto& draft = static_cast<const HeadDraft&>(*jobs[i].draft);
+    batch.push_back({.cache = draft.cache_.get(),
+                     .target = draft.target_,
+                     .tokens = blocks[i].tokens,
+                     .features = blocks[i].features,
+                     .wanted = blocks[i].wanted});
+  }
+  head.forward(batch);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    try {
+      if (!batch[i].error.empty()) throw Error(batch[i].error);
+      static_cast<const HeadDraft&>(*jobs[i].draft).add(batch[i], jobs[i].limit, *jobs[i].builder);
+    } catch (...) {
+      jobs[i].error = std::current_exception();
+    }
+  }
+}
+
+void HeadDraft::add(const Head::Rows& rows, int limit, ProposalBuilder& builder) const {
+  const std::size_t vocabulary = rows.logits.size() / rows.wanted.size();
+  if (shape_ == Shape::tree) {
+    add_most_probable_paths(rows.logits, static_cast<int>(vocabulary), limit, builder);
+    return;
+  }
+  for (std::size_t row = 0; row < rows.wanted.size(); ++row) {
+    const std::span<const float> logits = rows.logits.subspan(row * vocabulary, vocabulary);
+    if (min_probability_.stops_before(logits)) return;
+    builder.draw(logits);
+  }
+}
+
 std::unique_ptr<Draft> HeadDrafter::open(int capacity, int draft_max) {
   REQUIRE(capacity <= reach(), "the text fits the head's context");
   if (tree_ > 0) {
     const int budget = std::min({draft_max > 0 ? draft_max : tree_, tree_, capacity});
     return std::make_unique<HeadDraft>(*head_, capacity, budget, HeadDraft::Shape::tree);
   }
-  return std::make_unique<HeadDraft>(*head_, capacity, draft_tokens_per_round(draft_max, capacity),
-                                     HeadDraft::Shape::chain, min_probability_);
+  const int trained = head_->mask() != nullptr ? head_->mask()->draft_tokens : 0;
+  const int longest = draft_tokens_per_round(draft_max > 0 ? draft_max : trained, capacity);
+  return std::make_unique<HeadDraft>(*head_, capacity, longest, HeadDraft::Shape::chain, min_probability_);
 }
 
 }  // namespace draftproof

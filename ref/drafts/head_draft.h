@@ -6,6 +6,9 @@
 // The last observed position's feature is read by the row of the next token, which is not known before the next round.
 // So the features are a layer of the cache, behind the head's own.
 //
+// A head that drafts in parallel (Head::mask) has all rows of a proposal in one pass. They are marginals, so draft
+// tokens are drawn from them one by one, or make a tree of the most probable paths (marginal_tree.h).
+//
 // Example: the text is [1, 2, 3], and the target gave the features f1 of 1 and f2 of 2. A row that reads the anchor 3
 // and f2 draws 4 and returns g3; one that reads 4 and g3 draws 5: the proposal is [4, 5]. Both rows are rolled back.
 // Where the text takes 4, its row is computed again, from 4 and the target's f3.
@@ -26,13 +29,15 @@ namespace draftproof {
 
 class HeadDraft final : public Draft {
  public:
-  /// What it proposes: a chain, each token drawn from the head's row; or the most likely continuations (draft_tree.h).
+  /// What it proposes: a chain, each token drawn from the head's row; or the most likely continuations (draft_tree.h,
+  /// marginal_tree.h).
   enum class Shape { chain, tree };
 
   /// `head` outlives the draft. `min_probability`: where a chain ends.
   HeadDraft(Head& head, int capacity, int draft_max, Shape shape = Shape::chain, MinProbability min_probability = {});
 
   int draft_max() const override { return draft_max_; }
+  ProposalWork work() const override { return head_.mask() ? ProposalWork::one_pass : ProposalWork::passes; }
   std::span<const int> taps() const override { return head_.taps(); }
   void observe(std::span<const Token> committed, std::span<const float> features) override;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
@@ -47,16 +52,20 @@ class HeadDraft final : public Draft {
   static void propose_together(Head& head, Shape shape, std::span<ProposeJob> jobs);
   static void propose_chains(Head& head, std::span<ProposeJob> jobs);
   static void propose_trees(Head& head, std::span<ProposeJob> jobs);
+  static void propose_in_parallel(Head& head, std::span<ProposeJob> jobs);
   static void observe_together(Head& head, std::span<ObserveJob> jobs);
 
   std::unique_ptr<Cache> new_cache();
   FeatureCache& features() const { return cache_->layer<FeatureCache>(feature_layer_); }
   /// Appends the feature that the next row reads, zeros for row 0, to `to`.
   void append_last_feature(std::vector<float>& to) const;
+  /// Adds what rows of a parallel pass say.
+  void add(const Head::Rows& rows, int limit, ProposalBuilder& builder) const;
 
   Head& head_;
   int capacity_;
   int draft_max_;
+  int longest_path_;  // of a tree
   Shape shape_;
   MinProbability min_probability_;
   int feature_layer_ = 0;

@@ -106,16 +106,20 @@ void ModelDrafter::propose(std::span<ProposeJob> jobs) {
     texts.push_back({job, *draft.cache_, draft.cache_->begin(unread + job.limit), draft.unread_});
     texts.back().tokens.push_back(job.anchor);
   }
-  continue_texts(model_, texts, outputs_, [&](std::size_t i, std::span<const float> logits) -> std::optional<Token> {
-    auto& draft = static_cast<ModelDraft&>(*jobs[i].draft);
-    if (draft.min_probability_.stops_before(logits)) return std::nullopt;
-    return draft.next_draft_token(logits, *jobs[i].builder);
-  });
+  extend(texts);
   for (Continuation& text : texts) {
     if (text.job.error) continue;
     text.tokens.resize(text.written);
     static_cast<ModelDraft&>(*text.job.draft).proposed_.emplace(std::move(text.rows), std::move(text.tokens));
   }
+}
+
+void ModelDrafter::extend(std::span<Continuation> texts) {
+  continue_texts(model_, texts, outputs_, [&](std::size_t i, std::span<const float> logits) -> std::optional<Token> {
+    auto& draft = static_cast<ModelDraft&>(*texts[i].job.draft);
+    if (draft.min_probability_.stops_before(logits)) return std::nullopt;
+    return draft.next_draft_token(logits, *texts[i].job.builder);
+  });
 }
 
 void ModelDrafter::observe(std::span<ObserveJob> jobs) {

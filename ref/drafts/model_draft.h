@@ -19,6 +19,8 @@
 
 namespace draftproof {
 
+struct Continuation;  // continuation.h
+
 class ModelDraft : public Draft {
  public:
   /// `model` outlives the draft and has the target's vocabulary.
@@ -75,7 +77,7 @@ class ModelDraft : public Draft {
 /// Drafts over one model: each step of all proposals is one forward pass, and so is what all drafts observe.
 class ModelDrafter : public Drafter {
  public:
-  /// `model` outlives the drafter and its drafts, which are ModelDrafts that do not override propose or observe.
+  /// `model` outlives the drafter and its drafts, which are ModelDrafts that do not override observe.
   explicit ModelDrafter(Model& model, MinProbability min_probability = {})
       : model_(model), min_probability_(min_probability) {}
 
@@ -84,13 +86,17 @@ class ModelDrafter : public Drafter {
   void observe(std::span<ObserveJob> jobs) override;
 
  protected:
+  /// Adds the draft tokens of all jobs, whose tokens so far are what is unread and the anchor. Leaves in `tokens` those
+  /// whose rows are in the cache, as many as `written`, or more.
+  virtual void extend(std::span<Continuation> texts);
+
   Model& model_;
+  Outputs outputs_;
 
  private:
   void read(std::span<ModelDraft* const> drafts);
 
   MinProbability min_probability_;
-  Outputs outputs_;
 };
 
 }  // namespace draftproof

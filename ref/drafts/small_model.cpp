@@ -5,8 +5,9 @@
 #include "ref/drafts/fitted_model.h"
 #include "ref/drafts/model_draft.h"
 #include "ref/drafts/network_draft.h"
-#include "ref/drafts/translated_draft.h"
 #include "ref/drafts/short_context.h"
+#include "ref/drafts/small_model.h"
+#include "ref/drafts/translated_draft.h"
 #include "ref/models/models.h"
 #include "ref/text/vocabulary_match.h"
 
@@ -52,9 +53,13 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint* files, const M
   return need;
 }
 
-/// Throws Error when the draft's vocabulary is not the target's. Where one of them has no tokenizer to compare, they
-/// need as many tokens.
-void require_vocabulary(const Checkpoint& files, int rows, const DraftTarget& target, bool tokenizers) {
+/// Whether both have a tokenizer.
+bool have_tokenizers(const Checkpoint& files, const DraftTarget& target) {
+  return target.files != nullptr && Tokenizer::is_in(*target.files) && Tokenizer::is_in(files);
+}
+
+void require_vocabulary(const Checkpoint& files, int rows, const DraftTarget& target) {
+  const bool tokenizers = have_tokenizers(files, target);
   const std::string named = files.path().string() + ": the draft's vocabulary ";
   if (!tokenizers && rows != target.model.vocabulary()) {
     throw Error(named + "of " + std::to_string(rows) + " does not fit the target's of " +
@@ -71,9 +76,8 @@ void require_vocabulary(const Checkpoint& files, int rows, const DraftTarget& ta
 
 std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, const DraftTarget& target,
                               const LoadOptions& load_options) {
-  const bool tokenizers = target.files != nullptr && Tokenizer::is_in(*target.files) && Tokenizer::is_in(*files);
   if (is_translated(stage)) {
-    if (!tokenizers) {
+    if (!have_tokenizers(*files, target)) {
       throw Error(files->path().string() + ": translate=1 needs the tokenizers of draft and target, and one of them " +
                   "has none; put its tokenizer.json or tokenizer.model into its folder");
     }
@@ -85,17 +89,21 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
                                                                Tokenizer::load(*files), Tokenizer::load(*target.files),
                                                                target.model.vocabulary(), context_of(stage)});
   }
-  const int rows = describe(files->config()).vocabulary;
-  require_vocabulary(*files, rows, target, tokenizers);
-  std::unique_ptr<Model> model = load_model(*files, draft_options(stage, load_options));
-  if (rows != target.model.vocabulary()) {
-    model = std::make_unique<FittedModel>(std::move(model), target.model.vocabulary());
-  }
+  std::unique_ptr<Model> model = load_small_model(*files, target, draft_options(stage, load_options));
   return for_texts_of_any_length(std::make_unique<SmallModelDrafter>(std::move(model), min_probability_of(stage)),
                                  context_of(stage));
 }
 
 }  // namespace
+
+std::unique_ptr<Model> load_small_model(const Checkpoint& files, const DraftTarget& target,
+                                        const LoadOptions& options) {
+  const int rows = describe(files.config()).vocabulary;
+  require_vocabulary(files, rows, target);
+  std::unique_ptr<Model> model = load_model(files, options);
+  if (rows == target.model.vocabulary()) return model;
+  return std::make_unique<FittedModel>(std::move(model), target.model.vocabulary());
+}
 
 const DraftKind model_kind = {.name = "model",
                               .summary = "a smaller model with the same tokenizer",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "kernels/packed_activations.h"
@@ -12,6 +13,7 @@
 #include "ref/caches/feature_cache.h"
 #include "ref/models/checkpoint_kind.h"
 #include "ref/models/counted_target.h"
+#include "ref/models/parallel_drafting.h"
 
 namespace draftproof {
 namespace {
@@ -26,22 +28,40 @@ constexpr const char* taps_field = "eagle_aux_hidden_state_layer_ids";
 bool is_eagle3(const Json& config) {
   if (!config.is_object()) return false;
   const auto kind = config.find("speculators_model_type");
-  if (kind && kind->is_string() && kind->string() == "eagle3") return true;
+  if (kind && kind->is_string() && (kind->string() == "eagle3" || kind->string() == "peagle")) return true;
   const auto architectures = config.find("architectures");
   if (!architectures || !architectures->is_array() || architectures->size() == 0) return false;
   const Json name = (*architectures)[0];
   if (!name.is_string()) return false;
-  for (const char* known : {"LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM"}) {
+  for (const char* known :
+       {"LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "PEagleDraftModel", "PeagleLlamaForCausalLM"}) {
     if (name.string() == known) return true;
   }
   return name.string() == "LlamaForCausalLM" && config.find("draft_vocab_size");  // the authors' own
+}
+
+/// Whether it says that it is P-EAGLE. The first heads do not, and only name the mask token.
+bool is_parallel(const Json& config) {
+  const auto kind = config.find("speculators_model_type");
+  if (kind && kind->is_string()) return kind->string() == "peagle";
+  const auto architectures = config.find("architectures");
+  const std::string name = architectures && architectures->size() > 0 ? (*architectures)[0].string() : "";
+  return name == "PEagleDraftModel" || name == "PeagleLlamaForCausalLM";
+}
+
+/// What stands before the names of a layer's tensors.
+std::string layer_prefix(const Checkpoint& files, const std::string& prefix, int layer) {
+  const std::string numbered = std::to_string(layer) + ".";
+  if (layer == 0 && files.has(prefix + "midlayer.hidden_norm.weight")) return prefix + "midlayer.";
+  if (files.has(prefix + "midlayer." + numbered + "hidden_norm.weight")) return prefix + "midlayer." + numbered;
+  return prefix + "layers." + numbered;
 }
 
 }  // namespace
 
 const CheckpointKind eagle3_checkpoint = {
     .name = "EAGLE-3 draft",
-    .architectures = "LlamaForCausalLMEagle3, Eagle3LlamaForCausalLM",
+    .architectures = "LlamaForCausalLMEagle3, Eagle3LlamaForCausalLM, PEagleDraftModel",
     .lender = "those of another layer",
     .recognizes = is_eagle3,
     .describe = [](const Json& config) { return describe_eagle3(config).transformer; }};
@@ -80,16 +100,15 @@ Eagle3Config describe_eagle3(const Json& config) {
   const Json layer = layer_config(config);
   Eagle3Config result;
   result.transformer = read_transformer_config(layer, {.vocabulary = 1});
-  if (result.transformer.depth() != 1) {
-    layer.at("num_hidden_layers").fail("must be 1; EAGLE-3 drafts of more are not implemented");
-  }
   result.draft_vocabulary = positive(config, "draft_vocab_size", result.transformer.vocabulary);
   const auto taps = find_eagle3_field(config, taps_field);
   result.taps.resize(taps && taps->is_array() ? taps->size() : 3);
   result.norm_before_residual = said(config, "norm_before_residual");
   result.norm_before_fc = said(config, "norm_before_fc");
   result.fc_norm = said(config, "fc_norm");
-  result.norm_output = said(config, "norm_output");
+  result.norm_output = said(config, "norm_output") || said(config, "return_hidden_post_norm");
+  result.mask_token = find_mask_token(config, std::numeric_limits<int>::max());  // the target says of how many
+  result.speculative_tokens = read_speculative_tokens(config);
   return result;
 }
 
@@ -110,8 +129,20 @@ Eagle3Config read_eagle3_config(const Json& config, const Eagle3Target& target) 
   if (const auto use = find_eagle3_field(config, "use_aux_hidden_state"); use && !use->boolean()) {
     use->fail("must be true; a draft that reads one layer of the target is not implemented");
   }
+  if (const auto project = find_eagle3_field(config, "eh_proj_before_attn"); project && project->boolean()) {
+    project->fail("must be false; a projection of token and feature before the first layer is not implemented");
+  }
+  if (const auto regular = find_eagle3_field(config, "next_layer_regular"); regular && !regular->boolean()) {
+    regular->fail("must be true; later layers that read the token are not implemented");
+  }
   if (config.find("transformer_layer_config") && !config.find("norm_before_residual")) {
     config.fail("needs norm_before_residual; programs disagree on what it is when it is left out");
+  }
+  result.mask_token = find_mask_token(config, target.vocabulary);
+  if (is_parallel(config) && !result.mask_token) {
+    config.fail(
+        "needs mask_token_id, the token that stands where draft tokens would be; it is the one it was trained "
+        "with");
   }
   if (result.norm_before_fc && result.fc_norm) config.fail("says both norm_before_fc and fc_norm, but only one can be");
   return result;
@@ -146,9 +177,6 @@ Eagle3Head::Eagle3Head(const WeightLoader& from, Eagle3Config config, const Mode
   const TransformerConfig& t = config_.transformer;
   const Checkpoint& weights = from.weights;
   const std::string prefix = weights.has("model.fc.weight") ? "model." : "";
-  const bool midlayer = weights.has(prefix + "midlayer.hidden_norm.weight");
-  const std::string layer = prefix + (midlayer ? "midlayer." : "layers.0.");
-
   const int inputs = static_cast<int>(config_.taps.size()) * target.hidden();
   stretch_rope(from, config_.transformer.ropes[0]);
   fc_ = load_matrix(from, {{prefix + "fc.weight", t.hidden}}, inputs);
@@ -156,17 +184,51 @@ Eagle3Head::Eagle3Head(const WeightLoader& from, Eagle3Config config, const Mode
   for (std::size_t i = 0; config_.fc_norm && i < config_.taps.size(); ++i) {
     fc_norms_.push_back(load_norm(from, t, prefix + "fc_norm." + std::to_string(i) + ".weight", target.hidden()));
   }
-  layer_.attention = load_attention(from, t, t.attention(0), layer + "self_attn.", 2 * t.hidden);
-  if (weights.has(layer + "self_attn.q_norm.weight")) {
-    load_head_norms(from, t, t.attention(0), layer + "self_attn.", layer_.attention);
-  }
-  layer_.mlp = load_mlp(from, t.hidden, t.layers[0].intermediate, t.layers[0].mlp_bias, layer + "mlp.");
-  layer_.attention_norm = load_norm(from, t, layer + "input_layernorm.weight", t.hidden);
-  layer_.mlp_norm = load_norm(from, t, layer + "post_attention_layernorm.weight", t.hidden);
-  hidden_norm_ = load_norm(from, t, layer + "hidden_norm.weight", t.hidden);
+  load_layers(from, prefix);
   norm_ = load_norm(from, t, prefix + "norm.weight", t.hidden);
+  if (config_.mask_token) load_mask(from, prefix);
   const std::vector<std::string> unused = {"verifier_"};  // of training
   from.finish(unused);
+}
+
+/// mask_hidden is in place of the target's tapped layers, or of what fc makes of them.
+void Eagle3Head::load_mask(const WeightLoader& from, const std::string& prefix) {
+  const std::string name = prefix + "mask_hidden";
+  const auto found = from.weights.tensors().find(name);
+  const std::vector<std::int64_t> shape =
+      found != from.weights.tensors().end() ? found->second.shape : std::vector<std::int64_t>{1, 1, fc_.inputs()};
+  const std::vector<float> stored = from.floats(name, shape);
+  mask_ = Mask{*config_.mask_token, std::vector<float>(static_cast<std::size_t>(width())), config_.speculative_tokens};
+  if (from.counts()) return;
+  if (stored.size() == static_cast<std::size_t>(fc_.inputs())) {
+    fuse(stored, 1, mask_->feature.data());
+  } else if (stored.size() == mask_->feature.size()) {
+    mask_->feature = stored;
+  } else {
+    throw Error(origin_ + ": mask_hidden has " + std::to_string(stored.size()) + " values, and " +
+                std::to_string(fc_.inputs()) + " are what it stands for; the file is damaged");
+  }
+}
+
+void Eagle3Head::load_layers(const WeightLoader& from, const std::string& prefix) {
+  const TransformerConfig& t = config_.transformer;
+  const Checkpoint& weights = from.weights;
+  for (int i = 0; i < t.depth(); ++i) {
+    const AttentionLayer& attention = t.attention(i);
+    const std::string layer = layer_prefix(weights, prefix, i);
+    PreNormLayer& to = layers_.emplace_back();
+    to.attention = load_attention(from, t, attention, layer + "self_attn.", i == 0 ? 2 * t.hidden : t.hidden);
+    if (weights.has(layer + "self_attn.q_norm.weight")) {
+      load_head_norms(from, t, attention, layer + "self_attn.", to.attention);
+    }
+    const LayerConfig& shape = t.layers[static_cast<std::size_t>(i)];
+    to.mlp = load_mlp(from, t.hidden, shape.intermediate, shape.mlp_bias, layer + "mlp.");
+    const bool other_name = i > 0 && weights.has(layer + "hidden_norm.weight");
+    to.attention_norm =
+        load_norm(from, t, layer + (other_name ? "hidden_norm.weight" : "input_layernorm.weight"), t.hidden);
+    to.mlp_norm = load_norm(from, t, layer + "post_attention_layernorm.weight", t.hidden);
+    if (i == 0) hidden_norm_ = load_norm(from, t, layer + "hidden_norm.weight", t.hidden);
+  }
 }
 
 std::vector<std::unique_ptr<LayerCache>> Eagle3Head::new_layers(int capacity, int max_pending_rows) const {
@@ -216,30 +278,43 @@ void Eagle3Head::forward(std::span<Rows> batch) {
     at = std::ranges::copy(one.features, at).out;
   }
 
-  tables_.embed(tokens_, scratch_.projected.data());
-  kernels_.rms_norm(scratch_.projected.data(), width, rows, 1, t.hidden, layer_.attention_norm.data(), t.epsilon,
-                    scratch_.normed.data(), 2 * width);
-  float* const second = scratch_.normed.data() + width;
-  kernels_.rms_norm(hidden, width, rows, 1, t.hidden, hidden_norm_.data(), t.epsilon, second, 2 * width);
-  for (std::ptrdiff_t row = 0; config_.norm_before_residual && row < rows; ++row) {
-    std::copy_n(second + row * 2 * width, width, hidden + row * width);
-  }
   const TransformerPass pass = {kernels_, t, scratch_, rows};
-  pass.see(0);
-  hide_row_0();
-  pass.project(t.attention(0), layer_.attention);
-  pass.attend(t.attention(0), layer_.attention);
-  pass.project_attended(layer_.attention);
-  pass.add_projected();
-  pass.normalize(layer_.mlp_norm);
-  pass.mlp(layer_.mlp);
-  pass.add_projected();
+  first_layer(pass);
+  for (int i = 1; i < t.depth(); ++i) {
+    see(pass, i);
+    pass.pre_norm_layer(t.attention(i), layers_[static_cast<std::size_t>(i)]);
+  }
   for (const Rows& one : batch) one.cache->wrote(one.rows());
   compute_results(batch);
 }
 
-/// No row but itself sees row 0.
-void Eagle3Head::hide_row_0() {
+/// The layer that reads pairs of the rows' tokens and features.
+void Eagle3Head::first_layer(const TransformerPass& pass) {
+  const TransformerConfig& t = config_.transformer;
+  const PreNormLayer& layer = layers_[0];
+  const auto width = static_cast<std::ptrdiff_t>(t.hidden);
+  float* const hidden = scratch_.hidden_states.data();
+  float* const pairs = scratch_.normed.data();
+  tables_.embed(tokens_, scratch_.projected.data());
+  kernels_.rms_norm(scratch_.projected.data(), width, pass.rows, 1, t.hidden, layer.attention_norm.data(), t.epsilon,
+                    pairs, 2 * width);
+  kernels_.rms_norm(hidden, width, pass.rows, 1, t.hidden, hidden_norm_.data(), t.epsilon, pairs + width, 2 * width);
+  for (std::ptrdiff_t row = 0; config_.norm_before_residual && row < pass.rows; ++row) {
+    std::copy_n(pairs + row * 2 * width + width, width, hidden + row * width);
+  }
+  see(pass, 0);
+  pass.project(t.attention(0), layer.attention);
+  pass.attend(t.attention(0), layer.attention);
+  pass.project_attended(layer.attention);
+  pass.add_projected();
+  pass.normalize(layer.mlp_norm);
+  pass.mlp(layer.mlp);
+  pass.add_projected();
+}
+
+/// As TransformerPass::see, but that no row but itself sees row 0.
+void Eagle3Head::see(const TransformerPass& pass, int layer) {
+  pass.see(layer);
   for (std::size_t row = 0; row < scratch_.positions.size(); ++row) {
     int& first = scratch_.visible[row].first;
     first = std::max(first, std::min(1, scratch_.positions[row]));

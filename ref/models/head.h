@@ -26,6 +26,15 @@ class Head {
   virtual int width() const = 0;                  // of a feature
   virtual std::span<const int> taps() const = 0;  // target layers, ascending
 
+  /// Of a head that drafts in parallel: what the rows behind the anchor's read, in place of a draft token and of what
+  /// the row before returned. So all rows of a round are one pass, and no draft token depends on another.
+  struct Mask {
+    Token token;
+    std::vector<float> feature;
+    int draft_tokens;  // that a round was trained to have; 0: not known
+  };
+  virtual const Mask* mask() const { return nullptr; }
+
   /// Creates the layers of the cache of one text. The cache may have more layers behind them, which the head leaves
   /// alone.
   virtual std::vector<std::unique_ptr<LayerCache>> new_layers(int capacity, int max_pending_rows) const = 0;

@@ -107,6 +107,25 @@ void write_eagle3(const Model& target, const std::filesystem::path& folder) {
                                                 fmt::join(ids, ", "), sizes(target)));
 }
 
+/// Writes a P-EAGLE draft of two layers for a target, with its embedding and head: features of what leaves its last
+/// layer.
+void write_peagle(const Model& target, const std::filesystem::path& folder) {
+  const int hidden = target.hidden();
+  RandomWeights weights;
+  weights.add("fc", {hidden, hidden});
+  for (const char* name : {"layers.0.hidden_norm", "norm"}) weights.add(name, {hidden}, 1);
+  for (const int layer : {0, 1}) {
+    weights.add_layer("layers." + std::to_string(layer) + ".", hidden, layer == 0 ? 2 * hidden : hidden);
+  }
+  weights.tensors.push_back({"mask_hidden", "F32", {1, 1, hidden}, floats(static_cast<std::size_t>(hidden), 0, 99)});
+  test::put(folder / "model.safetensors", safetensors(weights.tensors));
+  std::string fields = sizes(target);
+  fields.replace(fields.find("\"num_hidden_layers\": 1"), 22, "\"num_hidden_layers\": 2");
+  test::put(folder / "config.json", fmt::format(R"({{"architectures": ["PEagleDraftModel"], "model_type": "llama",
+ "mask_token_id": 3, "eagle_aux_hidden_state_layer_ids": [{}], {})",
+                                                target.layers(), fields));
+}
+
 /// Writes two Medusa heads for a target, one after the other with an LM head of its own.
 void write_medusa(const Model& target, const std::filesystem::path& folder) {
   const int hidden = target.hidden();
@@ -136,6 +155,7 @@ TEST_P(Architecture, SpeculatesToTheTextOfPlainDecodingHoweverItIsComputed) {
   ModelFiles files(folder);
   const test::Folder dflash;
   const test::Folder eagle3;
+  const test::Folder peagle;
   const test::Folder medusa;
   std::vector<const Kernels*> tables = {&kernels_by_name("scalar"), &best_kernels()};
   if (*self_test(kernels_by_name("openblas")) == '\0') tables.push_back(&kernels_by_name("openblas"));
@@ -147,6 +167,7 @@ TEST_P(Architecture, SpeculatesToTheTextOfPlainDecodingHoweverItIsComputed) {
     if (table == tables.front()) {
       write_dflash(engine.target(), dflash.path());
       write_eagle3(engine.target(), eagle3.path());
+      write_peagle(engine.target(), peagle.path());
       write_medusa(engine.target(), medusa.path());
     }
     const Setting settings[] = {{"greedy", {}, &matching},
@@ -172,7 +193,8 @@ TEST_P(Architecture, SpeculatesToTheTextOfPlainDecodingHoweverItIsComputed) {
       for (const std::string& draft :
            {"dflash:" + dflash.path().string(), "eagle3:" + eagle3.path().string(),
             "eagle3:" + eagle3.path().string() + "?tree=7", "medusa:" + medusa.path().string(),
-            "medusa:" + medusa.path().string() + "?tree=5", "model:" + folder.string(), std::string("always-reject")}) {
+            "medusa:" + medusa.path().string() + "?tree=5", "model:" + folder.string(), std::string("always-reject"),
+            "eagle3:" + peagle.path().string()}) {
         // The rule of rejection draws with the draft, so each draft has a text of its own.
         const Key key = fmt::format("{} {} {}", numerics_of(*table), setting.name,
                                     setting.rule == &rejection ? draft : "any draft");

@@ -103,7 +103,7 @@ TEST(DraftNames, HaveOptionsAndStages) {
 }
 
 TEST(DraftNames, OfLearnedDraftsHaveTermsInTheWordsOfTheTargetsOptions) {
-  for (const char* kind : {"dflash:a", "eagle3:a", "mtp", "mtp:a", "medusa:a", "model:a", "self"}) {
+  for (const char* kind : {"dflash:a", "eagle3:a", "mtp", "mtp:a", "medusa:a", "model:a", "pard:a", "self"}) {
     const std::string name = kind;
     for (const char* type : {"none", "f32", "q8", "q4"}) {
       EXPECT_EQ(parse_draft_spec(name + "?type=" + type).stages[0].word("type"), type) << name;
@@ -112,7 +112,7 @@ TEST(DraftNames, OfLearnedDraftsHaveTermsInTheWordsOfTheTargetsOptions) {
     EXPECT_THAT(error_of_name(name + "?type=q5"), HasSubstr("is one of none f32 q8 q4, not 'q5'"));
     EXPECT_THAT(error_of_name(name + "?threads=2"), HasSubstr("has no option 'threads'; there are "));
   }
-  for (const char* kind : {"dflash:a", "eagle3:a", "mtp", "model:a"}) {
+  for (const char* kind : {"dflash:a", "eagle3:a", "mtp", "model:a", "pard:a"}) {
     const DraftStage stage = parse_draft_spec(std::string(kind) + "?kv=q8,context=48").stages[0];
     EXPECT_EQ(stage.word("kv"), "q8");
     EXPECT_EQ(stage.integer("context"), 48);
@@ -140,7 +140,7 @@ TEST(DraftNames, ThatAreUnknownAreErrorsThatListTheKnownOnes) {
   for (const char* name : {"", "None", "dflashing:x", ":x", "eagle:x", " none", "none ", "model "}) {
     EXPECT_THAT(error_of_name(name),
                 AllOf(HasSubstr("'" + std::string(name) + "' is not known"),
-                      HasSubstr("none, dflash:PATH, eagle3:PATH, mtp[:PATH], medusa:PATH, model:PATH"),
+                      HasSubstr("none, dflash:PATH, eagle3:PATH, mtp[:PATH], medusa:PATH, model:PATH, pard:PATH"),
                       HasSubstr("always-reject"), HasSubstr("perfect")))
         << name;
   }

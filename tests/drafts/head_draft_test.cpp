@@ -7,6 +7,7 @@
 
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -33,7 +34,9 @@ class FakeHead final : public Head {
   std::string error;                  // of rows whose logits are wanted
   std::vector<int> batches;           // the texts of each pass
   std::vector<const Cache*> targets;  // of the texts of the last pass
+  std::optional<Mask> masks;          // of a head that drafts in parallel
 
+  const Mask* mask() const override { return masks ? &*masks : nullptr; }
   int context() const override { return 4096; }
   int width() const override { return 1; }
   std::span<const int> taps() const override { return taps_; }
@@ -130,6 +133,79 @@ TEST(HeadDraft, ARowPairsItsTokenWithTheFeatureBeforeIt) {
     for (int position = 1; position < 40; ++position) features.push_back(of_target + position - 1);
     ASSERT_EQ(rows_of(draft, 1), features);
   }
+}
+
+constexpr Token mask_token = 5;
+constexpr Token of_mask = 77;  // its feature
+
+/// What the rows of a pass read.
+struct Pass {
+  std::vector<Token> tokens, features;
+};
+
+TEST(HeadDraft, BehindTheAnchorMasksAreReadInOnePass) {
+  for (int observed = 0; observed < 4; ++observed) {
+    const std::vector<Token> text = some_text(observed + 1);
+    FakeHead head;
+    head.masks = {mask_token, {of_mask}, 0};
+    HeadDraft draft(head, 80, 4);
+    if (observed > 0) observe(draft, text, 0, observed);
+    head.batches.clear();
+    Pass pass;
+    head.written = [&] {
+      const auto of = [&](int layer) {
+        const auto rows = draft.context()->layer<HistoryCache>(layer).tokens(observed + 4);
+        return std::vector<Token>(rows.end() - 4, rows.end());
+      };
+      pass = {of(0), of(1)};
+    };
+    PhiloxSource random(1);
+    const Fingerprint before = draft.digest();
+    const Proposal proposal = propose(draft, text, 4, {.temperature = 1}, random);
+    EXPECT_EQ(proposal.size(), 4);
+    expect_redrawn(proposal, observed + 1, Purpose::target, 0, random);
+    EXPECT_THAT(head.batches, ElementsAre(1));
+    EXPECT_THAT(pass.tokens, ElementsAre(text.back(), mask_token, mask_token, mask_token));
+    EXPECT_THAT(pass.features, ElementsAre(observed > 0 ? of_target + observed - 1 : zeros, of_mask, of_mask, of_mask));
+    EXPECT_EQ(draft.digest(), before) << "no mask is kept";
+    EXPECT_EQ(draft.work(), ProposalWork::one_pass);
+  }
+}
+
+TEST(HeadDraft, InParallelAsManyRowsAsAreAskedForAndTheSameOnes) {
+  FakeHead head;
+  head.masks = {mask_token, {of_mask}, 0};
+  HeadDraft draft(head, 80, 6);
+  const std::vector<Token> text = some_text(9);
+  observe(draft, text, 0, 8);
+  PhiloxSource random(1);
+  const Proposal all = propose(draft, text, 6, {.temperature = 1}, random);
+  for (int limit = 1; limit <= 6; ++limit) {
+    const Proposal some = propose(draft, text, limit, {.temperature = 1}, random);
+    ASSERT_EQ(some.size(), limit);
+    EXPECT_TRUE(std::equal(some.tokens.begin(), some.tokens.end(), all.tokens.begin()));
+  }
+}
+
+TEST(HeadDraft, InParallelATreeIsAsDeepAsRoundsWereTrainedToBe) {
+  auto owned = std::make_unique<FakeHead>();
+  owned->masks = {mask_token, {of_mask}, 3};
+  FakeHead& head = *owned;
+  HeadDrafter drafter(std::move(owned), 70);
+  const auto draft = drafter.open(80, 0);
+  EXPECT_EQ(draft->draft_max(), 70);
+  const std::vector<Token> text = some_text(9);
+  observe(static_cast<HeadDraft&>(*draft), text, 0, 8);
+  head.batches.clear();
+  PhiloxSource random(1);
+  const Proposal tree = propose(*draft, text, 70, {.temperature = 1}, random);
+  EXPECT_EQ(tree.size(), 70) << "more than there are paths of one token and of two";
+  EXPECT_EQ(*std::ranges::max_element(tree.depths), 2);
+  EXPECT_THAT(head.batches, ElementsAre(1));
+  for (const Distribution& q : tree.drawn_from) EXPECT_TRUE(q.is_point());
+  HeadDrafter chains(std::make_unique<FakeHead>(head));
+  EXPECT_EQ(chains.open(80, 0)->draft_max(), 3);
+  EXPECT_EQ(chains.open(80, 7)->draft_max(), 7);
 }
 
 TEST(HeadDraft, TheAnchorReadsTheLastObservedFeatureAndDraftTokensTheHeadsOwn) {

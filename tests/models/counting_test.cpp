@@ -104,7 +104,8 @@ TEST(Counting, AHeadTakesWhatLoadingItTakes) {
   for (const char* name : {"dflash-full", "dflash-mixed", "dflash2-published", "dflash2-three-taps"}) {
     dflash(external_dir / name, target_of(external_dir / name));
   }
-  for (const char* name : {"eagle3-chunks", "eagle3-midlayer", "eagle3-speculators"}) {
+  for (const char* name :
+       {"eagle3-chunks", "eagle3-midlayer", "eagle3-speculators", "eagle3-layers", "peagle-windowed"}) {
     eagle3(external_dir / name, target_of(external_dir / name));
   }
   for (const char* name : {"gemma4-assistant", "gemma4-assistant-ordered"}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Compares our EAGLE-3 with transformers' layers (float32), with the float64 twins, and with itself for other chunkings
-// and trees; and what its checkpoints may say.
+// Compares our EAGLE-3 and P-EAGLE with transformers' layers and speculators' models (float32), with the float64 twins,
+// and with itself for other chunkings and trees; and what its checkpoints may say.
 #include "ref/models/eagle3.h"
 
 #include <fmt/format.h>
@@ -47,8 +47,10 @@ struct Input {
     text = stored_tokens(file, "tokens");
     tapped = stored<float>(file, path + "features");
   }
-  /// What rows 0, 1, ... of the twins read.
-  std::vector<Token> tokens() const { return {text.begin() + 1, text.begin() + context + steps}; }
+  /// What rows 0, 1, ... of the twins read, of P-EAGLE without the masks.
+  std::vector<Token> tokens(bool parallel) const {
+    return {text.begin() + 1, text.begin() + context + (parallel ? 1 : steps)};
+  }
 };
 
 struct Answer {
@@ -66,8 +68,37 @@ std::unique_ptr<Cache> new_cache(const Head& head, int capacity, int pending) {
   return std::make_unique<Cache>(head.new_layers(capacity, pending), capacity, pending);
 }
 
-/// Reads committed rows in pieces of these sizes, cyclically, then the rows after them one by one, each with the
-/// feature that the one before gave. `spare`: extra capacity.
+/// Reads the rows after the committed ones one by one, each with the feature that the one before gave.
+void ask_step_by_step(Head& head, Cache& cache, std::span<const Token> tokens, std::vector<float> feature,
+                      Answer& answer) {
+  for (const Token& token : tokens) {
+    constexpr int wanted[] = {0};
+    Head::Rows one = {.cache = &cache, .tokens = std::span(&token, 1), .features = feature, .wanted = wanted};
+    head.forward(std::span(&one, 1));
+    EXPECT_EQ(one.error, "");
+    feature.assign(one.next_features.begin(), one.next_features.end());
+    answer.next_features.insert(answer.next_features.end(), feature.begin(), feature.end());
+    answer.logits.insert(answer.logits.end(), one.logits.begin(), one.logits.end());
+  }
+}
+
+/// Reads the anchor's row and those of masks, in one pass.
+void ask_in_parallel(Head& head, Cache& cache, Token anchor, std::vector<float> features, Answer& answer) {
+  std::vector<Token> tokens(steps, head.mask()->token);
+  tokens[0] = anchor;
+  std::vector<int> wanted = {0};
+  for (int step = 1; step < steps; ++step) {
+    wanted.push_back(step);
+    features.insert(features.end(), head.mask()->feature.begin(), head.mask()->feature.end());
+  }
+  Head::Rows rows = {.cache = &cache, .tokens = tokens, .features = features, .wanted = wanted};
+  head.forward(std::span(&rows, 1));
+  EXPECT_EQ(rows.error, "");
+  answer.next_features.assign(rows.next_features.begin(), rows.next_features.end());
+  answer.logits.assign(rows.logits.begin(), rows.logits.end());
+}
+
+/// Reads committed rows in pieces of these sizes, cyclically, then the rows after them. `spare`: extra capacity.
 Answer ask(Eagle3Head& head, std::span<const Token> text, int context, std::span<const float> tapped,
            const std::vector<int>& pieces, int spare = 0) {
   const auto width = static_cast<std::size_t>(head.width());
@@ -93,19 +124,10 @@ Answer ask(Eagle3Head& head, std::span<const Token> text, int context, std::span
   answer.cache = cache->digest();
   {
     const Transaction rolled_back = cache->begin(steps);
-    std::vector<float> feature(read.end() - static_cast<std::ptrdiff_t>(width), read.end());
-    for (int step = 0; step < steps; ++step) {
-      constexpr int wanted[] = {0};
-      Head::Rows one = {.cache = cache.get(),
-                        .tokens = text.subspan(static_cast<std::size_t>(context + step), 1),
-                        .features = feature,
-                        .wanted = wanted};
-      head.forward(std::span(&one, 1));
-      EXPECT_EQ(one.error, "");
-      feature.assign(one.next_features.begin(), one.next_features.end());
-      answer.next_features.insert(answer.next_features.end(), feature.begin(), feature.end());
-      answer.logits.insert(answer.logits.end(), one.logits.begin(), one.logits.end());
-    }
+    const std::vector<float> feature(read.end() - static_cast<std::ptrdiff_t>(width), read.end());
+    const auto after = text.subspan(static_cast<std::size_t>(context), steps);
+    if (head.mask() != nullptr) ask_in_parallel(head, *cache, after[0], feature, answer);
+    else ask_step_by_step(head, *cache, after, feature, answer);
   }
   EXPECT_EQ(cache->digest(), answer.cache) << "rows of draft tokens leave a trace";
   return answer;
@@ -135,6 +157,17 @@ Rows widened(const std::vector<float>& values, int width) {
   return rows;
 }
 
+/// Whether the draft is P-EAGLE.
+bool is_parallel(const TwinEagle3& draft) { return draft.checkpoint.has("mask_hidden"); }
+
+std::vector<Rows> twin_answers(const TwinEagle3& draft, const TwinCheckpoint& target, const Rows& tapped,
+                               const Input& input, Rounding round, Mistake mistake = Mistake::none) {
+  const bool parallel = is_parallel(draft);
+  const std::vector<Token> tokens = input.tokens(parallel);
+  return parallel ? peagle_answers(draft, target, tapped, tokens, steps, round, mistake)
+                  : eagle3_answers(draft, target, tapped, tokens, round, mistake);
+}
+
 class Eagle3Fixture : public testing::TestWithParam<std::string> {
  protected:
   std::filesystem::path folder() const { return external_dir / GetParam(); }
@@ -150,7 +183,7 @@ TEST_P(Eagle3Fixture, TheFloat64TwinEqualsTheStoredReference) {
   for (int i = 0; i < case_count; ++i) {
     const Input input(file, i);
     const Rows tapped = widened(input.tapped, draft.checkpoint["fc"].width);
-    const auto got = eagle3_answers(draft, target, tapped, input.tokens(), {});
+    const auto got = twin_answers(draft, target, tapped, input, {});
     for (std::size_t a = 0; a < std::size(names); ++a) {
       const auto want = stored<double>(file, input.path + "float64/" + names[a]);
       double largest = 0;
@@ -170,8 +203,7 @@ TEST_P(Eagle3Fixture, RowsAreWithinTheRoundingBoundOfTheStoredOutputsWithEveryTa
   for (int i = 0; i < case_count; ++i) {
     const Input& input = inputs.emplace_back(file, i);
     const Rows tapped = widened(input.tapped, draft.checkpoint["fc"].width);
-    bounds.push_back(
-        bounds_of([&](Rounding round) { return eagle3_answers(draft, target, tapped, input.tokens(), round); }));
+    bounds.push_back(bounds_of([&](Rounding round) { return twin_answers(draft, target, tapped, input, round); }));
   }
   for (const char* numerics : {"canonical", "openblas"}) {
     for (const Kernels* kernels : usable_kernels(numerics)) {
@@ -218,8 +250,7 @@ TEST_P(Eagle3Fixture, FeaturesOfOurOwnTargetServeAsWellAsTheStoredOnes) {
     const std::vector<Token> committed(input.text.begin(), input.text.begin() + input.context);
     // The stored outputs were computed from the stored features, which are float32 and within the bound, as ours are.
     const auto run = [&](Rounding round, Mistake mistake) {
-      return eagle3_answers(draft, target, tapped_streams(draft, target, committed, round, mistake), input.tokens(),
-                            round);
+      return twin_answers(draft, target, tapped_streams(draft, target, committed, round, mistake), input, round);
     };
     const Bounds bounds = bounds_of([&](Rounding round) { return run(round, Mistake::none); });
     const std::vector<int> taps(pair.head.taps().begin(), pair.head.taps().end());
@@ -239,21 +270,29 @@ TEST_P(Eagle3Fixture, EveryMistakeExceedsTheBoundAHundredfold) {
   const Input input(answers(), case_count - 1);  // the longest context
   const Rows tapped = widened(input.tapped, draft.checkpoint["fc"].width);
   const auto twin = [&](Rounding round, Mistake mistake) {
-    return eagle3_answers(draft, target, tapped, input.tokens(), round, mistake);
+    return twin_answers(draft, target, tapped, input, round, mistake);
   };
   const Bounds bounds = bounds_of([&](Rounding round) { return twin(round, Mistake::none); });
   Pair pair(folder(), best_kernels());
   const std::vector<float> ours = of_draft_tokens(pair, ask(pair.head, input).logits);
 
   std::vector<Mistake> mistakes = {
-      Mistake::feature_first,   Mistake::unshifted_pairs,     Mistake::next_feature_normed,
-      Mistake::other_residual,  Mistake::no_hidden_norm,      Mistake::interleaved_rope,
-      Mistake::unscaled_scores, Mistake::swapped_gate_and_up, Mistake::keys_one_position_late,
+      Mistake::feature_first,          Mistake::other_residual,  Mistake::no_hidden_norm,
+      Mistake::interleaved_rope,       Mistake::unscaled_scores, Mistake::swapped_gate_and_up,
+      Mistake::keys_one_position_late,
   };
+  if (is_parallel(draft)) {
+    mistakes.insert(mistakes.end(), {Mistake::masks_apart, Mistake::anchor_in_masks, Mistake::last_feature_in_masks});
+  } else {
+    mistakes.insert(mistakes.end(), {Mistake::unshifted_pairs, Mistake::next_feature_normed});
+  }
+  if (draft.layers.size() > 1) {
+    mistakes.insert(mistakes.end(), {Mistake::no_later_norm, Mistake::later_layers_exchanged});
+  }
   if (draft.says("norm_before_fc") || draft.says("fc_norm")) mistakes.push_back(Mistake::no_tap_norms);
   const int kv_heads = draft.checkpoint.kv_heads;
   if (kv_heads > 1 && kv_heads < draft.checkpoint.heads) mistakes.push_back(Mistake::heads_dealt_out);
-  if (draft.checkpoint.has(draft.layer + "self_attn.q_norm.weight")) {
+  if (draft.checkpoint.has(draft.layers[0] + "self_attn.q_norm.weight")) {
     mistakes.insert(mistakes.end(), {Mistake::swapped_head_norms, Mistake::no_key_norm});
   }
   double smallest = std::numeric_limits<double>::infinity();
@@ -394,7 +433,9 @@ TEST_P(Eagle3Fixture, NoRowButItselfSeesRow0) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Eagle3Fixture, testing::Values("eagle3-midlayer", "eagle3-speculators", "eagle3-chunks"),
+INSTANTIATE_TEST_SUITE_P(All, Eagle3Fixture,
+                         testing::Values("eagle3-midlayer", "eagle3-speculators", "eagle3-chunks", "eagle3-layers",
+                                         "peagle-windowed", "peagle-whole"),
                          printable_name);
 
 // --- what a checkpoint may say ---------------------------------------------------------------------------------------
@@ -455,7 +496,12 @@ TEST(Eagle3Checkpoint, SaysWhatIsWrongWithItsFields) {
   EXPECT_THAT(midlayer(field("draft_vocab_size", 0)), HasSubstr("draft_vocab_size"));
   EXPECT_THAT(midlayer(field("draft_vocab_size", 1 << 20)), HasSubstr("draft_vocab_size"));
   EXPECT_THAT(midlayer(field("target_hidden_size", 7)), HasSubstr("target_hidden_size: does not fit the target"));
-  EXPECT_THAT(midlayer(field("num_hidden_layers", 2)), HasSubstr("num_hidden_layers: must be 1"));
+  EXPECT_THAT(midlayer(field("num_hidden_layers", 2)), HasSubstr("layers.1.self_attn.q_proj.weight"));
+  EXPECT_THAT(midlayer([](auto& config) { config["eagle_config"]["next_layer_regular"] = false; }),
+              HasSubstr("next_layer_regular: must be true"));
+  EXPECT_THAT(midlayer(field("logit_scale", 0.5)), HasSubstr("logit_scale"));
+  EXPECT_THAT(midlayer([](auto& config) { config["eagle_config"]["eh_proj_before_attn"] = true; }),
+              HasSubstr("eh_proj_before_attn: must be false"));
   EXPECT_THAT(midlayer(field("eagle_aux_hidden_state_layer_ids", {0, 1, 2})), HasSubstr("layer_ids[0]"));
   EXPECT_THAT(midlayer(field("eagle_aux_hidden_state_layer_ids", {1, 2, 5})), HasSubstr("layer_ids[2]"));
   EXPECT_THAT(midlayer(field("eagle_aux_hidden_state_layer_ids", {2, 2, 3})), HasSubstr("must ascend"));
@@ -476,6 +522,94 @@ TEST(Eagle3Checkpoint, SaysWhatIsWrongWithItsFields) {
   EXPECT_THAT(speculators(field("fc_norm", true)), HasSubstr("norm_before_fc and fc_norm"));
   EXPECT_THAT(speculators([](auto& config) { config["transformer_layer_config"]["vocab_size"] = 7; }),
               HasSubstr("transformer_layer_config.vocab_size"));
+}
+
+TEST(Eagle3Checkpoint, SaysWhatIsWrongWithParallelDrafting) {
+  using testing::HasSubstr;
+  const auto peagle = [&](const Change& change, const std::function<void(std::vector<Tensor>&)>& tensors = {}) {
+    return error_of(Copy("peagle-windowed", change, tensors), "qwen3-tiny-sharded");
+  };
+  EXPECT_EQ(peagle({}), "");
+  EXPECT_THAT(peagle([](auto& config) { config.erase("mask_token_id"); }), HasSubstr("needs mask_token_id"));
+  EXPECT_THAT(peagle([](auto& config) { config["mask_token_id"] = 144; }), HasSubstr("mask_token_id"));
+  EXPECT_THAT(peagle([](auto& config) { config["pard_token"] = 12; }),
+              HasSubstr("pard_token: is another mask token than 11"));
+  EXPECT_EQ(peagle([](auto& config) { config["ptd_token_id"] = 11; }), "");
+  EXPECT_THAT(peagle({}, [](auto& all) { std::erase_if(all, [](auto& one) { return one.name == "mask_hidden"; }); }),
+              HasSubstr("mask_hidden"));
+  EXPECT_THAT(peagle({},
+                     [](auto& all) {
+                       for (Tensor& one : all) {
+                         if (one.name != "mask_hidden") continue;
+                         one.shape = {1, 1, one.shape[2] - 1};
+                         one.bytes.resize(one.bytes.size() - 2);
+                       }
+                     }),
+              HasSubstr("mask_hidden has 167 values, and 168"));
+  // A head that is not one of P-EAGLE does not know the tensor.
+  EXPECT_THAT(peagle([](auto& config) {
+                config["speculators_model_type"] = "eagle3";
+                config.erase("mask_token_id");
+              }),
+              HasSubstr("mask_hidden"));
+}
+
+/// The answer to the last case of a changed copy.
+Answer answer_of(const Copy& copy, const std::string& like) {
+  std::filesystem::copy(external_dir / like / "answers.h5", copy.folder.path() / "answers.h5",
+                        std::filesystem::copy_options::overwrite_existing);
+  Pair pair(copy.folder.path(), best_kernels());
+  return ask(pair.head, Input(Hdf5::open(copy.folder.path() / "answers.h5"), case_count - 1));
+}
+
+/// TensorRT-LLM's names of several layers, and of the norm before the attention of later ones.
+TEST(Eagle3Checkpoint, LayersHaveTheNamesOfEitherProgram) {
+  const auto renamed = [](std::vector<Tensor>& tensors) {
+    for (Tensor& one : tensors) {
+      if (!one.name.starts_with("layers.")) continue;
+      const std::string later = one.name.starts_with("layers.0.") ? "" : "input_layernorm";
+      if (const auto at = one.name.find(later); !later.empty() && at != std::string::npos) {
+        one.name.replace(at, later.size(), "hidden_norm");
+      }
+      one.name = "mid" + std::string("layer") + one.name.substr(6);
+    }
+  };
+  for (const char* name : {"eagle3-layers", "peagle-whole"}) {
+    EXPECT_EQ(answer_of(Copy(name, {}, renamed), name), answer_of(Copy(name), name)) << name;
+  }
+}
+
+/// SpecForge's layout: one block of fields; and the first P-EAGLE heads, whose config only names the mask token.
+TEST(Eagle3Checkpoint, ParallelHeadsHaveFlatConfigsToo) {
+  const Answer want = answer_of(Copy("peagle-windowed"), "peagle-windowed");
+  for (const char* architecture : {"PEagleDraftModel", "LlamaForCausalLMEagle3"}) {
+    const Copy flat("peagle-windowed", [&](auto& config) {
+      auto block = config["transformer_layer_config"];
+      for (const char* name : {"draft_vocab_size", "eagle_aux_hidden_state_layer_ids", "norm_before_fc"}) {
+        block[name] = config[name];
+      }
+      block["architectures"] = {architecture};
+      block["ptd_token_id"] = config["mask_token_id"];
+      config = block;
+    });
+    EXPECT_EQ(answer_of(flat, "peagle-windowed"), want) << architecture;
+  }
+}
+
+/// What fc makes of mask_hidden may be stored in its place.
+TEST(Eagle3Checkpoint, TheMaskMayBeStoredBehindFc) {
+  const char* const name = "peagle-windowed";
+  const auto target = load_model(Checkpoint(external_dir / "qwen3-tiny-sharded"), in_floats(best_kernels()));
+  const Eagle3Head head(Checkpoint(external_dir / name), *target, in_floats(best_kernels()));
+  const std::vector<float>& feature = head.mask()->feature;
+  std::string bytes(feature.size() * sizeof(float), '\0');
+  std::memcpy(bytes.data(), feature.data(), bytes.size());
+  const Copy fused(name, {}, [&](std::vector<Tensor>& tensors) {
+    for (Tensor& one : tensors) {
+      if (one.name == "mask_hidden") one = {one.name, "F32", {1, static_cast<std::int64_t>(feature.size())}, bytes};
+    }
+  });
+  EXPECT_EQ(answer_of(fused, name), answer_of(Copy(name), name));
 }
 
 TEST(Eagle3Checkpoint, SaysWhatIsWrongWithItsVocabulary) {

@@ -212,6 +212,11 @@ enum class Mistake {
   other_residual,       // the feature where its norm is added to, and the reverse
   no_tap_norms,
   no_hidden_norm,
+  no_later_norm,  // before the attention of all layers but the first
+  later_layers_exchanged,
+  masks_apart,      // P-EAGLE: a mask sees no mask but itself
+  anchor_in_masks,  // it reads the anchor
+  last_feature_in_masks,
   taps_one_late,           // what leaves the layers
   swapped_side_and_tap,    // of the stored kernels of DFlash2
   swapped_dynamic_side,    // the dynamic kernels of the other side
@@ -1704,16 +1709,18 @@ inline std::vector<Rows> draft_answers(const TwinCheckpoint& draft, const TwinCh
   return answers;
 }
 
-/// An EAGLE-3 draft: the switches of its config, and the tensors of its layer.
+/// An EAGLE-3 draft: the switches of its config, and the names of its layers.
 struct TwinEagle3 {
   TwinCheckpoint checkpoint;
   Json config;
-  std::string layer;
+  std::vector<std::string> layers;
 
-  explicit TwinEagle3(const std::filesystem::path& folder)
-      : checkpoint(folder),
-        config(Checkpoint(folder).config()),
-        layer(checkpoint.has("midlayer.hidden_norm.weight") ? "midlayer." : "layers.0.") {}
+  explicit TwinEagle3(const std::filesystem::path& folder) : checkpoint(folder), config(Checkpoint(folder).config()) {
+    const auto nested = config.find("transformer_layer_config");
+    const std::int64_t count = (nested ? *nested : config).at("num_hidden_layers").integer(1, 64);
+    for (std::int64_t i = 0; i < count; ++i) layers.push_back("layers." + std::to_string(i) + ".");
+    if (checkpoint.has("midlayer.hidden_norm.weight")) layers = {"midlayer."};
+  }
   bool says(const char* name) const {
     const auto value = config.find(name);
     return value && value->boolean();
@@ -1725,21 +1732,15 @@ struct TwinEagle3 {
   }
 };
 
-/// Computes the last rows of EAGLE-3, all rows again for each: `tapped` are those of the committed positions, `tokens`
-/// what rows 0, 1, ... read. Returns the fused features of all committed positions, and of each of the last rows the
-/// feature that it gives and its logits over the draft's vocabulary.
-inline std::vector<Rows> eagle3_answers(const TwinEagle3& draft, const TwinCheckpoint& target, Rows tapped,
-                                        const std::vector<Token>& tokens, Rounding round,
-                                        Mistake mistake = Mistake::none) {
+/// The features that EAGLE-3 makes of the target's layers.
+inline Rows eagle3_features(const TwinEagle3& draft, Rows tapped, Rounding& round, Mistake mistake) {
   const TwinCheckpoint& w = draft.checkpoint;
-  const int hidden = w["norm"].width;
-  const int committed = tapped.rows();
   if (mistake != Mistake::no_tap_norms) {
     if (draft.says("norm_before_fc")) tapped = rms_norm(std::move(tapped), w["input_norm"], w.epsilon, round);
     const auto taps = static_cast<int>(draft.layer_ids().size());
     for (int i = 0; draft.says("fc_norm") && i < taps; ++i) {
       const int width = tapped.width / taps;
-      for (int r = 0; r < committed; ++r) {
+      for (int r = 0; r < tapped.rows(); ++r) {
         Rows part(1, width);
         std::copy_n(tapped.row(r) + i * width, width, part.row(0));
         part = rms_norm(std::move(part), w["fc_norm." + std::to_string(i)], w.epsilon, round);
@@ -1747,11 +1748,65 @@ inline std::vector<Rows> eagle3_answers(const TwinEagle3& draft, const TwinCheck
       }
     }
   }
-  const Rows fused = times(tapped, w["fc"], round);
+  return times(tapped, w["fc"], round);
+}
+
+/// What leaves the last layer of EAGLE-3, of all rows of a text: `embedding` and `features` are what they read.
+/// `first_mask`: the row that is the first one of a mask.
+inline Rows eagle3_rows(const TwinEagle3& draft, Rows embedding, const Rows& features, const Angles& angles,
+                        Rounding& round, Mistake mistake, int first_mask = std::numeric_limits<int>::max()) {
+  const TwinCheckpoint& w = draft.checkpoint;
+  const int hidden = features.width;
+  const int rows = features.rows();
+  Rows x;
+  for (std::size_t i = 0; i < draft.layers.size(); ++i) {
+    const std::size_t layer = mistake == Mistake::later_layers_exchanged && i > 0 ? draft.layers.size() - i : i;
+    const std::string& prefix = draft.layers[layer];
+    Rows read;
+    if (i == 0) {
+      const Rows e = rms_norm(std::move(embedding), w[prefix + "input_layernorm"], w.epsilon, round);
+      const Rows n = mistake == Mistake::no_hidden_norm
+                         ? features
+                         : rms_norm(features, w[prefix + "hidden_norm"], w.epsilon, round);
+      read = Rows(rows, 2 * hidden);
+      const int place_of_feature = mistake == Mistake::feature_first ? 0 : hidden;
+      for (int r = 0; r < rows; ++r) {
+        std::copy_n(e.row(r), hidden, read.row(r) + (hidden - place_of_feature));
+        std::copy_n(n.row(r), hidden, read.row(r) + place_of_feature);
+      }
+      const bool normed_residual = draft.says("norm_before_residual") != (mistake == Mistake::other_residual);
+      x = normed_residual ? n : features;
+    } else {
+      read = mistake == Mistake::no_later_norm ? x : rms_norm(x, w[prefix + "input_layernorm"], w.epsilon, round);
+    }
+    const auto sees = [&, window = w.windows[layer]](int q, int k) {
+      if (mistake == Mistake::masks_apart && k >= first_mask && k != q) return false;
+      return k <= q && q - k < window;
+    };
+    x = sum_of(std::move(x), attention_of(w, prefix, std::move(read), Rows(), angles, sees, round, mistake), round);
+    const Rows inner = rms_norm(x, w[prefix + "post_attention_layernorm"], w.epsilon, round);
+    x = sum_of(std::move(x), gated_mlp(w, prefix + "mlp.", inner, round, mistake), round);
+  }
+  return x;
+}
+
+inline const Rows& eagle3_head(const TwinEagle3& draft, const TwinCheckpoint& target) {
+  return draft.checkpoint.has("lm_head.weight") ? draft.checkpoint["lm_head"] : target.head();
+}
+
+/// Computes the last rows of EAGLE-3, all rows again for each: `tapped` are those of the committed positions, `tokens`
+/// what rows 0, 1, ... read. Returns the fused features of all committed positions, and of each of the last rows the
+/// feature that it gives and its logits over the draft's vocabulary.
+inline std::vector<Rows> eagle3_answers(const TwinEagle3& draft, const TwinCheckpoint& target, const Rows& tapped,
+                                        const std::vector<Token>& tokens, Rounding round,
+                                        Mistake mistake = Mistake::none) {
+  const TwinCheckpoint& w = draft.checkpoint;
+  const int hidden = w["norm"].width;
+  const int committed = tapped.rows();
+  const Rows fused = eagle3_features(draft, tapped, round, mistake);
   const Rows embedding = embedded(w.has("embed_tokens.weight") ? w : target, tokens);
   const Angles angles(w, static_cast<int>(tokens.size()) + 1, round, mistake);
-  const auto sees = [window = w.windows[0]](int q, int k) { return k <= q && q - k < window; };
-  const Rows& head = w.has("lm_head.weight") ? w["lm_head"] : target.head();
+  const Rows& head = eagle3_head(draft, target);
 
   std::vector<Rows> answers = {fused, Rows(0, hidden), Rows(0, head.rows())};
   Rows features = fused;  // of all rows so far
@@ -1764,23 +1819,9 @@ inline std::vector<Rows> eagle3_answers(const TwinEagle3& draft, const TwinCheck
     }());
   }
   for (int rows = committed; rows <= static_cast<int>(tokens.size()); ++rows) {
-    Rows e(rows, hidden);
-    std::copy_n(embedding.at.begin(), e.at.size(), e.at.begin());
-    e = rms_norm(std::move(e), w[draft.layer + "input_layernorm"], w.epsilon, round);
-    const Rows n = mistake == Mistake::no_hidden_norm
-                       ? features
-                       : rms_norm(features, w[draft.layer + "hidden_norm"], w.epsilon, round);
-    Rows pair(rows, 2 * hidden);
-    const int place_of_feature = mistake == Mistake::feature_first ? 0 : hidden;
-    for (int r = 0; r < rows; ++r) {
-      std::copy_n(e.row(r), hidden, pair.row(r) + (hidden - place_of_feature));
-      std::copy_n(n.row(r), hidden, pair.row(r) + place_of_feature);
-    }
-    const bool normed_residual = draft.says("norm_before_residual") != (mistake == Mistake::other_residual);
-    const Rows mixed = attention_of(w, draft.layer, std::move(pair), Rows(), angles, sees, round, mistake);
-    Rows x = sum_of(normed_residual ? n : features, mixed, round);
-    const Rows inner = rms_norm(x, w[draft.layer + "post_attention_layernorm"], w.epsilon, round);
-    x = sum_of(std::move(x), gated_mlp(w, draft.layer + "mlp.", inner, round, mistake), round);
+    Rows read(rows, hidden);
+    std::copy_n(embedding.at.begin(), read.at.size(), read.at.begin());
+    const Rows x = eagle3_rows(draft, std::move(read), features, angles, round, mistake);
     Rows last(1, hidden);
     std::copy_n(x.row(rows - 1), hidden, last.row(0));
     const Rows normed = rms_norm(last, w["norm"], w.epsilon, round);
@@ -1791,6 +1832,36 @@ inline std::vector<Rows> eagle3_answers(const TwinEagle3& draft, const TwinCheck
     features = below(std::move(features), next);
   }
   return answers;
+}
+
+/// Computes the last rows of P-EAGLE in one pass: `tokens` are what the rows of the committed text read, the anchor
+/// last, and behind its row are those of masks. Returns the fused features of all committed positions, and of each of
+/// the last `steps` rows what leaves the last layer and its logits over the draft's vocabulary.
+inline std::vector<Rows> peagle_answers(const TwinEagle3& draft, const TwinCheckpoint& target, const Rows& tapped,
+                                        std::vector<Token> tokens, int steps, Rounding round,
+                                        Mistake mistake = Mistake::none) {
+  const TwinCheckpoint& w = draft.checkpoint;
+  const int hidden = w["norm"].width;
+  const int committed = tapped.rows();
+  const Rows fused = eagle3_features(draft, tapped, round, mistake);
+  Rows hidden_mask;
+  hidden_mask.at = w.whole_name("mask_hidden").at;
+  hidden_mask.width = static_cast<int>(hidden_mask.at.size());
+  Rows mask = eagle3_features(draft, hidden_mask, round, mistake);
+  if (mistake == Mistake::last_feature_in_masks) std::copy_n(fused.row(committed - 1), hidden, mask.row(0));
+  const auto token = static_cast<Token>(draft.config.at("mask_token_id").integer(0, 1 << 20));
+  Rows features = fused;
+  for (int step = 1; step < steps; ++step) {
+    features = below(std::move(features), mask);
+    tokens.push_back(mistake == Mistake::anchor_in_masks ? tokens.back() : token);
+  }
+  Rows embedding = embedded(w.has("embed_tokens.weight") ? w : target, tokens);
+  const Angles angles(w, features.rows() + 1, round, mistake);
+  const Rows all = eagle3_rows(draft, std::move(embedding), features, angles, round, mistake, committed);
+  Rows last(steps, hidden);
+  std::copy_n(all.row(committed - 1), last.at.size(), last.at.begin());
+  const Rows normed = rms_norm(last, w["norm"], w.epsilon, round);
+  return {fused, last, times(normed, eagle3_head(draft, target), round)};
 }
 
 /// Returns the error bound of every row of every output: lambda sigma, measured with coin tosses as described above.

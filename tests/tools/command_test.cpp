@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/decoding/parallel_head.h"
 #include "tests/tools/command.h"
 
 namespace draftproof::test::command_test {
@@ -183,6 +184,36 @@ TEST(VerifySlow, ProvesLearnedDraftsOnTermsOfTheirOwn) {
       words.insert(words.end(), flags.begin(), flags.end());
       const json report = json_of(words);
       EXPECT_EQ(report["verdict"], "PASS_EXACT") << target << ": " << report["reason"];
+    }
+  }
+}
+
+/// P-EAGLE heads and a PARD model: chains, each token drawn from a row of its own, and trees, by the three rules.
+TEST(VerifySlow, ProvesDraftsThatSayTheirTokensInOnePass) {
+  const Folder of_target, of_hybrid;
+  const std::string pard = "pard:" + fixture("models/tale-small") + "?mask=4";
+  const std::string head = parallel_head(fixture("models/tale-eagle3"), of_target.path());
+  const std::string hybrid_head = parallel_head(fixture("models/tale-hybrid-eagle3"), of_hybrid.path());
+  const std::vector<std::string> sampled = {"--rule", "rejection", "--temperature", "1"};
+  const std::vector<std::string> by_block = {"--rule", "block", "--temperature", "1", "--sequences", "4"};
+  struct Row {
+    const char* target;
+    std::vector<std::string> drafts;
+    std::vector<std::vector<std::string>> flags;
+  };
+  for (const Row& row :
+       {Row{"tale-target", {pard, head, head + "?tree=9"}, {{}, sampled}}, Row{"tale-target", {pard, head}, {by_block}},
+        Row{"tale-hybrid", {pard, hybrid_head}, {by_block}},
+        Row{"tale-gemma", {pard + ",tree=9"}, {{"--rule", "rejection", "--temperature", "1", "--sequences", "4"}}}}) {
+    for (const std::vector<std::string>& flags : row.flags) {
+      std::vector<std::string> words = {
+          "verify", fixture(std::string("models/") + row.target), "--effort", "quick", "--max-new-tokens", "32"};
+      words.insert(words.end(), flags.begin(), flags.end());
+      words.push_back("--draft");
+      words.insert(words.end(), row.drafts.begin(), row.drafts.end());
+      const json report = json_of(words);
+      EXPECT_EQ(report["verdict"], "PASS_EXACT") << row.target << ": " << report["reason"];
+      for (const json& draft : report["drafts"]) EXPECT_EQ(draft["untested"], "") << draft["name"];
     }
   }
 }

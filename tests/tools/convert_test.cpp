@@ -745,6 +745,24 @@ TEST(Convert, AnEagle3DraftThatAGgufCannotHoldIsRefusedInOneSentence) {
                        }),
               HasSubstr("must name three layers in a GGUF"));
   EXPECT_THAT(error_of("eagle3-midlayer", [](json& config) { config.erase("vocab_size"); }), HasSubstr("vocab_size"));
+  EXPECT_THAT(error_of("eagle3-layers", [](json&) {}), HasSubstr("num_hidden_layers: must be 1 in a GGUF of eagle3"));
+  EXPECT_THAT(error_of("eagle3-midlayer", [](json& config) { config["ptd_token_id"] = 3; }),
+              HasSubstr("ptd_token_id: says that it drafts in parallel, which has no form in a GGUF of eagle3"));
+}
+
+TEST(Convert, AnEagle3FileOfSeveralLayersIsRefused) {
+  const Folder folder;
+  const std::string path = converted(Checkpoint(external("eagle3-midlayer")), Format::f32, folder);
+  std::string bytes = text_of(path);
+  const std::string key = "eagle3.block_count";
+  bytes[bytes.find(key) + key.size() + 4] = 2;  // behind the type of the value
+  put(path, bytes);
+  try {
+    Checkpoint(path).config();
+    ADD_FAILURE() << "was read";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("eagle3.block_count: must be 1"));
+  }
 }
 
 TEST(Convert, WhatAGgufCannotSayIsRefusedByName) {

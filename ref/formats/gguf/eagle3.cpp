@@ -45,6 +45,7 @@ Json read(const Gguf& file) {
     config[field] = std::move(value);
     names[field] = keys.whole(key);
   };
+  if (keys.size("block_count") != 1) keys.fail("block_count", "must be 1, which is what llama.cpp computes");
   const auto layers = keys.find_integers("target_layers");
   if (!layers) keys.fail("target_layers", "is missing; the file does not say which layers of its target it reads");
   put("eagle_aux_hidden_state_layer_ids", "target_layers", *layers);
@@ -58,9 +59,17 @@ Json read(const Gguf& file) {
   return as_json(file, keys, config, {}, std::move(names));
 }
 
-/// llama.cpp reads three layers of the target, and computes no more than this.
+/// llama.cpp reads three layers of the target, and computes one layer and no more than this.
 void refuse_what_has_no_key(const GgufModel& model) {
-  for (const char* name : {"fc_norm", "norm_output", "attention_bias", "mlp_bias"}) {
+  if (model.depth() != 1) {
+    model.find("num_hidden_layers").value_or(model.config).fail("must be 1 in a GGUF of eagle3; use the folder");
+  }
+  for (const char* name : {"mask_token_id", "pard_token", "ptd_token_id"}) {
+    if (const auto found = model.find(name)) {
+      found->fail("says that it drafts in parallel, which has no form in a GGUF of eagle3; use the folder");
+    }
+  }
+  for (const char* name : {"fc_norm", "norm_output", "return_hidden_post_norm", "attention_bias", "mlp_bias"}) {
     if (const auto found = model.find(name); found && found->boolean()) found->fail("has no form in a GGUF of eagle3");
   }
   if (model.target_layers.size() != 3) {
