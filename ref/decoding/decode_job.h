@@ -21,8 +21,7 @@ struct DecodeJob {
   Execution execution = {};
   std::string draft = "none";
   std::vector<Token> prediction = {};  // a text that the output is expected to be like; drafted before `draft` is asked
-  std::shared_ptr<const SuffixPool> pool =
-      nullptr;  // drafted behind the prediction; only by `matching` (suffix_pool.h)
+  std::shared_ptr<const SuffixPool> pool = nullptr;  // earlier outputs, drafted then; only by `matching`
   const Rule& rule = matching;
   RandomSource& random;
   Recording recording = Recording::counts;

@@ -26,8 +26,7 @@ class ChainDraft final : public Draft {
 
   /// At most one of the stages keeps a cache or reads features. `tuner`: chooses the length of every proposal; it has
   /// learned from the rounds of this text only, and forgets nothing of them. `costs`: where they are as given, no clock
-  /// has a part in what it chooses.
-  /// `own`: so many of the first stages are of this text alone, and no stages of its drafter.
+  /// has a part in what it chooses. `own`: so many of the first stages are of this text alone, and none of its drafter.
   explicit ChainDraft(std::vector<std::unique_ptr<Draft>> stages, std::optional<Tuner> tuner = std::nullopt,
                       Costs costs = Costs::measured, std::size_t own = 0);
 
