@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/base/presence.h"
@@ -10,6 +12,7 @@
 #include "ref/models/transformer_config.h"
 #include "ref/text/tokenizer.h"
 #include "tools/commands.h"
+#include "tools/complaint.h"
 #include "tools/convert/gguf_model.h"
 #include "tools/interrupt.h"
 #include "tools/progress.h"
@@ -91,6 +94,10 @@ Exit convert(const ConvertOptions& options) {
   if (!options.quiet) {
     fmt::print("{}: {}, {} tensors, {} bytes\n", options.to, family.architecture, tensors.size(),
                std::filesystem::file_size(options.to));
+    if (const auto mask = from.config().find("pard_token")) {
+      complain("a GGUF has no field for pard_token; draft with pard:" + options.to +
+               "?mask=" + std::to_string(mask->integer(0, std::numeric_limits<Token>::max())));
+    }
   }
   return Exit::pass;
 }

@@ -162,6 +162,17 @@ void copy_with_usual_scale(const std::string& name, const Folder& copy) {
   copy_with(name, copy, [](json& text) { text["query_pre_attn_scalar"] = text["head_dim"]; });
 }
 
+TEST(Convert, SaysWhichMaskTokenAGgufCannotName) {
+  const Folder copy;
+  copy_with("qwen3-tiny-tied", copy, [](json& text) { text["pard_token"] = 5; });
+  const std::string file = copy.path() / "pard.gguf";
+  const Outcome outcome = run_command({"convert", copy.path(), file});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.err,
+              testing::HasSubstr("a GGUF has no field for pard_token; draft with pard:" + file + "?mask=5"));
+  EXPECT_EQ(run_command({"convert", external("qwen3-tiny-tied"), file}).err.find("pard_token"), std::string::npos);
+}
+
 /// Folders with what a GGUF cannot say, and the change that leaves it out.
 const std::pair<const char*, void (*)(json& text)> nearly_exact[] = {
     {"mixtral-tiny", [](json& text) { text["sliding_window"] = nullptr; }},
