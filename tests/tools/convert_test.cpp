@@ -165,7 +165,8 @@ void copy_with_usual_scale(const std::string& name, const Folder& copy) {
 TEST(Convert, SaysWhichMaskTokenAGgufCannotName) {
   const Folder copy;
   copy_with("qwen3-tiny-tied", copy, [](json& text) { text["pard_token"] = 5; });
-  const std::string file = copy.path() / "pard.gguf";
+  const Folder written;
+  const std::string file = written.path() / "pard.gguf";
   const Outcome outcome = run_command({"convert", copy.path(), file});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.err,
