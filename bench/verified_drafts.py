@@ -4,7 +4,7 @@ round of every draft.
 
     python3 bench/verified_drafts.py [--draftproof build/draftproof] [--effort quick] TARGET...
 
-The tokens a round are those of one text, so they say that a draft drafts, and little about how well. They do not depend
+The tokens a round are those of one text, so they say that a draft drafts, and little about how well ("untested": not even that). They do not depend
 on the machine. Exits with 1 where a verdict is not PASS_EXACT.
 """
 
@@ -64,7 +64,7 @@ def main():
             cells = []
             for found in by_draft.values():
                 one = found.get(draft)
-                cells.append("-" if one is None else one["untested"] or f"{one['tokens_per_round']:.2f}")
+                cells.append("-" if one is None else "untested" if one["untested"] else f"{one['tokens_per_round']:.2f}")
             print(f"| `{short(draft)}` | " + " | ".join(cells) + " |", flush=True)
     return 1 if wrong else 0
 
