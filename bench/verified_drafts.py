@@ -4,8 +4,9 @@ round of every draft.
 
     python3 bench/verified_drafts.py [--draftproof build/draftproof] [--effort quick] TARGET...
 
-The tokens a round are those of one text, so they say that a draft drafts, and little about how well ("untested": not even that). They do not depend
-on the machine. Exits with 1 where a verdict is not PASS_EXACT.
+The tokens a round are those of one text, so they say that a draft drafts, and little about how well; "untested" is a
+draft of which none was drafted, accepted or rejected there. They do not depend on the machine. Exits with 1 where a
+verdict is not PASS_EXACT.
 """
 
 import argparse
