@@ -5,8 +5,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "ref/base/error.h"
-
 namespace draftproof::serve {
 namespace {
 
@@ -146,8 +144,11 @@ Json parse_request(const std::string& body) {
     auto value = std::move(renamed[name]);
     renamed.erase(name);
     if (of == schema) {
-      if (value.is_string()) value = nlohmann::ordered_json::parse(value.get<std::string>(), nullptr, false);
-      if (value.is_discarded()) throw Error("the request: field " + name + ": is not JSON");
+      if (value.is_string()) {
+        const auto text = value.get<std::string>();
+        Json::parse(text, "the request: field " + name);  // refuses what is no JSON or nests too deep
+        value = nlohmann::ordered_json::parse(text);
+      }
       renamed["response_format"] = {{"type", "json_schema"}, {"json_schema", {{"schema", std::move(value)}}}};
     } else {
       renamed[of] = std::move(value);

@@ -4,7 +4,6 @@
 // fields that change none are ignored. A field that is in no row is refused, as it may be a misspelled one.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

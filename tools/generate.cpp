@@ -237,7 +237,8 @@ Trace decoded(const GenerateOptions& options, const GenerateInput& asked, Engine
   spectrace::Writer* writer = nullptr;
   if (traced) {
     writer = &files.trace.begin(common.target, engine.target().vocabulary(), rule, common.seed);
-    const std::string name = asked.prediction.empty() ? draft : draft == "none" ? "prediction" : "prediction+" + draft;
+    const std::string& named = options.draft;
+    const std::string name = asked.prediction.empty() ? named : named == "none" ? "prediction" : "prediction+" + named;
     writer->begin({name, engine.kernels().name, engine.numerics(), options.stops, asked.grammar.gbnf});
   }
   const auto on_round = [&](const Trace& so_far) {

@@ -205,8 +205,8 @@ std::uint64_t room_beside_pools(const ServeOptions& options, std::size_t keys, s
     throw Error(fmt::format("--draft-pool {}: a pool holds at least {} tokens; give more, or 0 for none",
                             options.pool_tokens, SuffixPool::max_tokens_min));
   }
-  const std::uint64_t pools =
-      std::max<std::uint64_t>(1, keys) * static_cast<std::uint64_t>(options.pool_tokens) * SuffixPool::bytes_per_token;
+  const std::uint64_t pools = std::max<std::uint64_t>(1, keys) * static_cast<std::uint64_t>(options.pool_tokens) *
+                              SuffixCorpus::bytes_per_token;
   if (const std::string why = shortage("--draft-pool of every API key", pools, budget); !why.empty()) throw Error(why);
   return budget - pools;
 }

@@ -264,7 +264,7 @@ Engine::Opened Engine::open(DecodeJob job) {
   const int own_max = std::min(positions, execution.draft_max > 0 ? execution.draft_max : prediction_draft_max);
   if (!job.prediction.empty()) {
     own_stages.push_back(prediction_stage);
-    own.push_back(prediction_draft(job.prediction, job.request.prompt, target_->vocabulary(), own_max));
+    own.push_back(prediction_draft(job.prediction, job.request.prompt, *target_, own_max));
   }
   if (job.pool != nullptr) {
     REQUIRE(&job.rule == &matching, "by another rule the text would depend on those in the pool");

@@ -6,7 +6,7 @@
 // It is of one request, so it is no kind that a draft can be named by: Engine::open puts it before the stages of the
 // draft that is named. A prediction is known before any random number of the text, so the theorem of draft.h holds.
 //
-// Time and memory: those of a corpus of suffix.h.
+// Time and memory: those of a corpus of suffix.h, from the first proposal until the text is forgotten.
 #pragma once
 
 #include <memory>
@@ -23,9 +23,9 @@ MemoryNeed need_of_prediction(std::size_t tokens);
 /// Draft tokens of a round, where no other number is asked for.
 constexpr int prediction_draft_max = 16;
 
-/// `draft_max`: draft tokens of a round, at most. Throws Error for a token of the prediction that is none of the
-/// target's `vocabulary`.
+/// `draft_max`: draft tokens of a round, at most. Throws Error for a prediction that is longer than the target's
+/// context, or has a token that is none of the target's.
 std::unique_ptr<Draft> prediction_draft(std::span<const Token> prediction, std::span<const Token> prompt,
-                                        int vocabulary, int draft_max);
+                                        const Model& target, int draft_max);
 
 }  // namespace draftproof

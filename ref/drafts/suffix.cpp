@@ -12,7 +12,9 @@
 #include "ref/drafts/token_file.h"
 
 namespace draftproof {
+namespace {
 
+/// Returns the candidate with the largest score of those for the ends of `text`, looked up in the tree of `learned`.
 SuffixCandidate best_candidate(const SuffixTree& tree, std::span<const Token> learned, std::span<const Token> text,
                                int limit, const SuffixSettings& settings) {
   SuffixCandidate best;
@@ -38,6 +40,8 @@ SuffixCandidate best_candidate(const SuffixTree& tree, std::span<const Token> le
   return best;
 }
 
+}  // namespace
+
 void SuffixDraft::learn(std::span<const Token> text, std::size_t learned) {
   const auto size = static_cast<int>(learned);
   if (tree_.size() > size && text[learned] != anchor_) tree_.clear();  // it was asked about another anchor
@@ -49,8 +53,7 @@ void SuffixDraft::continue_text(std::span<const Token> text, int limit, std::vec
   anchor_ = text.back();
   SuffixCandidate best = best_candidate(tree_, text, text, limit, settings_);
   if (settings_.corpus) {
-    const SuffixCorpus& corpus = *settings_.corpus;
-    SuffixCandidate other = best_candidate(corpus.tree(), corpus.text(), text, limit, settings_);
+    SuffixCandidate other = settings_.corpus->candidate(text, limit, settings_);
     if (other.score > best.score) std::swap(best, other);
   }
   draft_tokens.insert(draft_tokens.end(), best.tokens.begin(), best.tokens.end());
@@ -82,8 +85,17 @@ SuffixCorpus::SuffixCorpus(const std::filesystem::path& file, int vocabulary, in
   for (std::size_t i = 0; i < text_.size(); ++i) tree_.append(text_);
 }
 
-SuffixCorpus::SuffixCorpus(std::vector<Token> text, int depth) : text_(std::move(text)), tree_(depth) {
-  for (std::size_t i = 0; i < text_.size(); ++i) tree_.append(text_);
+void SuffixCorpus::append(std::span<const Token> tokens) {
+  text_.insert(text_.end(), tokens.begin(), tokens.end());
+  while (tree_.size() < std::ssize(text_)) tree_.append(text_);
+}
+
+SuffixCandidate SuffixCorpus::candidate(std::span<const Token> text, int limit, const SuffixSettings& settings) const {
+  return best_candidate(tree_, text_, text, limit, settings);
+}
+
+std::span<const Token> end_of_prompt(std::span<const Token> prompt) {
+  return prompt.last(std::min<std::size_t>(prompt.size(), 4));
 }
 
 namespace {

@@ -30,18 +30,33 @@
 
 namespace draftproof {
 
+struct SuffixSettings;
+
+/// What is drafted after a text, by one tree.
+struct SuffixCandidate {
+  double score = 0;
+  std::vector<Token> tokens;
+};
+
 /// Texts to look things up in, besides the text itself. A file of int32 in little-endian order: tokens, and -1 between
 /// two texts.
 class SuffixCorpus {
  public:
   static constexpr int max_tokens = 1 << 24;
+  /// Of one that grows, whose text is in an array with room for at most twice as many.
+  static constexpr int bytes_per_token = 2 * sizeof(Token) + SuffixTree::bytes_per_token;
 
   /// Returns the number of tokens. Throws Error when it is not a file of 1 to max_tokens whole numbers.
   static int tokens_in(const std::filesystem::path& file);
 
   /// Throws Error, naming the offset, for a number that is neither a token below `vocabulary` nor -1.
   SuffixCorpus(const std::filesystem::path& file, int vocabulary, int depth);
-  SuffixCorpus(std::vector<Token> text, int depth);
+  explicit SuffixCorpus(int depth) : tree_(depth) {}
+
+  /// Adds tokens, or SuffixTree::separator, at the end.
+  void append(std::span<const Token> tokens);
+  /// Returns the candidate with the largest score of those for the ends of `text`.
+  SuffixCandidate candidate(std::span<const Token> text, int limit, const SuffixSettings& settings) const;
 
   std::span<const Token> text() const noexcept { return text_; }
   const SuffixTree& tree() const noexcept { return tree_; }
@@ -61,15 +76,8 @@ struct SuffixSettings {
   std::shared_ptr<const SuffixCorpus> corpus = nullptr;
 };
 
-/// What is drafted after a text, by one of the trees.
-struct SuffixCandidate {
-  double score = 0;
-  std::vector<Token> tokens;
-};
-
-/// Returns the candidate with the largest score of those for the ends of `text`, looked up in the tree of `learned`.
-SuffixCandidate best_candidate(const SuffixTree& tree, std::span<const Token> learned, std::span<const Token> text,
-                               int limit, const SuffixSettings& settings);
+/// What stands before an output in a corpus, so that its first tokens are found too: the last tokens of its prompt.
+std::span<const Token> end_of_prompt(std::span<const Token> prompt);
 
 class SuffixDraft final : public TextDraft {
  public:

@@ -10,7 +10,6 @@ namespace draftproof {
 namespace {
 
 constexpr int depth = 64;
-constexpr std::size_t from_prompt = 4;  // tokens of the prompt before each output
 
 class PoolDraft final : public TextDraft {
  public:
@@ -30,38 +29,33 @@ class PoolDraft final : public TextDraft {
 }  // namespace
 
 SuffixPool::SuffixPool(int max_tokens)
-    : half_max_(static_cast<std::size_t>(max_tokens) / 2),
-      halves_{Half{{}, SuffixTree(depth)}, {{}, SuffixTree(depth)}} {
+    : half_max_(static_cast<std::size_t>(max_tokens) / 2), halves_{SuffixCorpus(depth), SuffixCorpus(depth)} {
   REQUIRE(max_tokens >= max_tokens_min, "a pool has room for some texts");
 }
 
-int SuffixPool::tokens() const noexcept { return static_cast<int>(halves_[0].text.size() + halves_[1].text.size()); }
+int SuffixPool::tokens() const noexcept {
+  return static_cast<int>(halves_[0].text().size() + halves_[1].text().size());
+}
 
 void SuffixPool::add(std::span<const Token> prompt, std::span<const Token> output) {
-  const std::size_t more = 1 + from_prompt;  // with a separator
+  const std::span<const Token> before = end_of_prompt(prompt);
+  const std::size_t more = 1 + before.size();  // with a separator
   output = output.last(std::min(output.size(), half_max_ - more));
-  if (halves_[0].text.size() + output.size() + more > half_max_) {
+  if (halves_[0].text().size() + output.size() + more > half_max_) {
     std::swap(halves_[0], halves_[1]);
-    halves_[0] = {{}, SuffixTree(depth)};
+    halves_[0] = SuffixCorpus(depth);
   }
-  Half& half = halves_[0];
-  const auto append = [&](std::span<const Token> tokens) {
-    for (const Token token : tokens) {
-      half.text.push_back(token);
-      half.tree.append(half.text);
-    }
-  };
-  append(std::array{SuffixTree::separator});
-  append(prompt.last(std::min(prompt.size(), from_prompt)));
-  append(output);
+  halves_[0].append(std::array{SuffixTree::separator});
+  halves_[0].append(before);
+  halves_[0].append(output);
 }
 
 std::vector<Token> SuffixPool::continuation(std::span<const Token> text, int limit) const {
   const SuffixSettings settings = {
       .depth = depth, .min_match = 2, .min_prob = 0.1, .factor = 1, .offset = 0, .m = limit};
   SuffixCandidate best;
-  for (const Half& half : halves_) {
-    SuffixCandidate one = best_candidate(half.tree, half.text, text, limit, settings);
+  for (const SuffixCorpus& half : halves_) {
+    SuffixCandidate one = half.candidate(text, limit, settings);
     if (one.score > best.score) best = std::move(one);
   }
   return std::move(best.tokens);

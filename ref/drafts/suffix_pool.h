@@ -3,11 +3,11 @@
 // token of a text is found too, as each output stands behind the last tokens of its prompt.
 //
 // What is proposed depends on the texts before, and so on who asked when. Under `matching` that changes no output.
-// Under the other rules the output would have the target's distribution, but another sample of it, so Engine::open
-// refuses pools there.
+// Under the other rules the output would have the target's distribution, but another sample of it, so a job
+// with another rule has none (decode_job.h).
 //
 // A pool holds the last texts, of `max_tokens` / 2 to `max_tokens` tokens together: there are two trees, and when the
-// newer is full, the older is dropped. Memory: bytes_per_token for each of `max_tokens`.
+// newer is full, the older is dropped. Memory: SuffixCorpus::bytes_per_token for each of `max_tokens`.
 #pragma once
 
 #include <array>
@@ -21,7 +21,6 @@ namespace draftproof {
 
 class SuffixPool {
  public:
-  static constexpr int bytes_per_token = sizeof(Token) + SuffixTree::bytes_per_token;
   static constexpr int max_tokens_min = 1024;
 
   /// `max_tokens` >= max_tokens_min.
@@ -35,13 +34,8 @@ class SuffixPool {
   std::vector<Token> continuation(std::span<const Token> text, int limit) const;
 
  private:
-  struct Half {
-    std::vector<Token> text;
-    SuffixTree tree;
-  };
-
   std::size_t half_max_;
-  std::array<Half, 2> halves_;  // the newer first
+  std::array<SuffixCorpus, 2> halves_;  // the newer first
 };
 
 /// Opens a draft over a pool, which may grow meanwhile, in the same thread. `draft_max`: draft tokens of a round, at

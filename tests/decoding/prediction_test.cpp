@@ -36,7 +36,7 @@ TEST(Prediction, LeavesTheDistributionOfTheTextUnderEveryRule) {
       int rejected = 0;
       const ExactTexts texts = exact_texts(
           target, **rule, request,
-          [&](RandomSource&, int) { return prediction_draft(prediction, request.prompt, 3, 3); },
+          [&](RandomSource&, int) { return prediction_draft(prediction, request.prompt, target, 3); },
           [&](const Trace& trace) {
             accepted += trace.statistics.accepted;
             rejected += trace.statistics.mismatches;
@@ -56,7 +56,7 @@ TEST(Prediction, MadeWithACoinOfTheRuleChangesTheDistribution) {
     const std::array<std::uint64_t, 2> halves = {1, 1};
     const bool accepts = random.sample_index({0, 2, Purpose::accept}, halves) == 0;
     const std::vector<Token> prediction(4, accepts ? 0 : 1);
-    return prediction_draft(prediction, request.prompt, 3, 3);
+    return prediction_draft(prediction, request.prompt, target, 3);
   });
   EXPECT_GT(distance(texts, plain), Rational(1, 100));
 }
@@ -106,6 +106,32 @@ TEST_F(PredictionEngine, GivesTheSameOutputInFewerRoundsAloneAndBeforeEveryDraft
   const Trace without = decoded(dflash, {});
   EXPECT_EQ(without.own_stages, std::vector<std::string>{});
   for (const Round& round : without.rounds) EXPECT_EQ(from_prediction(without, round), 0);
+}
+
+TEST_F(PredictionEngine, IsDraftedWhereLoadLeavesNoOtherDraftTokens) {
+  const std::vector<Token> plain = decoded("none", {}).output;
+  const std::string dflash = "dflash:" + (models / "tale-dflash").string();
+  for (const bool predicted : {false, true}) {
+    std::vector<double> passes;
+    for (int rows = 1; rows <= 20; ++rows) passes.push_back(100.0 * rows * rows);
+    DraftLengths lengths({.verify = passes, .draft = {std::vector<double>(20, 1.0)}, .reading = {0}});
+    ASSERT_EQ(lengths.max(1), 0);
+    PhiloxSource random(3);
+    const Engine::Opened opened = engine.open({.request = request,
+                                               .draft = dflash,
+                                               .prediction = predicted ? plain : std::vector<Token>(),
+                                               .random = random});
+    Scheduler scheduler(engine.target(), {}, nullptr, &lengths);
+    scheduler.add(*opened.sequence, opened.cost);
+    while (scheduler.step()) {
+    }
+    EXPECT_EQ(opened.sequence->trace().output, plain);
+    if (predicted) {
+      EXPECT_LE(opened.sequence->trace().rounds.size(), 5U);
+      continue;
+    }
+    EXPECT_GT(opened.sequence->trace().rounds.size(), 50U);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "ref/drafts/prediction.h"
 
 #include "ref/base/error.h"
+#include "ref/models/hash.h"
 #include "tests/drafts/support.h"
 
 #include <gmock/gmock.h>
@@ -17,6 +18,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int vocabulary = 1000;
+constexpr int context = 200;
+
+const std::unique_ptr<Model>& target() {
+  static const auto model = make_hash_model({.vocabulary = vocabulary, .context = context});
+  return model;
+}
 
 std::vector<Token> counted(Token first, int size) {
   std::vector<Token> tokens(static_cast<std::size_t>(size));
@@ -33,7 +40,7 @@ std::vector<Token> operator+(std::vector<Token> a, const std::vector<Token>& b) 
 std::vector<Token> proposed(const std::vector<Token>& prediction, const std::vector<Token>& prompt,
                             const std::vector<Token>& output, int limit = 16) {
   const std::vector<Token> text = prompt + output;
-  const auto draft = prediction_draft(prediction, prompt, vocabulary, 16);
+  const auto draft = prediction_draft(prediction, prompt, *target(), 16);
   draft->observe(std::span<const Token>(text).first(text.size() - 1), {});
   PhiloxSource random(1);
   return propose(*draft, text, std::min(limit, draft->draft_max()), {}, random).tokens;
@@ -74,7 +81,7 @@ TEST(Prediction, DoesNotDraftFromThePromptItself) {
 TEST(Prediction, IsProposedTheSameAfterTheTextWasForgottenAndReadAgain) {
   const std::vector<Token> prompt = counted(900, 5);
   const std::vector<Token> text = prompt + counted(10, 7);
-  const auto draft = prediction_draft(counted(10, 40), prompt, vocabulary, 16);
+  const auto draft = prediction_draft(counted(10, 40), prompt, *target(), 16);
   PhiloxSource random(1);
   for (int time = 0; time < 2; ++time) {
     draft->observe(std::span<const Token>(text).first(text.size() - 1), {});
@@ -86,11 +93,21 @@ TEST(Prediction, IsProposedTheSameAfterTheTextWasForgottenAndReadAgain) {
 TEST(Prediction, OfTokensThatTheTargetHasNotIsRefused) {
   for (const Token wrong : {-1, vocabulary}) {
     try {
-      prediction_draft(std::vector<Token>{3, wrong}, counted(0, 2), vocabulary, 16);
+      prediction_draft(std::vector<Token>{3, wrong}, counted(0, 2), *target(), 16);
       ADD_FAILURE() << wrong;
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("the prediction: " + std::to_string(wrong) + " is no token of the target"));
     }
+  }
+}
+
+TEST(Prediction, ThatIsLongerThanTheContextIsRefused) {
+  EXPECT_NE(prediction_draft(std::vector<Token>(context, 3), counted(0, 2), *target(), 16), nullptr);
+  try {
+    prediction_draft(std::vector<Token>(context + 1, 3), counted(0, 2), *target(), 16);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("has 201 tokens, and the context of the target has 200"));
   }
 }
 

@@ -127,6 +127,9 @@ TEST(RequestFields, OfStructureAreObeyed) {
   EXPECT_EQ(structured({{"json", schema}}), right);
   EXPECT_EQ(text_of(with(asked, "response_format", {{"type", "json_object"}, {"schema", schema}})), right);
   EXPECT_EQ(text_of(with(asked, "guided_json", schema.dump())), right);
+  const std::string deep = std::string(200000, '[') + std::string(200000, ']');
+  EXPECT_THAT(error_of(with(asked, "guided_json", deep)), HasSubstr("nests deeper than 256 levels"));
+  EXPECT_THAT(error_of(with(asked, "guided_json", "{")), HasSubstr("field guided_json"));
   EXPECT_EQ(structured({{"choice", {"\"\\"}}}), "\"\\");
   EXPECT_EQ(structured({{"grammar", "root ::= \"ab\""}, {"regex", nullptr}}), "ab");
   EXPECT_THAT(error_of(with(asked, "structured_outputs", {{"regex", "[0-9]+"}})),
