@@ -8,14 +8,17 @@
 #include <ctime>
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "ref/acceptance/bans.h"
 #include "ref/base/error.h"
 #include "ref/formats/json.h"
 #include "ref/grammar/grammar_constraint.h"
 #include "ref/grammar/json_schema.h"
+#include "ref/text/breakers.h"
 #include "serve/request_fields.h"
 
 namespace draftproof::serve {
@@ -59,6 +62,63 @@ void refuse_fields(const Json& json, std::initializer_list<const char*> fields) 
   }
 }
 
+std::vector<std::string> read_texts(const Json& list) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < list.size(); ++i) texts.push_back(list[i].string());
+  return texts;
+}
+
+/// Calls read() and makes its error one of the field.
+template <class Function>
+auto of_field(const Json& field, const Function& read) {
+  try {
+    return read();
+  } catch (const Error& wrong) {
+    field.fail("is not right: " + std::string(wrong.what()));
+  }
+}
+
+/// llama.cpp's `samplers`, a list of names or a text with ; between them, or koboldcpp's `sampler_order`.
+void read_order(const Json& json, Sampling& sampling) {
+  const auto samplers = json.find("samplers");
+  const auto numbers = json.find("sampler_order");
+  if (samplers && numbers) samplers->fail("and sampler_order say the same; leave one out");
+  if (samplers) {
+    std::vector<std::string> names;
+    if (samplers->is_string()) {
+      std::istringstream text(samplers->string());
+      for (std::string name; std::getline(text, name, ';');) names.push_back(name);
+    } else {
+      names = read_texts(*samplers);
+    }
+    if (!names.empty()) sampling.apply_only(of_field(*samplers, [&] { return parse_samplers(names); }));
+  }
+  if (!numbers || numbers->size() == 0) return;
+  const std::vector<std::int64_t> list = numbers->integers(0, 6);
+  const std::vector<int> steps(list.begin(), list.end());
+  sampling.apply_only(of_field(*numbers, [&] { return parse_kobold_order(steps); }));
+}
+
+/// Throws Error when the text of tokens is needed, and there is none.
+const Tokenizer& tokenizer_for(const ServedModel& model, const std::string& what) {
+  if (model.tokenizer != nullptr) return *model.tokenizer;
+  throw Error(what + " needs a tokenizer, and the model " + model.name + " has none; give prompts as token ids");
+}
+
+/// The texts over which no repetition that DRY sees goes on.
+void read_breakers(const Json& json, const ServedModel& model, Sampling& sampling) {
+  if (!sampling.dries()) return;
+  const auto texts = json.find("dry_sequence_breakers");
+  if (!texts) {
+    if (model.tokenizer != nullptr) sampling.dry_breakers = breaking_tokens(*model.tokenizer, default_breakers());
+    return;
+  }
+  const std::vector<std::string> list = read_texts(*texts);
+  if (list.empty()) return;
+  const Tokenizer& tokenizer = tokenizer_for(model, "dry_sequence_breakers");
+  sampling.dry_breakers = of_field(*texts, [&] { return breaking_tokens(tokenizer, list); });
+}
+
 Sampling read_sampling(const Json& json, const ServedModel& model) {
   Sampling sampling = default_sampling();
   for_each_sampling_field([&]<class T>(const SamplingField<T>& field) {
@@ -84,24 +144,17 @@ Sampling read_sampling(const Json& json, const ServedModel& model) {
       read_real(*biases, name.c_str(), -LogitBias::max, LogitBias::max, sampling.logit_bias.back().bias);
     }
   }
+  read_order(json, sampling);
+  read_breakers(json, model, sampling);
   return sampling;
-}
-
-/// Throws Error when the text of tokens is needed, and there is none.
-const Tokenizer& tokenizer_for(const ServedModel& model, const std::string& what) {
-  if (model.tokenizer != nullptr) return *model.tokenizer;
-  throw Error(what + " needs a tokenizer, and the model " + model.name + " has none; give prompts as token ids");
 }
 
 StopStrings read_stops(const Json& json, const ServedModel& model) {
   const auto stop = json.find("stop");
   if (!stop) return {};
   std::vector<std::string> strings;
-  if (stop->is_array()) {
-    for (std::size_t i = 0; i < stop->size(); ++i) strings.push_back((*stop)[i].string());
-  } else {
-    strings.push_back(stop->string());
-  }
+  if (stop->is_array()) strings = read_texts(*stop);
+  else strings.push_back(stop->string());
   if (!strings.empty()) tokenizer_for(model, "stop");
   return StopStrings(std::move(strings));
 }
@@ -252,13 +305,39 @@ std::optional<std::string> read_grammar(const Json& json) {
   type.fail("is not one of text, json_object and json_schema");
 }
 
-std::shared_ptr<const Constraint> read_constraint(const Json& json, const ServedModel& model,
-                                                  const std::vector<Token>& stops) {
+std::shared_ptr<const Constraint> grammar_of(const Json& json, const ServedModel& model,
+                                             const std::vector<Token>& stops) {
   const std::optional<std::string> gbnf = read_grammar(json);
   if (!gbnf) return nullptr;
   tokenizer_for(model, "a grammar");
   return std::make_shared<GrammarConstraint>(
       std::make_shared<const Grammar>(Grammar::from_gbnf(*gbnf, "the grammar of the request")), model.tokens, stops);
+}
+
+/// The tokens of words that the output does not have: of each as it is, and with a space before it.
+std::vector<std::vector<Token>> read_bad_words(const Json& json, const ServedModel& model) {
+  const auto texts = json.find("bad_words");
+  std::vector<std::vector<Token>> words;
+  if (!texts) return words;
+  for (const std::string& text : read_texts(*texts)) {
+    if (text.empty()) texts->fail("has an empty text; leave it out");
+    for (const std::string& spelled : {text, " " + text}) {
+      std::vector<Token> tokens = tokenizer_for(model, "bad_words").encode(spelled, false);
+      if (!tokens.empty() && std::ranges::find(words, tokens) == words.end()) words.push_back(std::move(tokens));
+    }
+  }
+  return words;
+}
+
+/// What the output has to follow; nullptr: nothing.
+std::shared_ptr<const Constraint> read_constraint(const Json& json, const ServedModel& model,
+                                                  const std::vector<Token>& stops) {
+  std::shared_ptr<const Constraint> grammar = grammar_of(json, model, stops);
+  int min_tokens = 0;
+  read_integer(json, "min_tokens", 0, Request::text_max, min_tokens);
+  std::vector<std::vector<Token>> words = read_bad_words(json, model);
+  if (min_tokens == 0 && words.empty()) return grammar;
+  return std::make_shared<Bans>(std::move(grammar), model.vocabulary, stops, min_tokens, std::move(words));
 }
 
 /// What chats and completions have in common. `request`: with its logprobs.

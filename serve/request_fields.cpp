@@ -11,7 +11,7 @@ namespace {
 using enum FieldUse;
 
 constexpr std::string_view plainly = "leave it out";
-constexpr std::string_view sampler = "there is no such sampler; use temperature, top_k, top_p, min_p and penalties";
+constexpr std::string_view sampler = "there is no such sampler; docs/serve.md lists those that are there";
 constexpr std::string_view schema = "response_format.json_schema.schema";
 
 std::vector<ApiField> make_fields() {
@@ -25,10 +25,16 @@ std::vector<ApiField> make_fields() {
        "messages", "prompt", "max_tokens", "temperature", "top_p", "top_k", "min_p", "presence_penalty",
        "frequency_penalty", "repetition_penalty", "repeat_last_n", "logit_bias", "n", "stop", "stop_token_ids",
        "seed", "logprobs", "top_logprobs", "stream", "stream_options", "response_format", "structured_outputs",
-       "grammar", "prediction", "ignore_eos", "chat_template_kwargs", "speculative", "return_tokens"
+       "grammar", "prediction", "ignore_eos", "chat_template_kwargs", "speculative", "return_tokens", "samplers",
+       "sampler_order", "top_n_sigma", "typical_p", "dynatemp_range", "dynatemp_exponent", "xtc_probability",
+       "xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n",
+       "dry_sequence_breakers", "min_tokens", "bad_words"
   });
   add(alias, "max_tokens", {"max_completion_tokens", "n_predict", "max_new_tokens", "max_length"});
   add(alias, "repetition_penalty", {"repeat_penalty", "rep_pen"});
+  add(alias, "typical_p", {"typical", "typ_p"});
+  add(alias, "top_n_sigma", {"nsigma"});
+  add(alias, "min_tokens", {"min_new_tokens"});
   add(alias, "stop", {"stop_sequence", "stop_sequences"});
   add(alias, "grammar", {"guided_grammar"});
   add(alias, schema, {"json_schema", "guided_json"});
@@ -38,9 +44,8 @@ std::vector<ApiField> make_fields() {
        "model", "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
        "prompt_cache_retention", "cache_prompt", "cache_salt", "id_slot", "slot_id", "n_keep", "n_cache_reuse",
        "priority", "request_id", "rid", "session_id", "timings_per_token", "return_progress", "keep_alive", "verbose",
-       "parallel_tool_calls", "guided_decoding_backend", "include_reasoning", "xtc_threshold", "dry_base",
-       "dry_allowed_length", "dry_sequence_breakers", "dry_penalty_last_n", "mirostat_tau", "mirostat_eta",
-       "dynatemp_exponent", "genkey", "quiet", "spaces_between_special_tokens"
+       "parallel_tool_calls", "guided_decoding_backend", "include_reasoning", "mirostat_tau", "mirostat_eta",
+       "adaptive_decay", "genkey", "quiet", "spaces_between_special_tokens"
   });
   const auto refuse = [&](std::string_view name, std::string_view note, std::vector<double> off = {},
                           std::vector<std::string> off_words = {}, bool off_true = false) {
@@ -49,9 +54,9 @@ std::vector<ApiField> make_fields() {
   for (const char* const name : {
        "tools", "functions", "audio", "web_search_options", "echo", "suffix", "images", "image_data",
        "multi_modal_data", "mm_processor_kwargs", "documents", "lora", "prompt_logprobs", "truncate_prompt_tokens",
-       "min_tokens", "min_new_tokens", "add_special_tokens", "guided_regex", "guided_choice",
-       "guided_whitespace_pattern", "regex", "ebnf", "structural_tag", "bad_words", "banned_tokens",
-       "allowed_token_ids", "logits_processors", "samplers", "sampler_order", "sampler_seed", "input_prefix",
+       "add_special_tokens", "guided_regex", "guided_choice",
+       "guided_whitespace_pattern", "regex", "ebnf", "structural_tag", "banned_tokens",
+       "allowed_token_ids", "logits_processors", "sampler_seed", "input_prefix",
        "input_suffix", "input_extra", "memory", "template", "chat_template", "reasoning_format",
        "thinking_forced_open", "thinking_budget_tokens", "return_tokens_as_token_ids", "return_token_ids",
        "response_fields", "post_sampling_probs", "include_stop_str_in_output", "use_beam_search", "early_stopping",
@@ -72,18 +77,14 @@ std::vector<ApiField> make_fields() {
   refuse("n_probs", "ask for logprobs", {0});
   refuse("tool_choice", plainly, {}, {"none", "auto"});
   refuse("function_call", plainly, {}, {"none", "auto"});
-  for (const char* const name :
-       {"typical_p", "typical", "tfs", "tfs_z", "length_penalty", "encoder_repetition_penalty"}) {
+  for (const char* const name : {"tfs", "tfs_z", "length_penalty", "encoder_repetition_penalty"}) {
     refuse(name, sampler, {1});
   }
-  for (const char* const name :
-       {"xtc_probability", "dry_multiplier", "mirostat", "dynatemp_range", "top_a", "smoothing_factor", "penalty_alpha",
-        "no_repeat_ngram_size", "epsilon_cutoff", "eta_cutoff", "rep_pen_range", "rep_pen_slope", "typicality"}) {
+  for (const char* const name : {"mirostat", "top_a", "smoothing_factor", "penalty_alpha", "no_repeat_ngram_size",
+                                 "epsilon_cutoff", "eta_cutoff", "rep_pen_range", "rep_pen_slope", "typicality"}) {
     refuse(name, sampler, {0});
   }
   refuse("num_beams", sampler, {0, 1});
-  refuse("top_n_sigma", sampler, {0, -1});
-  refuse("nsigma", sampler, {0, -1});
   refuse("adaptive_target", sampler, {-1});
   refuse("modalities", "this server answers with text", {}, {"text"});
   return fields;

@@ -99,8 +99,11 @@ class ChatLoop {
         engine_(engine),
         tokenizer_(tokenizer),
         stops_(std::move(stops)),
+        sampling_(sampling_of(options.common)),
         conversation_(text, tokenizer, options.system, variables_of(options)),
-        prefixes_(options.prefix_cache_size.bytes) {}
+        prefixes_(options.prefix_cache_size.bytes) {
+    set_dry_breakers(sampling_, options.common, &tokenizer);
+  }
 
   void run() {
     LineEditor lines;
@@ -170,7 +173,7 @@ class ChatLoop {
   Request request() const {
     Request request;
     request.prompt = conversation_.tokens();
-    request.sampling = options_.common.sampling;
+    request.sampling = sampling_;
     request.stops = stops_;
     const int room = engine_.target().context() - static_cast<int>(request.prompt.size());
     if (room < 1) {
@@ -220,6 +223,7 @@ class ChatLoop {
   Engine& engine_;
   const Tokenizer& tokenizer_;
   std::vector<Token> stops_;
+  Sampling sampling_;
   Conversation conversation_;
   PrefixCache prefixes_;
   ChatTotals totals_;

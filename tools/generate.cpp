@@ -200,6 +200,7 @@ GenerateInput make_input(const GenerateOptions& options, OpenedModel& model) {
   GrammarText grammar = grammar_of(options.constraints);
   constrain(request, grammar, files, tokenizer, common.target);
   add_logit_biases(request, options.constraints, files);
+  if (request.sampling.dries()) set_dry_breakers(request.sampling, common, model.tokenizer());
   std::vector<Token> prediction = read_prediction(options, tokenizer);
   return {tokenizer, std::move(request), StopStrings(options.stops), std::move(grammar), std::move(prediction)};
 }

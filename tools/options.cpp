@@ -26,6 +26,7 @@
 #include "ref/formats/gguf.h"
 #include "ref/formats/printable.h"
 #include "ref/models/models.h"
+#include "ref/text/breakers.h"
 
 namespace draftproof {
 namespace {
@@ -104,6 +105,17 @@ void add_sampling_options(Command& command, CommonOptions& options) {
     option.range<Bound>(field.min, field.max).show_default();
     if (field.not_zero) option.not_zero();
   });
+  command
+      .option("--samplers NAMES", options.samplers,
+              "the samplers that apply, in order, like top_k;top_p;temperature; or the name of an order: transformers, "
+              "the default, where cuts see the probabilities after the temperature, or llama.cpp, where they see those "
+              "before it")
+      .separator(';');
+  command
+      .option("--dry-sequence-breaker TEXT", options.dry_breakers,
+              "no repetition that DRY sees goes on over a token with this text; may be given several times; none is "
+              "none, left out it is a line break, :, \" and *")
+      .one_each_time();
   add_seed_option(command, options.seed, "seed of every random draw");
 }
 
@@ -236,6 +248,31 @@ bool prompt_is_piped(const CommonOptions& options) {
          fstat(STDIN_FILENO, &input) == 0 && (S_ISFIFO(input.st_mode) || S_ISREG(input.st_mode));
 }
 
+Sampling sampling_of(const CommonOptions& options) {
+  Sampling sampling = options.sampling;
+  try {
+    if (!options.samplers.empty()) sampling.apply_only(parse_samplers(options.samplers));
+  } catch (const Error& wrong) {
+    throw Error("--samplers: " + std::string(wrong.what()));
+  }
+  return sampling;
+}
+
+void set_dry_breakers(Sampling& sampling, const CommonOptions& options, const Tokenizer* tokenizer) {
+  const bool given = !options.dry_breakers.empty();
+  const bool none = options.dry_breakers == std::vector<std::string>{"none"};
+  if (!sampling.dries() || none) return;
+  if (tokenizer == nullptr && !given) return;
+  if (tokenizer == nullptr) {
+    throw Error("--dry-sequence-breaker needs a tokenizer, and " + options.target + " has none; leave it out");
+  }
+  try {
+    sampling.dry_breakers = breaking_tokens(*tokenizer, given ? options.dry_breakers : default_breakers());
+  } catch (const Error& wrong) {
+    throw Error("--dry-sequence-breaker: " + std::string(wrong.what()));
+  }
+}
+
 Request make_request(const CommonOptions& options, const Checkpoint& files, const Tokenizer* tokenizer) {
   Request request;
   if (!options.prompt_tokens.empty()) {
@@ -251,7 +288,7 @@ Request make_request(const CommonOptions& options, const Checkpoint& files, cons
     }
     request.prompt = tokenizer->encode(text, true, options.parse_special);
   }
-  request.sampling = options.sampling;
+  request.sampling = sampling_of(options);
   request.stops = read_stop_tokens(files);
   request.max_new_tokens = options.max_new_tokens;
   if (const std::vector<int>& numbers = options.context_shift; !numbers.empty()) {
@@ -275,7 +312,7 @@ Execution make_execution(const CommonOptions& options) {
 
 Execution execution_to_write(const CommonOptions& options, const std::string& draft) {
   Execution execution = make_execution(options);
-  const bool same_text = options.sampling.temperature == 0 || options.rule == matching.name;
+  const bool same_text = sampling_of(options).greedy() || options.rule == matching.name;
   if (execution.draft_max == 0 && same_text && Engine::tuning_error(draft).empty()) {
     execution.draft_max = Execution::draft_max_auto;
   }

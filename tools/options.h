@@ -35,8 +35,10 @@ struct CommonOptions {
   std::string prompt_tokens;
   bool parse_special = false;
   int max_new_tokens = 64;
-  std::vector<int> context_shift;  // context, keep and, unless half of the others, discard; empty: none
-  Sampling sampling;
+  std::vector<int> context_shift;         // context, keep and, unless half of the others, discard; empty: none
+  Sampling sampling;                      // in the default order
+  std::vector<std::string> samplers;      // the names of those that apply, in order; empty: all, in the default one
+  std::vector<std::string> dry_breakers;  // empty: the default ones; none alone: none
   std::uint64_t seed = 0;
   std::string rule = "matching";
   std::string verification = "batched";
@@ -99,6 +101,11 @@ std::string read_text_file(const std::string& path);
 
 /// True when the prompt was not given as an option, and standard input is a pipe or a file, which is then the prompt.
 bool prompt_is_piped(const CommonOptions& options);
+
+/// Returns the sampling with its order. Throws Error naming --samplers.
+Sampling sampling_of(const CommonOptions& options);
+/// Sets the tokens that break repetitions, where DRY is on: none without a tokenizer. Throws Error naming the option.
+void set_dry_breakers(Sampling& sampling, const CommonOptions& options, const Tokenizer* tokenizer);
 
 /// Reads and checks the prompt and the stop tokens. Throws Error naming option or file. `tokenizer`:
 /// OpenedModel::tokenizer_to_read.

@@ -32,7 +32,13 @@ constexpr int many = 1 << 20;  // more tokens or rows cannot be of a case that w
 /// Without the biases, which stand beside it.
 Written written(const Sampling& sampling) {
   Written json;
-  for_each_sampling_field([&](const auto& field) { json[field.name] = sampling.*field.member; });
+  for_each_sampling_field([&](const auto& field) {
+    if (!field.rare || sampling.*field.member != Sampling{}.*field.member) json[field.name] = sampling.*field.member;
+  });
+  if (sampling.order != Sampling{}.order) {
+    for (const SamplerStep step : sampling.order) json["samplers"].push_back(name_of(step));
+  }
+  if (!sampling.dry_breakers.empty()) json["dry_breakers"] = sampling.dry_breakers;
   return json;
 }
 
@@ -158,9 +164,10 @@ void expect_fields(const Json& object, const std::vector<std::string_view>& know
 
 Sampling sampling_in(const Json& json) {
   Sampling sampling;
-  std::vector<std::string_view> names;
+  std::vector<std::string_view> names = {"samplers", "dry_breakers"};
   for_each_sampling_field([&]<class T>(const SamplingField<T>& field) {
     names.push_back(field.name);
+    if (field.rare && !json.find(field.name)) return;
     const Json value = json.at(field.name);
     if constexpr (std::is_same_v<T, float>) {
       sampling.*field.member = real_in(value, field.min, field.max);
@@ -169,6 +176,12 @@ Sampling sampling_in(const Json& json) {
     }
   });
   expect_fields(json, names);
+  if (const auto samplers = json.find("samplers")) {
+    std::vector<std::string> steps;
+    for (std::size_t i = 0; i < samplers->size(); ++i) steps.push_back((*samplers)[i].string());
+    sampling.order = order_from(parse_samplers(steps));
+  }
+  if (const auto breakers = json.find("dry_breakers")) sampling.dry_breakers = tokens_in(*breakers, 0, many);
   return sampling;
 }
 

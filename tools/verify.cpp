@@ -69,6 +69,10 @@ std::string sampling_text(const Sampling& sampling) {
     if (value == Sampling{}.*field.member) return;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", with_dashes(field.name), value);
   });
+  if (sampling.order == Sampling{}.order) return text;
+  std::string steps;
+  for (const SamplerStep step : sampling.order) steps += std::string(steps.empty() ? "" : ";") + name_of(step);
+  text += (text.empty() ? "samplers " : ", samplers ") + steps;
   return text;
 }
 
@@ -282,6 +286,7 @@ Request make_verify_request(const VerifyOptions& options, const GrammarText& gra
   if (options.constraints.constrains()) tokenizer = model.tokenizer();
   constrain(request, grammar, files, tokenizer, common.target);
   add_logit_biases(request, options.constraints, files);
+  if (request.sampling.dries()) set_dry_breakers(request.sampling, common, model.tokenizer());
   return request;
 }
 

@@ -25,6 +25,16 @@ const std::vector<Sampling>& samplings() {
        .frequency_penalty = 0.5F,
        .repeat_last_n = 3},
       {.temperature = 0, .repeat_penalty = 2, .repeat_last_n = -1},
+      // DRY and XTC, cuts of the model's own distribution, and a temperature that the rest of it decides.
+      {.temperature = 1.5F,
+       .top_p = 0.95F,
+       .dynatemp_range = 0.5F,
+       .xtc_probability = 0.5F,
+       .xtc_threshold = 0.2F,
+       .dry_multiplier = 1.5F,
+       .dry_allowed_length = 1,
+       .order = llama_cpp_order},
+      {.temperature = 2, .top_n_sigma = 1.5F, .typical_p = 0.8F, .order = llama_cpp_order},
   };
   return list;
 }

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "oracle/exact/enumerate.h"
+#include "oracle/exact/expected_row.h"
 #include "ref/acceptance/draw.h"
-#include "ref/acceptance/row_scan.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 
@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::uint64_t total = Distribution::total;
 constexpr float infinity = std::numeric_limits<float>::infinity();
-using Wide = unsigned __int128;
 
 Failure failure(std::string expected, std::string observed, std::vector<std::string> facts) {
   return {.expected = std::move(expected), .observed = std::move(observed), .facts = std::move(facts)};
@@ -248,57 +247,6 @@ void try_sample_index(Examination& examination) {
 
 // Rows.
 
-/// Returns the distribution of a row, computed step by step as docs/numerics.md defines it: by a full sort and wide
-/// integers, from the weights of the production code's exponential. Nothing when the row must be refused.
-std::optional<Distribution> expected_row(std::span<const float> logits, const Sampling& sampling) {
-  if (std::any_of(logits.begin(), logits.end(), [](float z) { return !(z < infinity); })) return std::nullopt;
-  std::vector<Token> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto at = [&](Token token) { return logits[token]; };
-  std::stable_sort(order.begin(), order.end(), [&](Token a, Token b) { return at(a) > at(b); });
-  const float best = at(order[0]);
-  if (best == -infinity) return std::nullopt;
-  if (sampling.greedy()) return Distribution::point(order[0]);
-
-  const BlockedRow row(logits);
-  std::vector<std::uint32_t> blocks(row.blocks());
-  std::iota(blocks.begin(), blocks.end(), 0U);
-  std::vector<float> found(row.blocks() * token_block_size);
-  find_raw_weights(row, blocks, best, sampling.temperature, found.data());
-  std::vector<std::uint64_t> shares;  // in order
-  for (const Token token : order) shares.push_back(static_cast<std::uint64_t>(found[token]));
-  if (sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < shares.size()) {
-    std::fill(shares.begin() + sampling.top_k, shares.end(), 0);
-  }
-  if (sampling.top_p > 0 && sampling.top_p < 1) {
-    const std::uint64_t sum = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
-    std::uint64_t before = 0;
-    for (std::uint64_t& share : shares) {
-      const bool stays = static_cast<double>(before) < double{sampling.top_p} * static_cast<double>(sum);
-      before += share;
-      if (!stays) share = 0;
-    }
-  }
-  if (sampling.min_p > 0 && sampling.min_p <= 1) {
-    for (std::uint64_t& share : shares) {
-      if (static_cast<double>(share) < double{sampling.min_p} * 0x1p+40) share = 0;
-    }
-  }
-  const std::uint64_t sum = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
-  const auto reciprocal = static_cast<std::uint64_t>((Wide{1} << 103) / sum);
-  std::vector<std::uint64_t> weights(logits.size());
-  std::uint64_t left = total;
-  Token largest = order[0];
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto weight = static_cast<std::uint64_t>(Wide{shares[i]} * reciprocal >> 51);
-    weights[order[i]] = weight;
-    left -= weight;
-    if (shares[i] == shares[0]) largest = std::min(largest, order[i]);
-  }
-  weights[largest] += left;
-  return Distribution::exact({}, weights);
-}
-
 std::vector<Sampling> small_samplings() {
   std::vector<Sampling> list = {{}};
   for (const float temperature : {0.7F, 1.0F, 30.0F, 1e-30F}) {
@@ -308,6 +256,23 @@ std::vector<Sampling> small_samplings() {
           list.push_back({.temperature = temperature, .top_k = top_k, .top_p = top_p, .min_p = min_p});
         }
       }
+    }
+  }
+  const Sampling others[] = {
+      {.temperature = 0.7F, .top_p = 0.5F, .min_p = 0.5F},
+      {.temperature = 30, .top_k = 2, .top_p = 0.5F},
+      {.temperature = 1, .top_n_sigma = 1},
+      {.temperature = 2, .typical_p = 0.5F},
+      {.temperature = 1, .dynatemp_range = 1},
+      {.temperature = 0.5F, .dynatemp_range = 0.25F, .dynatemp_exponent = 2},
+      {.temperature = 2, .xtc_probability = 0.5F, .xtc_threshold = 0.3F},
+      {.temperature = 1, .min_p = 0.1F, .xtc_probability = 1},
+      {.temperature = 3, .top_p = 0.9F, .top_n_sigma = 1.5F, .typical_p = 0.9F, .xtc_probability = 0.3F},
+  };
+  for (const SamplerOrder& order : {transformers_order, llama_cpp_order}) {
+    for (const Sampling& other : others) {
+      list.push_back(other);
+      list.back().order = order;
     }
   }
   return list;
@@ -333,7 +298,11 @@ void try_rows(const Primitives& code, Examination& examination, Counted& counted
           "the logits give " + shown(expected), "they give " + shown(found),
           {"the logits are " + listed(logits),
            "temperature " + std::to_string(sampling.temperature) + ", top-k " + std::to_string(sampling.top_k) +
-               ", top-p " + std::to_string(sampling.top_p) + ", min-p " + std::to_string(sampling.min_p)});
+               ", top-p " + std::to_string(sampling.top_p) + ", min-p " + std::to_string(sampling.min_p),
+           "the other samplers are top-n-sigma " + std::to_string(sampling.top_n_sigma) + ", typical-p " +
+               std::to_string(sampling.typical_p) + ", dynatemp-range " + std::to_string(sampling.dynatemp_range) +
+               ", xtc-probability " + std::to_string(sampling.xtc_probability) + ", in the order of " +
+               (sampling.order == llama_cpp_order ? "llama.cpp" : "transformers")});
     });
   };
   for (const float a : values) {

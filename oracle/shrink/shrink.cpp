@@ -86,7 +86,9 @@ class Shrinker {
       const auto at = [&](auto value) { return without([&](Sampling& s) { s.*field.member = value; }); };
       if (!at(simplest)) at(field.off);
     });
+    without([](Sampling& s) { s.order = Sampling{}.order; });
     without([](Sampling& s) { s.logit_bias.clear(); });
+    without([](Sampling& s) { s.dry_breakers.clear(); });
     keep_changed([](Case& c) { c.request.sequence = 0; });
     keep_changed([](Case& c) { c.request.context_shift = {}; });
     keep_changed([](Case& c) { c.request.constraint = nullptr; });

@@ -93,8 +93,8 @@ struct SequenceEvent {
 
   /// Whether tokens are drawn by other logits than the model's own, apart from temperature and cuts.
   bool changes_logits() const noexcept {
-    return sampling.penalizes() || !sampling.logit_bias.empty() || !grammar.empty() || !adjustments.empty() || masked ||
-           !other_sampler.empty();
+    return sampling.penalizes() || sampling.dries() || !sampling.logit_bias.empty() || !grammar.empty() ||
+           !adjustments.empty() || masked || !other_sampler.empty();
   }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "oracle/spectrace/header_reader.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <type_traits>
@@ -25,7 +26,8 @@ const Names sequence_names = [] {
                  "grammar",        "json_schema",
                  "adjustments",    "constrained_prompt",
                  "masked",         "other_sampler",
-                 "continues",      "reused"};
+                 "continues",      "reused",
+                 "dry_breakers"};
   for_each_sampling_field([&](const auto& field) { names.insert(field.name); });
   return names;
 }();
@@ -98,6 +100,16 @@ Sampling read_sampling(const Json& line) {
     }
   });
   return sampling;
+}
+
+/// Returns the order of these names. What is not known here is no step of it.
+SamplerOrder stated_order(const std::vector<std::string>& names) {
+  std::vector<SamplerStep> steps;
+  for (const std::string& name : names) {
+    const auto step = find_sampler_step(name);
+    if (step && std::ranges::find(steps, *step) == steps.end()) steps.push_back(*step);
+  }
+  return order_from(steps);
 }
 
 /// Reads {"id": bias, ...}, as OpenAI's API has it. A bias is an integer or a real.
@@ -249,6 +261,11 @@ SequenceEvent read_sequence(const Header& header, const Json& line) {
   if (const auto kernels = line.find("kernels")) declared.kernels = kernels->string();
   if (const auto numerics = line.find("numerics")) declared.numerics = numerics->string();
   declared.sampling = read_sampling(line);
+  if (const auto breakers = line.find("dry_breakers")) {
+    declared.sampling.dry_breakers = reader.tokens(*breakers);
+    std::ranges::sort(declared.sampling.dry_breakers);
+  }
+  if (declared.sampler_order) declared.sampling.order = stated_order(*declared.sampler_order);
   read_adjustments(header, line, declared);
   return declared;
 }

@@ -11,6 +11,7 @@
 
 #include "kernels/math64.h"
 #include "oracle/sequential/rounded_distribution.h"
+#include "ref/acceptance/penalties.h"
 
 namespace draftproof::spectrace {
 namespace {
@@ -26,7 +27,13 @@ std::vector<double> adjusted(std::span<const double> logits, const Sampling& s, 
   for (const LogitBias& one : s.logit_bias) {
     if (static_cast<std::size_t>(one.token) < z.size()) z[one.token] += one.bias;
   }
-  if (!s.penalizes()) return z;
+  const auto taken_by_dry = [&] {
+    if (!s.dries()) return;
+    std::vector<float> taken(z.size());
+    penalize_repetition(taken, s, {text, {}});
+    for (std::size_t token = 0; token < z.size(); ++token) z[token] += double{taken[token]};
+  };
+  if (!s.penalizes()) return taken_by_dry(), z;
   const auto all = static_cast<std::ptrdiff_t>(text.size());
   const std::ptrdiff_t seen = s.repeat_last_n < 0 ? all : std::min<std::ptrdiff_t>(all, s.repeat_last_n);
   std::map<Token, int> counts;
@@ -37,6 +44,7 @@ std::vector<double> adjusted(std::span<const double> logits, const Sampling& s, 
     if (s.repeats()) logit = logit < 0 ? logit * s.repeat_penalty : logit / s.repeat_penalty;
     logit -= static_cast<double>(s.presence_penalty) + static_cast<double>(s.frequency_penalty) * count;
   }
+  taken_by_dry();
   return z;
 }
 
@@ -142,7 +150,7 @@ double masked(double slack, const std::vector<double>& z, const std::vector<Toke
 /// Applies the cuts in `order`. Returns nothing where a sampler is unknown or its effect at its place is.
 std::optional<Kept> cut(const std::vector<double>& z, const std::vector<Token>& rank, const Sampling& sampling,
                         const std::vector<std::string>& order, double slack) {
-  if (unknown_sampler(order)) return std::nullopt;
+  if (unknown_sampler(order) || sampler_of_own_numerics(sampling) != nullptr) return std::nullopt;
   const auto size = rank.size();
   Kept kept{size, size, size, false};
   double temperature = 1;
@@ -193,7 +201,17 @@ std::optional<NextToken> without(const Distribution& p, const std::vector<Token>
   return NextToken{Distribution::exact(tokens, weights), std::min(1.0, 2 * slack / kept)};
 }
 
-bool cuts(const Sampling& s) noexcept { return s.top_k > 0 || (s.top_p > 0 && s.top_p < 1) || s.min_p > 0; }
+bool cuts(const Sampling& s) noexcept {
+  return s.top_k > 0 || (s.top_p > 0 && s.top_p < 1) || s.min_p > 0 || s.applies(SamplerStep::top_n_sigma) ||
+         s.applies(SamplerStep::typ_p) || s.applies(SamplerStep::xtc);
+}
+
+const char* sampler_of_own_numerics(const Sampling& sampling) noexcept {
+  for (const SamplerStep step : {SamplerStep::top_n_sigma, SamplerStep::typ_p, SamplerStep::xtc}) {
+    if (sampling.applies(step)) return name_of(step);
+  }
+  return sampling.dynatemp_range > 0 ? "dynatemp_range" : nullptr;
+}
 
 const std::vector<KnownOrder>& known_orders() {
   static const std::vector<KnownOrder> orders = {

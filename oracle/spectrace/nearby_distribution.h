@@ -28,9 +28,9 @@ struct NearbyDistribution {
 };
 
 /// Returns the distribution for these logits, or nothing where `order` has an unknown name, or a name at a place where
-/// its effect is not known. `order`: names of samplers, the first applied first (samplers_in_effect); penalties must be
-/// first where they are on. The temperature must be above 0. `allowed`: the tokens that a grammar allows, a cut before
-/// all others; nullptr: all.
+/// its effect is not known, or where sampler_of_own_numerics names one. `order`: names of samplers, the first applied
+/// first (samplers_in_effect); penalties must be first where they are on. The temperature must be above 0. `allowed`:
+/// the tokens that a grammar allows, a cut before all others; nullptr: all.
 std::optional<NearbyDistribution> nearby_distribution(std::span<const double> logits, const Sampling& sampling,
                                                       const std::vector<std::string>& order,
                                                       std::span<const Token> text, double slack,
@@ -48,6 +48,10 @@ std::optional<NextToken> without(const Distribution& p, const std::vector<Token>
 
 /// Returns whether sampling drops tokens that have a probability.
 bool cuts(const Sampling& s) noexcept;
+
+/// Returns the name of a sampler that is on, and whose effect on a row of other numerics is not bounded here; nullptr:
+/// there is none.
+const char* sampler_of_own_numerics(const Sampling& sampling) noexcept;
 
 /// Returns our order of samplers, which is that of Hugging Face: docs/architecture.md.
 const std::vector<std::string>& our_order();

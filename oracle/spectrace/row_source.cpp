@@ -15,10 +15,9 @@
 namespace draftproof::spectrace {
 namespace {
 
-bool is_our_order(const SequenceEvent& declared) {
-  if (!declared.sampler_order) return true;
-  return !unknown_sampler(*declared.sampler_order) && samplers_in_effect(*declared.sampler_order, declared.sampling) ==
-                                                          samplers_in_effect(our_order(), declared.sampling);
+/// Whether rows can be read in the order of the samplers.
+bool knows_order(const SequenceEvent& declared) {
+  return !declared.sampler_order || !unknown_sampler(*declared.sampler_order);
 }
 
 std::string target_row(std::size_t row) { return "row " + number(static_cast<std::int64_t>(row)) + " of the target"; }
@@ -84,8 +83,8 @@ void RowSource::hold_to_target(const OpenSequence& sequence, TargetRows& rows) {
                            printable(wrong.what()));
     return;
   }
-  const bool own_order = is_our_order(declared);
-  if (header_.total == Distribution::total && own_order) rows.target = target_.computing_in(declared.numerics);
+  const bool order_known = knows_order(declared);
+  if (header_.total == Distribution::total && order_known) rows.target = target_.computing_in(declared.numerics);
   Sampling sampling = declared.sampling;
   if (sequence.greedy()) sampling.temperature = 0;
   if (!rows.target) {
@@ -95,7 +94,7 @@ void RowSource::hold_to_target(const OpenSequence& sequence, TargetRows& rows) {
       rows.target = target_.computing_anyhow();
       report_.reference = target_.reference;
     }
-    name_missing_target(sequence, compared, own_order);
+    name_missing_target(sequence, compared, order_known);
   }
   if (!rows.target) return;
   const std::size_t from = declared.prompt.size() - static_cast<std::size_t>(declared.constrained_prompt);
@@ -109,12 +108,12 @@ void RowSource::hold_to_target(const OpenSequence& sequence, TargetRows& rows) {
 }
 
 /// `compared`: its tokens are, with a target of other numerics.
-void RowSource::name_missing_target(const OpenSequence& sequence, bool compared, bool own_order) {
+void RowSource::name_missing_target(const OpenSequence& sequence, bool compared, bool order_known) {
   const SequenceEvent& declared = sequence.declared;
   const std::string why =
       header_.total == 0                     ? "p are reals, and the target's own are integers"
       : header_.total != Distribution::total ? "total_weight is not 2^52, the sum of the target's own rows"
-      : !own_order                           ? "the samplers were applied in an order that is not ours"
+      : !order_known                         ? "sampler_order names a sampler that is not known here"
       : declared.numerics.empty()
           ? "the trace does not state in which numerics p were computed (field numerics)"
           : "p were computed with the numerics '" + foreign(declared.numerics) + "', which are not available here";
@@ -363,8 +362,11 @@ void RowSource::expect_near(const OpenSequence& sequence, std::size_t row, const
   known.near = nearby_distribution(reader.logits(), sampling, order, sequence.text, target_.slack, reader.allowed());
   if (!known.near) {
     const auto unknown = unknown_sampler(order);
+    const char* const exact_only = sampler_of_own_numerics(sampling);
     report_.unproved.insert((unknown ? "sampler_order names '" + printable(*unknown) + "', which is not known here"
-                                     : std::string("penalties come after a cut, where their effect is not known")) +
+                             : exact_only != nullptr
+                                 ? std::string(exact_only) + " is known of our own numerics only"
+                                 : std::string("penalties come after a cut, where their effect is not known")) +
                             ": tokens are not held to the target");
     return;
   }
@@ -424,7 +426,7 @@ void RowSource::expect_declared(const OpenSequence& sequence, const RoundEvent& 
         },
         tokens);
   }
-  if (row >= round.top_logits.size() || sequence.declared.changes_logits()) return;
+  if (row >= round.top_logits.size() || sequence.declared.changes_logits() || sampler_of_own_numerics(s)) return;
   const TopTwo& best = round.top_logits[row];
   const auto is_of_size = [&](Token token, double size) { return stated.weight(token) * fine >= size; };
   const bool ordered = findings.expect(

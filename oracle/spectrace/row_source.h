@@ -78,7 +78,7 @@ class RowSource {
   void name_adjustments(const SequenceEvent& declared);
   std::unique_ptr<ConstraintReader> constraint_of(const SequenceEvent& declared) const;
   void hold_to_target(const OpenSequence& sequence, TargetRows& rows);
-  void name_missing_target(const OpenSequence& sequence, bool compared, bool own_order);
+  void name_missing_target(const OpenSequence& sequence, bool compared, bool order_known);
   const std::string& foreign(const std::string& numerics);
 
   std::int64_t positions(const OpenSequence& sequence, const TargetRows& rows) const;

@@ -114,9 +114,17 @@ std::string costs_text(const Trace& trace) {
 /// Returns the parameters of sampling; adjustments_text has the biases.
 std::string sampling_text(const Sampling& sampling) {
   std::string text;
-  for_each_sampling_field(
-      [&](const auto& field) { text += fmt::format(",\"{}\":{}", field.name, shown(sampling.*field.member)); });
-  return text;
+  for_each_sampling_field([&](const auto& field) {
+    const auto value = sampling.*field.member;
+    if (field.rare && value == Sampling{}.*field.member) return;
+    text += fmt::format(",\"{}\":{}", field.name, shown(value));
+  });
+  if (!sampling.dry_breakers.empty()) text += list("dry_breakers", sampling.dry_breakers);
+  if (sampling.order == Sampling{}.order) return text;
+  std::string names;
+  for (const SamplerStep step : sampling.order)
+    names += (names.empty() ? "\"" : ",\"") + std::string(name_of(step)) + '"';
+  return text + ",\"sampler_order\":[" + names + "]";
 }
 
 /// Returns the fields about what changes logits and forbids tokens.

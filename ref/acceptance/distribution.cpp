@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <numeric>
 
 #include "ref/acceptance/row_scan.h"
@@ -139,6 +140,22 @@ Distribution Distribution::exact(std::span<const Token> tokens, std::span<const 
   }
   REQUIRE(sum == total, "the weights of a distribution sum to its total");
   return result;
+}
+
+void Distribution::become_mixture(const Distribution& p, const Distribution& q, float share) {
+  constexpr Wide whole = Wide{1} << 24;
+  const auto of_q = static_cast<std::uint64_t>(std::min(1.0, double{share}) * 0x1p+24 + 0.5);
+  std::vector<Token> tokens;
+  std::ranges::set_union(p.tokens(), q.tokens(), std::back_inserter(tokens));
+  std::vector<std::uint64_t> weights;
+  std::uint64_t rest = total;
+  for (const Token token : tokens) {
+    const Wide mixed = p.weight(token) * (whole - of_q) + q.weight(token) * Wide{of_q};
+    weights.push_back(static_cast<std::uint64_t>(mixed >> 24));
+    rest -= weights.back();
+  }
+  *std::ranges::max_element(weights) += rest;
+  *this = exact(tokens, weights);
 }
 
 std::uint64_t Distribution::weight(Token token) const noexcept {

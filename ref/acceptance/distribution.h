@@ -67,6 +67,9 @@ class Distribution {
   /// The same as point() and quantized(), reusing the storage of this distribution.
   void become_point(Token token);
   void become_quantized(const FixedPointWeights& raw);
+  /// Mixes p and q, which are not this one: weight = floor((p * (2^24 - s) + q * s) / 2^24), s the nearest integer to
+  /// share * 2^24. The remainder goes to the largest weight, the smallest token among equals. `share` above 1 is 1.
+  void become_mixture(const Distribution& p, const Distribution& q, float share);
 
   std::uint64_t bytes() const noexcept;  // of RAM
   /// Bytes of a distribution over a whole vocabulary: a weight and, with its block, up to a half as much again.

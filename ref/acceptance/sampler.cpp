@@ -8,7 +8,6 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,19 +18,6 @@ namespace draftproof {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-
-/// Returns the last `repeat_last_n` tokens of the history, sorted, so that equal tokens are adjacent.
-std::vector<Token> penalized_tokens(const History& history, int repeat_last_n) {
-  const std::size_t size = history.committed.size() + history.drafted.size();
-  const std::size_t kept = repeat_last_n < 0 ? size : std::min(size, static_cast<std::size_t>(repeat_last_n));
-  const std::size_t drafted = std::min(kept, history.drafted.size());
-  const auto old = history.committed.last(kept - drafted);
-  const auto fresh = history.drafted.last(drafted);
-  std::vector<Token> tokens(old.begin(), old.end());
-  tokens.insert(tokens.end(), fresh.begin(), fresh.end());
-  std::sort(tokens.begin(), tokens.end());
-  return tokens;
-}
 
 void add_biases(std::span<float> result, const std::vector<LogitBias>& biases) {
   for (const auto& [token, bias] : biases) {
@@ -45,35 +31,6 @@ void mask(std::span<float> result, const TokenSet& allowed) {
     const bool usable = result[i] < infinity;  // what is not is an error wherever it is
     if (usable && !allowed.has(static_cast<Token>(i))) result[i] = -infinity;
   }
-}
-
-void penalize(std::span<float> result, const Sampling& sampling, const History& history) {
-  const std::vector<Token> tokens = penalized_tokens(history, sampling.repeat_last_n);
-  const float repeat = sampling.repeats() ? sampling.repeat_penalty : 1.0f;
-  for (auto first = tokens.begin(); first != tokens.end();) {
-    const auto end = std::upper_bound(first, tokens.end(), *first);
-    REQUIRE(*first >= 0, "tokens are not negative");
-    if (static_cast<std::size_t>(*first) >= result.size()) break;
-    float& z = result[*first];
-    z = (z < 0 ? z * repeat : z / repeat) - sampling.presence_penalty;
-    z = z - sampling.frequency_penalty * static_cast<float>(end - first);
-    first = end;
-  }
-}
-
-[[noreturn]] void throw_unusable(std::span<const float> z, const TokenSet* allowed) {
-  for (std::size_t i = 0; i < z.size(); ++i) {
-    if (z[i] < infinity) continue;
-    throw Error("the logit of token " + std::to_string(i) + " is " + (std::isnan(z[i]) ? "NaN" : "+infinity") +
-                "; check the weights of the model and the penalties");
-  }
-  if (allowed != nullptr) {
-    throw Error(
-        "no token of the vocabulary that has a finite logit may follow by the constraint of the output; check "
-        "the grammar");
-  }
-  throw Error("none of the " + std::to_string(z.size()) +
-              " logits of a row is finite; check the weights of the model and the penalties");
 }
 
 /// A token whose logit is more than this many temperatures below the best one has raw weight 0: exp(-28) < 2^-40.
@@ -91,12 +48,21 @@ void Sampler::apply_truncation(const Truncation& truncation, const BlockedRow& r
 void Sampler::read(std::span<const float> logits, const Sampling& sampling, const History& history,
                    Distribution& result, const TokenSet* allowed) {
   std::span<const float> z = logits;
-  if (!sampling.logit_bias.empty() || allowed != nullptr || sampling.penalizes()) {
+  if (!sampling.logit_bias.empty() || allowed != nullptr || sampling.penalizes() || sampling.dries()) {
     changed_.assign(logits.begin(), logits.end());
     add_biases(changed_, sampling.logit_bias);
     if (allowed != nullptr) mask(changed_, *allowed);
-    if (sampling.penalizes()) penalize(changed_, sampling, history);
     z = changed_;
+  }
+  if (!sampling.greedy() && !std::isfinite(sampling.temperature)) {
+    throw Error("the temperature is not finite; give a number of 0 or more");
+  }
+  if (!sampling.greedy() && !scan_suffices(sampling)) {
+    return ranked_sampler_.read(z, sampling, history, result, allowed);
+  }
+  for (const SamplerStep step : sampling.order) {
+    if (step == SamplerStep::penalties && sampling.penalizes()) penalize(changed_, sampling, history);
+    if (step == SamplerStep::dry && sampling.dries()) penalize_repetition(changed_, sampling, history);
   }
   const BlockedRow row(z);
   best_of_blocks_.resize(row.blocks());
@@ -110,10 +76,9 @@ void Sampler::read(std::span<const float> logits, const Sampling& sampling, cons
     result.become_point(static_cast<Token>(std::find(first, z.end(), best) - z.begin()));
     return;
   }
-  if (!std::isfinite(sampling.temperature)) throw Error("the temperature is not finite; give a number of 0 or more");
   const bool uses_top_k = sampling.top_k > 0 && static_cast<std::size_t>(sampling.top_k) < z.size();
-  const bool uses_top_p = sampling.top_p > 0 && sampling.top_p < 1;
-  const bool uses_min_p = sampling.min_p > 0 && sampling.min_p <= 1;
+  const bool uses_top_p = sampling.applies(SamplerStep::top_p);
+  const bool uses_min_p = sampling.applies(SamplerStep::min_p);
   const float min_weight = uses_min_p ? sampling.min_p * 0x1p+40f : 0.0f;  // exact: a power of 2
 
   // k token blocks have a best logit of at least the k-th largest one, so at least k tokens do, and no token with a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Turns a row of logits into a distribution. Order of the steps: logit bias, constraint, penalties, temperature, top-k,
-// top-p, min-p. One total order breaks every tie: larger logit first, then smaller token.
+// Turns a row of logits into a distribution: logit bias, constraint, then the steps of Sampling::order. One total order
+// breaks every tie: larger logit first, then smaller token.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "ref/acceptance/distribution.h"
+#include "ref/acceptance/penalties.h"
+#include "ref/acceptance/ranked_sampler.h"
 #include "ref/acceptance/sampling_params.h"
 #include "ref/acceptance/token_set.h"
 #include "ref/acceptance/truncation.h"
@@ -15,25 +17,15 @@
 
 namespace draftproof {
 
-/// The text that a row of logits continues: the committed tokens, then the draft tokens before that row.
-struct History {
-  std::span<const Token> committed;
-  std::span<const Token> drafted;
-};
-
 /// Turns rows of logits into distributions. Owns the scratch memory, so nothing is allocated from the second row on.
 class Sampler {
  public:
   /// Computes the distribution of one row:
   /// 1. The biases are added, and the logits of tokens that are not `allowed` become -infinity; nullptr: all are.
-  /// 2. Penalties, for each distinct token among the last `repeat_last_n` tokens of the history, with count c:
-  ///    z = (z < 0 ? z * repeat : z / repeat) - presence, then z = z - frequency * c. Tokens of the history beyond the
-  ///    row are ignored.
-  /// 3. Greedy: the point distribution on the best z, and done. Otherwise e = exp((z - best) / temperature) in float
-  ///    and raw weight = floor(e * 2^40).
-  /// 4. top-k by z; top-p keeps a token while the sum of the raw weights before it, in order, is < top_p * (sum of raw
-  ///    weights); min-p removes raw weights < min_p * (largest raw weight). Both products are in double.
-  /// 5. Distribution::quantized.
+  /// 2. Greedy: penalties and DRY (penalties.h), then the point distribution on the best z, and done: no other step can
+  ///    change it, and XTC and typical sampling, which drop best tokens, do not apply.
+  /// 3. Otherwise the steps of Sampling::order, as ranked_sampler.h defines them.
+  /// 4. Distribution::quantized of the raw weights that are left.
   /// Throws Error when a logit is NaN or +infinity before or after penalties, when no logit is finite, or when the
   /// temperature is not finite.
   void read(std::span<const float> logits, const Sampling& sampling, const History& history, Distribution& result,
@@ -59,6 +51,7 @@ class Sampler {
   FixedPointWeights raw_of_best_;
   FixedPointWeights raw_;
   TruncationFinder truncation_finder_;
+  RankedSampler ranked_sampler_;
   std::vector<Distribution> blanks_;
 };
 

@@ -52,6 +52,29 @@ Sampling random_sampling(Numbers& numbers) {
           .repeat_last_n = numbers.one_of({-1, 0, 1, 2, 3, 5, 64})};
 }
 
+/// With the other samplers on now and then, in any order.
+Sampling any_sampling(Numbers& numbers) {
+  Sampling s = random_sampling(numbers);
+  s.top_n_sigma = numbers.one_of({0.0f, 0.0f, -1.0f, 0.5f, 1.0f, 2.0f});
+  s.typical_p = numbers.one_of({1.0f, 1.0f, 0.0f, 2.0f, 0.1f, 0.5f, 0.95f});
+  s.dynatemp_range = numbers.one_of({0.0f, 0.0f, -1.0f, 0.3f, 1.0f, 5.0f});
+  s.dynatemp_exponent = numbers.one_of({1.0f, 0.0f, 0.5f, 3.0f});
+  s.xtc_probability = numbers.one_of({0.0f, 0.0f, -1.0f, 0.3f, 0.5f, 1.0f, 2.0f});
+  s.xtc_threshold = numbers.one_of({0.1f, 0.0f, 0.05f, 0.3f, 0.5f, 0.6f});
+  s.dry_multiplier = numbers.one_of({0.0f, 0.0f, 0.8f, 3.0f, -1.0f});
+  s.dry_base = numbers.one_of({1.75f, 1.0f, 0.5f, 4.0f});
+  s.dry_allowed_length = numbers.one_of({2, 0, 1, 3, -1});
+  s.dry_penalty_last_n = numbers.one_of({-1, 0, 2, 5, 64});
+  for (Token token = 0; token < 3; ++token) {
+    if (numbers.next() % 4 == 0) s.dry_breakers.push_back(token);
+  }
+  s.order = numbers.one_of({transformers_order, llama_cpp_order});
+  if (numbers.next() % 2 == 0) {
+    for (std::size_t i = 1; i < s.order.size(); ++i) std::swap(s.order[i], s.order[numbers.next() % (i + 1)]);
+  }
+  return s;
+}
+
 TEST(Sampling, BiasesAndConstraintChangeTheRowBeforeEverythingElse) {
   Numbers numbers{7};
   for (int round = 0; round < 5000; ++round) {
@@ -129,6 +152,22 @@ TEST(Sampling, EqualsANaiveImplementationOfItsDocumentation) {
   }
 }
 
+TEST(Sampling, OfAllSamplersInAnyOrderEqualsTheNaiveImplementation) {
+  Numbers numbers{31};
+  Sampler sampler;
+  Distribution p;
+  for (int round = 0; round < 60000; ++round) {
+    const Row row = tied_row(numbers, 1 + numbers.next() % 12);
+    const Sampling sampling = any_sampling(numbers);
+    Tokens history;
+    for (std::uint64_t left = numbers.next() % 24; left > 0; --left)
+      history.push_back(static_cast<Token>(numbers.next() % std::min<std::size_t>(4, row.size() + 1)));
+    const std::size_t split = numbers.next() % (history.size() + 1);
+    sampler.read(row, sampling, {std::span(history).first(split), std::span(history).subspan(split)}, p);
+    ASSERT_EQ(p, naive_distribution(row, sampling, history)) << "round " << round;
+  }
+}
+
 /// Rows of the shapes that decide which tokens are examined: token blocks of raw weight 0, ties within and across token
 /// blocks, neighboring floats, a few huge logits, values that differ in bits of one size only.
 Row shaped_row(Numbers& numbers, std::size_t size) {
@@ -173,6 +212,21 @@ TEST(Sampling, EqualsTheNaiveImplementationOnLongRowsWhateverTheSamplerReadBefor
   }
 }
 
+TEST(Sampling, OfAllSamplersEqualsTheNaiveImplementationOnLongRows) {
+  Numbers numbers{32};
+  Sampler sampler;
+  Distribution p;
+  for (int round = 0; round < 1500; ++round) {
+    const std::size_t size = numbers.one_of<std::size_t>({1, 63, 64, 65, 128, 320, 321, 2000});
+    const Row row = round % 4 == 0 ? tied_row(numbers, size) : shaped_row(numbers, size);
+    Sampling sampling = any_sampling(numbers);
+    sampling.top_k = numbers.one_of({0, 0, 1, 7, 64, 1000});
+    sampling.top_p = numbers.one_of({1.0f, 0.01f, 0.2f, 0.6f, 0.9f, 0.999f});
+    sampler.read(row, sampling, {}, p);
+    ASSERT_EQ(p, naive_distribution(row, sampling, {})) << "round " << round;
+  }
+}
+
 TEST(Sampling, DoesNotDependOnTheNumberOfThreads) {
   Numbers numbers(9);
   Row spread_out;
@@ -181,7 +235,7 @@ TEST(Sampling, DoesNotDependOnTheNumberOfThreads) {
   unusable[40'000] = nan;
   for (const Row& row : {spread_out, tied_row(numbers, 50'000)}) {
     for (int i = 0; i < 30; ++i) {
-      const Sampling sampling = random_sampling(numbers);
+      const Sampling sampling = any_sampling(numbers);
       const auto with = [&](int count) {
         const Threads some(count);
         return sampled(row, sampling);

@@ -12,10 +12,11 @@
 namespace draftproof::sampling_params_test {
 namespace {
 
-TEST(SamplingFields, AreAllMembersButTheBiases) {
+TEST(SamplingFields, AreAllMembersThatAreNumbers) {
   // Does not compile with a member more or less.
-  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, logit_bias] = Sampling{};
-  constexpr std::size_t members = 8;
+  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, order, logit_bias, dry_breakers] =
+      Sampling{};
+  constexpr std::size_t members = 18;
   std::set<std::string> names;
   std::set<std::string> api_names;
   for_each_sampling_field([&](const auto& field) {
@@ -40,6 +41,7 @@ TEST(SamplingFields, ThatAreOffLeaveTheDistributionAsItIs) {
   const std::vector<Token> text = {0, 2, 2};
   Sampling off;
   for_each_sampling_field([&](const auto& field) { off.*field.member = field.off; });
+  off.order = llama_cpp_order;
   const Distribution plain = compute_distribution(logits, {.temperature = 1}, {text, {}});
   EXPECT_EQ(compute_distribution(logits, off, {text, {}}), plain);
   off.repeat_last_n = -1;

@@ -449,6 +449,9 @@ class Fuzz(Case):
             "continues": (0, 0.1),
             "reused": (source.randrange(3), 0.2),
             "top_k": (source.choice([2, -1, 2**31]), 0.2),
+            "xtc_probability": (source.choice([0.5, -1.0, math.inf]), 0.1),
+            "dry_allowed_length": (source.choice([2, -1, 2**31]), 0.1),
+            "dry_breakers": (source.choice([[3, 1], [5]]), 0.1),
         }
 
     @staticmethod

@@ -94,11 +94,10 @@ TEST(RequestFields, ThatAreAliasesAreObeyedUnderTheirName) {
                        {"additionalProperties", false}};
   const Json of_schema = {{"type", "json_schema"}, {"json_schema", {{"schema", schema}}}};
   const std::map<std::string, std::pair<Json, Json>> values = {
-      {"max_tokens", {2, "x"}},
-      {"repetition_penalty", {1.5, "x"}},
-      {"stop", {" a", 5}},
-      {"grammar", {"root ::= \"ab\"", 5}},
-      {"response_format.json_schema.schema", {schema, {{"type", 5}}}}};
+      {"max_tokens", {2, "x"}},   {"repetition_penalty", {1.5, "x"}},
+      {"stop", {" a", 5}},        {"grammar", {"root ::= \"ab\"", 5}},
+      {"typical_p", {0.2, "x"}},  {"top_n_sigma", {0.1, "x"}},
+      {"min_tokens", {200, "x"}}, {"response_format.json_schema.schema", {schema, {{"type", 5}}}}};
   for (const ApiField& field : api_fields()) {
     if (field.use != FieldUse::alias) continue;
     const std::string of(field.note);
@@ -107,6 +106,7 @@ TEST(RequestFields, ThatAreAliasesAreObeyedUnderTheirName) {
     const std::string top = of.substr(0, of.find('.'));
     Json body = asked;
     body.erase("max_tokens");
+    if (of == "min_tokens") body["stop_token_ids"] = {259};
     const Json own = top == of ? with(body, of, right) : with(body, top, of_schema);
     EXPECT_EQ(text_of(with(body, field.name, right)), text_of(own)) << field.name;
     EXPECT_NE(text_of(with(body, field.name, right)), text_of(body)) << field.name;
@@ -137,6 +137,62 @@ TEST(RequestFields, OfStructureAreObeyed) {
   EXPECT_THAT(error_of(with(asked, "structured_outputs", {{"grammar", "root ::= \"a\""}, {"choice", {"a"}}})),
               HasSubstr("is one of several"));
   EXPECT_THAT(error_of(with(asked, "structured_outputs", {{"choice", Json::array()}})), HasSubstr("is empty"));
+}
+
+/// The text, which is the same without speculation.
+std::string proven_text_of(const Json& body) {
+  const std::string text = text_of(body);
+  EXPECT_EQ(text_of(with(body, "speculative", false)), text) << body;
+  return text;
+}
+
+TEST(RequestFields, ThatNameSamplersAreObeyed) {
+  const Json body = with(asked, "max_tokens", 40);
+  const std::string plain = text_of(body);
+  for (const auto& [field, value] : std::map<std::string, double>{
+           {"typical_p", 0.2}, {"top_n_sigma", 0.1}, {"dynatemp_range", 0.9}, {"xtc_probability", 1}}) {
+    EXPECT_NE(proven_text_of(with(body, field, value)), plain) << field;
+  }
+  const Json repeating = {
+      {"prompt", "Once upon a time"}, {"max_tokens", 80}, {"temperature", 0}, {"dry_allowed_length", 1}};
+  const Json dry = with(repeating, "dry_multiplier", 50);
+  const std::string dried = proven_text_of(dry);
+  EXPECT_NE(dried, text_of(repeating));
+  EXPECT_EQ(text_of(with(dry, "dry_penalty_last_n", 0)), text_of(repeating));
+  EXPECT_EQ(text_of(with(dry, "dry_sequence_breakers", {"\n", ":", "\"", "*"})), dried);
+  EXPECT_NE(text_of(with(dry, "dry_sequence_breakers", {"a", "e", "o"})), dried);
+  EXPECT_THAT(error_of(with(dry, "dry_sequence_breakers", {"no such text"})),
+              HasSubstr("field dry_sequence_breakers: is not right: no token contains"));
+}
+
+TEST(RequestFields, ThatOrderSamplersAreObeyed) {
+  const Json hot = with(with(with(asked, "max_tokens", 40), "temperature", 2), "top_p", 0.5);
+  const std::string cool = proven_text_of(with(hot, "samplers", "llama.cpp"));
+  EXPECT_NE(cool, text_of(hot));
+  EXPECT_EQ(text_of(with(hot, "samplers", "transformers")), text_of(hot));
+  EXPECT_EQ(text_of(with(hot, "samplers", Json::array())), text_of(hot));
+  EXPECT_EQ(text_of(with(hot, "samplers", {"top_k", "top_p", "temperature"})), cool);
+  EXPECT_EQ(text_of(with(hot, "samplers", "top_k;top_p;temperature")), cool);
+  EXPECT_EQ(text_of(with(hot, "sampler_order", {6, 0, 1, 3, 4, 2, 5})), cool);
+  const Json best = with(hot, "top_k", 1);
+  EXPECT_EQ(text_of(with(best, "samplers", {"top_k"})), text_of(with(hot, "temperature", 0)));
+  EXPECT_EQ(text_of(with(best, "samplers", {"top_p", "temperature"})), cool) << "what is not listed does not apply";
+  EXPECT_THAT(error_of(with(hot, "samplers", {"top_a"})),
+              HasSubstr("field samplers: is not right: there is no sampler"));
+  EXPECT_THAT(error_of(with(hot, "sampler_order", {0, 0})), HasSubstr("field sampler_order: is not right: top_k is"));
+  EXPECT_THAT(error_of(with(hot, "sampler_order", {7})), HasSubstr("field sampler_order"));
+  EXPECT_THAT(error_of(with(with(hot, "samplers", "llama.cpp"), "sampler_order", {0})), HasSubstr("say the same"));
+}
+
+TEST(RequestFields, ThatBanWordsAreObeyed) {
+  const Json body = with(asked, "max_tokens", 40);
+  const std::string plain = text_of(body);
+  const std::string word = plain.substr(1, plain.find(' ', 1) - 1);
+  const std::string other = proven_text_of(with(body, "bad_words", {word}));
+  EXPECT_EQ((other + " ").find(" " + word + " "), std::string::npos) << other;
+  EXPECT_NE(other, plain);
+  EXPECT_EQ(text_of(with(body, "bad_words", Json::array())), plain);
+  EXPECT_THAT(error_of(with(body, "bad_words", {""})), HasSubstr("field bad_words"));
 }
 
 TEST(RequestFields, ThatNameStopTokensEndTheTextAtThem) {

@@ -156,6 +156,46 @@ TEST_F(Adjustments, BiasesAreAppliedAgain) {
   }
 }
 
+TEST_F(Adjustments, SamplersAreAppliedAgainInTheirOrder) {
+  struct Change {
+    const char* field;
+    Json other;
+  };
+  const Change changes[] = {
+      {"top_n_sigma", "0x1.8p-1"},     {"typical_p", "0x1p-3"},       {"dynatemp_range", "0x1p-2"},
+      {"dynatemp_exponent", "0x1p+2"}, {"xtc_probability", "0x1p-3"}, {"xtc_threshold", "0x1p-2"},
+      {"dry_multiplier", "0x1p-2"},    {"dry_base", "0x1p+2"},        {"dry_allowed_length", 3},
+      {"dry_penalty_last_n", 4},       {"dry_breakers", {1, 2, 4}},   {"sampler_order", {"temperature", "xtc"}},
+  };
+  for (const Rule* const rule : {&matching, &rejection}) {
+    Case c = case_of(*rule, 1.5F, false);
+    c.max_new_tokens = 60;
+    c.sampling.top_p = 0.98F;
+    c.sampling.top_n_sigma = 2.5F;
+    c.sampling.typical_p = 0.95F;
+    c.sampling.dynatemp_range = 0.75F;
+    c.sampling.dynatemp_exponent = 0.5F;
+    c.sampling.xtc_probability = 0.5F;
+    c.sampling.xtc_threshold = 0.15F;
+    c.sampling.dry_multiplier = 0.5F;
+    c.sampling.dry_base = 1.25F;
+    c.sampling.dry_allowed_length = 1;
+    c.sampling.dry_penalty_last_n = 20;
+    c.sampling.dry_breakers = {5};
+    c.sampling.order = llama_cpp_order;
+    const std::string text = recorded.text(c);
+    const TraceReport report = check(text);
+    ASSERT_EQ(report.verdict(), ReportVerdict::pass_exact) << report_text(make_report(report));
+    for (const auto& [field, other] : changes) {
+      EXPECT_TRUE(Json::parse(lines_of(text)[1]).contains(field)) << field;
+      EXPECT_EQ(check_with(text, field, other).verdict(), ReportVerdict::bug_proven) << field;
+      EXPECT_EQ(check_with(text, field, nullptr).verdict(), ReportVerdict::bug_proven) << field << " left out";
+    }
+    EXPECT_THAT(check_with(text, "sampler_order", {"top_p", "of my own"}).unproved,
+                Contains(HasSubstr("sampler_order names a sampler that is not known here")));
+  }
+}
+
 /// A round whose p is masked beside the raw logits.
 std::string masked_row(const std::string& field) {
   return R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":4,"rule":"rejection","dtype":"f64",)"
