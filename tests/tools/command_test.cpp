@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/decoding/markov_draft.h"
 #include "tests/decoding/parallel_head.h"
 #include "tests/tools/command.h"
 
@@ -188,12 +189,14 @@ TEST(VerifySlow, ProvesLearnedDraftsOnTermsOfTheirOwn) {
   }
 }
 
-/// P-EAGLE heads and a PARD model: chains, each token drawn from a row of its own, and trees, by the three rules.
+/// P-EAGLE heads, a PARD model and a DSpark draft: chains, each token drawn from a row of its own, and trees, by the
+/// three rules.
 TEST(VerifySlow, ProvesDraftsThatSayTheirTokensInOnePass) {
-  const Folder of_target, of_hybrid;
+  const Folder of_target, of_hybrid, of_dspark;
   const std::string pard = "pard:" + fixture("models/tale-small") + "?mask=4";
   const std::string head = parallel_head(fixture("models/tale-eagle3"), of_target.path());
   const std::string hybrid_head = parallel_head(fixture("models/tale-hybrid-eagle3"), of_hybrid.path());
+  const std::string dspark = markov_draft(fixture("models/tale-dflash"), of_dspark.path());
   const std::vector<std::string> sampled = {"--rule", "rejection", "--temperature", "1"};
   const std::vector<std::string> by_block = {"--rule", "block", "--temperature", "1", "--sequences", "4"};
   struct Row {
@@ -202,8 +205,9 @@ TEST(VerifySlow, ProvesDraftsThatSayTheirTokensInOnePass) {
     std::vector<std::vector<std::string>> flags;
   };
   for (const Row& row :
-       {Row{"tale-target", {pard, head, head + "?tree=9"}, {{}, sampled}}, Row{"tale-target", {pard, head}, {by_block}},
-        Row{"tale-hybrid", {pard, hybrid_head}, {by_block}},
+       {Row{"tale-target", {pard, head, head + "?tree=9"}, {{}, sampled}},
+        Row{"tale-target", {dspark, dspark + "?min_confidence=0.5"}, {{}, sampled, by_block}},
+        Row{"tale-target", {pard, head}, {by_block}}, Row{"tale-hybrid", {pard, hybrid_head}, {by_block}},
         Row{"tale-gemma", {pard + ",tree=9"}, {{"--rule", "rejection", "--temperature", "1", "--sequences", "4"}}}}) {
     for (const std::vector<std::string>& flags : row.flags) {
       std::vector<std::string> words = {

@@ -10,6 +10,7 @@
 #include "oracle/spectrace/writer.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
+#include "tests/decoding/markov_draft.h"
 #include "tests/decoding/parallel_head.h"
 #include "tests/sanitized.h"
 #include "tests/tools/command.h"
@@ -93,9 +94,14 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
 TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
   const Folder peagle;
+  const Folder dspark;
+  const std::string of_dspark = markov_draft(fixture("models/tale-dflash"), dspark.path());
   for (const std::string& draft : {std::string("none"),
                                    "dflash:" + fixture("models/tale-dflash"),
                                    "dflash:" + fixture("models/tale-dflash") + "?window=64",
+                                   of_dspark,
+                                   of_dspark + "?min_confidence=0.5",
+                                   of_dspark + "?type=q4,head=512",
                                    "eagle3:" + fixture("models/tale-eagle3"),
                                    "model:" + fixture("models/tale-small"),
                                    "mtp:" + fixture("models/tale-mtp"),
