@@ -252,7 +252,7 @@ void add_chat(Command& app) {
   options->common.max_new_tokens = 512;
   Command& command = app.subcommand("chat", "answer the lines of standard input; /help lists its commands");
   command.group("Model");
-  add_target_option(command, options->common.target);
+  add_target_option(command, options->common.target, TakesPair::yes);
   command.group("Conversation");
   command.option("--system", options->system, "the system message");
   command.option("--template FILE", options->template_file, "chat template (Jinja); left out: the model's own");

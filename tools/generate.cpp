@@ -303,7 +303,7 @@ Exit generate(const GenerateOptions& options) {
 void add_generate(Command& app) {
   auto options = std::make_shared<GenerateOptions>();
   Command& command = app.subcommand("generate", "continue a text");
-  add_common_options(command, options->common);
+  add_common_options(command, options->common, TakesPair::yes);
   add_one_draft_option(command, options->draft);
   command.option("--prediction FILE", options->prediction_file,
                  "a text that the output is expected to be like, as an edited file: it is drafted where the output "

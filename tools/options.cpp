@@ -75,8 +75,12 @@ std::string read_text_file(const std::string& path) {
   return text;
 }
 
-void add_target_option(Command& command, std::string& target) {
-  command.option("target,-m,--model MODEL", target, "the target model: a folder, or a .gguf file").required();
+void add_target_option(Command& command, std::string& target, TakesPair takes_pair) {
+  const char* const help = takes_pair == TakesPair::no
+                               ? "the target model: a folder, or a .gguf file"
+                               : "the target model: a folder, a .gguf file, or a .json file that names it and a draft "
+                                 "(a pair)";
+  command.option("target,-m,--model MODEL", target, help).required();
 }
 
 namespace {
@@ -121,9 +125,9 @@ void add_sampling_options(Command& command, CommonOptions& options) {
 
 }  // namespace
 
-void add_common_options(Command& command, CommonOptions& options) {
+void add_common_options(Command& command, CommonOptions& options, TakesPair takes_pair) {
   command.group("Model");
-  add_target_option(command, options.target);
+  add_target_option(command, options.target, takes_pair);
   add_prompt_options(command, options);
   add_decoding_options(command, options);
   add_result_options(command, options.json_file, options.quiet);

@@ -49,8 +49,11 @@ struct CommonOptions {
   bool quiet = false;
 };
 
+/// Whether TARGET may be a pair (pair.h).
+enum class TakesPair { no, yes };
+
 /// The target model, the prompt, sampling, the acceptance rule, how the model is loaded, --json and --quiet.
-void add_common_options(Command& command, CommonOptions& options);
+void add_common_options(Command& command, CommonOptions& options, TakesPair takes_pair = TakesPair::no);
 
 /// Those of them that say how to decode, without prompt and results: sampling, the acceptance rule, how the model is
 /// loaded.
@@ -59,7 +62,7 @@ void add_decoding_options(Command& command, CommonOptions& options);
 void add_max_new_tokens_option(Command& command, int& max_new_tokens);
 
 /// TARGET, which can be given as -m or --model, too.
-void add_target_option(Command& command, std::string& target);
+void add_target_option(Command& command, std::string& target, TakesPair takes_pair = TakesPair::no);
 
 /// --kernels, --quantize, --kv and --long-context, of every command that loads a model.
 void add_layout_options(Command& command, LayoutOptions& options);

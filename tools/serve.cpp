@@ -262,7 +262,7 @@ void add_serve(Command& app) {
   auto options = std::make_shared<ServeOptions>();
   Command& command = app.subcommand("serve", "answer requests of OpenAI's API over HTTP");
   command.group("Model");
-  add_target_option(command, options->target);
+  add_target_option(command, options->target, TakesPair::yes);
   add_layout_options(command, options->layout);
   add_threads_option(command, options->threads);
   command.option("--template FILE", options->template_file, "chat template (Jinja); left out: the model's own");

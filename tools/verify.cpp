@@ -565,7 +565,7 @@ void refuse_local_options(const Command& command) {
 void add_verify(Command& app) {
   auto options = std::make_shared<VerifyOptions>();
   Command& command = app.subcommand("verify", "prove that speculative decoding equals plain autoregressive decoding");
-  add_common_options(command, options->common);
+  add_common_options(command, options->common, TakesPair::yes);
   add_drafts_option(command, options->drafts,
                     "; or all, alone: every one that serves the target, with the checkpoints beside it, and chains of "
                     "them");

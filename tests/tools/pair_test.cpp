@@ -104,5 +104,14 @@ TEST_F(PairFile, WithoutATargetIsOneSentence) {
   EXPECT_THAT(outcome.err, HasSubstr(beside("nothing")));
 }
 
+TEST(Pair, IsNamedByTheHelpOfTheCommandsThatTakeOne) {
+  for (const char* const command : {"generate", "chat", "serve", "verify"}) {
+    EXPECT_THAT(run_command({command, "--help"}).out, testing::HasSubstr("(a pair)")) << command;
+  }
+  for (const char* const command : {"corpus", "inspect"}) {
+    EXPECT_THAT(run_command({command, "--help"}).out, testing::Not(testing::HasSubstr("(a pair)"))) << command;
+  }
+}
+
 }  // namespace
 }  // namespace draftproof::test::pair_test
