@@ -85,6 +85,7 @@ void Metrics::add_rounds(const Trace& trace) {
     OfStage& counts = drafts_[name];
     counts.asked += static_cast<std::uint64_t>(one.times.asked);
     counts.silent += static_cast<std::uint64_t>(one.times.silent);
+    counts.failed += static_cast<std::uint64_t>(one.times.failed);
     counts.positions += static_cast<std::uint64_t>(one.positions);
     counts.passed += static_cast<std::uint64_t>(one.passed);
     for (std::size_t depth = 0; depth < one.drafted_by_depth.size(); ++depth) {
@@ -122,6 +123,7 @@ std::string Metrics::text() const {
   };
   by_stage("draftproof_draft_asked_total", "rounds in which a draft was asked for a proposal", &OfStage::asked);
   by_stage("draftproof_draft_silent_total", "of these, rounds in which it proposed nothing", &OfStage::silent);
+  by_stage("draftproof_draft_failed_total", "texts that ended because a draft failed", &OfStage::failed);
   by_stage("draftproof_draft_positions_total", "positions of texts that a draft has read", &OfStage::positions);
   by_stage("draftproof_draft_positions_passed_total", "of these, passed by its window at the end of the text",
            &OfStage::passed);

@@ -55,6 +55,7 @@ class Metrics {
   struct OfStage {
     std::uint64_t asked = 0;
     std::uint64_t silent = 0;
+    std::uint64_t failed = 0;
     std::uint64_t positions = 0;
     std::uint64_t passed = 0;
   };

@@ -109,6 +109,7 @@ nlohmann::ordered_json statistics_json(const Trace& trace, const std::string& dr
     json["drafters"].push_back({{"draft", names[i]},
                                 {"asked", stage.times.asked},
                                 {"silent", stage.times.silent},
+                                {"failed", stage.times.failed},
                                 {"drafts", stage.drafts},
                                 {"drafted", stage.drafted},
                                 {"accepted", stage.accepted},

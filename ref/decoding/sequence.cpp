@@ -387,7 +387,11 @@ std::optional<Segment> Sequence::plan(const ProposeJob* proposed, double seconds
   add_seconds(&Statistics::draft_seconds, seconds);
   if (proposed != nullptr) {
     time_draft(&DraftTimes::draft, seconds);
-    if (with_.draft.times().empty()) trace_.draft_times.front().count(proposed->builder->size());
+    if (with_.draft.times().empty()) {
+      DraftTimes& times = trace_.draft_times.front();
+      if (proposed->error) ++times.failed;
+      else times.count(proposed->builder->size());
+    }
   }
   try {
     if (proposed != nullptr && proposed->error) std::rethrow_exception(proposed->error);
@@ -513,6 +517,7 @@ void Sequence::commit(const ObserveJob& observed, double seconds, SequenceScratc
   add_seconds(&Statistics::draft_seconds, seconds);
   time_draft(is_round_ ? &DraftTimes::accept : &DraftTimes::begin, seconds);
   if (observed.error) {
+    if (with_.draft.times().empty() && !trace_.draft_times.empty()) ++trace_.draft_times.front().failed;
     fail(observed.error);
     return;
   }

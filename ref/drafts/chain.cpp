@@ -50,9 +50,13 @@ bool ChainDraft::room_for(std::span<const float> features) const noexcept {
   return bytes <= waiting_features_max || unread_features_.empty();
 }
 
-double& ChainDraft::observing(const Draft& stage) const {
+DraftTimes& ChainDraft::times_of(const Draft& stage) const {
   const auto place = std::ranges::find(stages_, &stage, &std::unique_ptr<Draft>::get) - stages_.begin();
-  DraftTimes& times = times_[static_cast<std::size_t>(place)];
+  return times_[static_cast<std::size_t>(place)];
+}
+
+double& ChainDraft::observing(const Draft& stage) const {
+  DraftTimes& times = times_of(stage);
   return in_prompt_ ? times.begin : times.accept;
 }
 
@@ -76,10 +80,15 @@ void ChainDraft::was_read(const ObserveJob& job) const {
 void ChainDraft::read() const {
   if (!has_unread()) return;
   const Stopwatch watch(observing(*network_));
-  while (has_unread()) {
-    const ObserveJob job = unread();
-    network_->observe(job.committed, job.features);
-    was_read(job);
+  try {
+    while (has_unread()) {
+      const ObserveJob job = unread();
+      network_->observe(job.committed, job.features);
+      was_read(job);
+    }
+  } catch (...) {
+    ++times_of(*network_).failed;
+    throw;
   }
 }
 
@@ -106,6 +115,7 @@ void ChainDraft::keep(std::span<const Token> committed, std::span<const float> f
       text_[done]->observe(committed, {});
     }
   } catch (...) {
+    ++times_of(*text_[done]).failed;
     for (std::size_t i = 0; i < done; ++i) text_[i]->take_back(committed.size());
     throw;
   }
@@ -164,9 +174,12 @@ void ChainDraft::ask(std::size_t stage, Token anchor, int limit, ProposalBuilder
   builder.ask(asked);
   if (asked == 0) return;
   if (stages_[stage].get() == network_) read();
-  {
+  try {
     const Stopwatch watch(times_[stage].draft);
     stages_[stage]->propose(anchor, asked, builder);
+  } catch (...) {
+    ++times_[stage].failed;
+    throw;
   }
   times_[stage].count(builder.size());
 }
@@ -255,7 +268,8 @@ void ChainDrafter::read(std::span<Job* const> jobs) {
       for (std::size_t k = 0; k < told.size(); ++k) {
         const auto& chain = static_cast<const ChainDraft&>(*of[k]->draft);
         chain.observing(*chain.network_) += seconds;
-        if (told[k].error) of[k]->error = told[k].error;
+        of[k]->error = told[k].error;
+        if (told[k].error) ++chain.times_of(*chain.network_).failed;
         else chain.was_read(told[k]);
       }
     }
@@ -306,8 +320,9 @@ void ChainDrafter::propose(std::span<ProposeJob> jobs) {
       auto& chain = static_cast<ChainDraft&>(*of[k]->draft);
       DraftTimes& times = chain.times_[chain.own_ + i];
       times.draft += seconds;
-      times.count(of[k]->builder->size());
       of[k]->error = asked[k].error;
+      if (asked[k].error) ++times.failed;
+      else times.count(of[k]->builder->size());
     }
   }
   for (const ProposeJob& job : jobs) {

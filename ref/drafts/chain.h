@@ -57,6 +57,7 @@ class ChainDraft final : public Draft {
   void ask(std::size_t stage, Token anchor, int limit, ProposalBuilder& builder);
   void note(const ProposalBuilder& builder);  // once all stages have been asked that are
   bool has_unread() const noexcept { return !unread_tokens_.empty(); }
+  DraftTimes& times_of(const Draft& stage) const;
   /// Where the time goes that a stage takes to observe something.
   double& observing(const Draft& stage) const;
   /// What the stage with a cache is to observe next: the first of what it has not, as much as one call takes.

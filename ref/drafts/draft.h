@@ -38,12 +38,13 @@ struct DraftPositions {
   bool operator==(const DraftPositions&) const = default;
 };
 
-/// How often a draft was asked, and seconds that it has taken. What several drafts compute in one pass counts for each
-/// of them. A chain observes late (chain.h): when it is asked, or when its state is looked at, which is no part of a
-/// round.
+/// How often a draft was asked and has failed, and seconds that it has taken. What several drafts compute in one pass
+/// counts for each of them. A chain observes late (chain.h): when it is asked, or when its state is looked at, which is
+/// no part of a round.
 struct DraftTimes {
   int asked = 0;      // for a proposal
   int silent = 0;     // of these, how often it proposed nothing
+  int failed = 0;     // how often proposing or observing failed, which ends the text
   double begin = 0;   // observing the prompt
   double draft = 0;   // proposing
   double accept = 0;  // observing what the rounds committed

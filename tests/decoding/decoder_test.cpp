@@ -669,6 +669,35 @@ TEST(Decoder, ADigestThatFailsIsAnErrorOfItsPassWhoseRoundIsReported) {
   EXPECT_EQ(received.size(), 6U);
 }
 
+TEST(Decoder, CountsHowOftenItsDraftFailed) {
+  class Draft final : public draftproof::Draft {
+   public:
+    int proposals = 0;
+    int observations = 0;
+    int draft_max() const override { return 1; }
+    void observe(std::span<const Token>, std::span<const float>) override {
+      if (++observations == 3) throw Failure();
+    }
+    void propose(Token, int, ProposalBuilder&) override {
+      if (++proposals == 2) throw Failure();
+    }
+    void forget() override {}
+  };
+  Bench bench;
+  Draft draft;
+  PhiloxSource random(seed);
+  const Asked request = asked({1, 2, 3}, 6, 1);
+  Decoder decoder(bench.target(), draft, matching, random, request, request, Recording::counts);
+  for (int failed = 1; failed <= 2; ++failed) {
+    EXPECT_THROW(decoder.run(), Failure);
+    EXPECT_EQ(decoder.trace().draft_times[0].failed, failed);
+  }
+  decoder.run();
+  const DraftTimes& times = decoder.trace().draft_times[0];
+  EXPECT_EQ(times.failed, 2) << "once proposing, and once observing";
+  EXPECT_EQ(times.asked, draft.proposals - 1) << "a proposal that failed is none";
+}
+
 TEST(Decoder, ACallbackThatFailsHasReceivedEverythingThatIsRecorded) {
   expect_step_kept_everywhere([](WatchedModel&, WatchedModel&, WatchedDraft&, std::function<void()>& at_emit,
                                  const auto& fail) { at_emit = fail; });

@@ -288,6 +288,8 @@ TEST(Chain, ForgetsNothingWhenAStageFails) {
   network->fails = true;
   draft.observe(std::vector<Token>{5, 6}, {});
   EXPECT_THROW(proposed(draft, {1, 2, 3, 4, 5, 6, 9}, 6), std::runtime_error);
+  EXPECT_EQ(draft.times()[0].failed, 0);
+  EXPECT_EQ(draft.times()[2].failed, 1) << "each counts its own";
   network->fails = false;
   EXPECT_EQ(proposed(draft, {1, 2, 3, 4, 5, 6, 9}, 6), (std::vector<Token>{7, 7}));
   EXPECT_EQ(network->text, (std::vector<Token>{1, 2, 3, 4, 5, 6}));
@@ -347,6 +349,7 @@ TEST(Chain, OfSeveralSequencesDraftsAndObservesEachAsAlone) {
   opened.opened[1]->fails = true;
   drafter.observe(told);
   EXPECT_TRUE(!told[0].error && told[1].error && !told[2].error);
+  for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(drafts[i]->times()[1].failed, i == 1 ? 1 : 0);
   opened.opened[1]->fails = false;
   told[1].error = nullptr;
   drafter.observe(std::span(&told[1], 1));
