@@ -166,8 +166,16 @@ bool after_sampling(const Json& logprobs_of) {
   return name == "p";
 }
 
+ProposalWork read_work(const Json& value) {
+  for (const ProposalWork work :
+       {ProposalWork::none, ProposalWork::one_pass, ProposalWork::passes, ProposalWork::as_asked}) {
+    if (value.string() == name_of(work)) return work;
+  }
+  value.fail("must be none, one_pass, passes or as_asked, but is " + in_quotes(value.string()));
+}
+
 DraftCosts read_draft_costs(const Json& value) {
-  refuse_unknown(value, {"verify", "draft", "reading"});
+  refuse_unknown(value, {"verify", "draft", "reading", "work"});
   constexpr double max = 1e9;
   const auto costs_in = [](const Json& list) {
     return read_list(list, [](const Json& cost) { return real_in(cost, 0, max); });
@@ -183,6 +191,10 @@ DraftCosts read_draft_costs(const Json& value) {
   }
   costs.reading = costs_in(value.at("reading"));
   expect_size(value, "reading", costs.reading, costs.draft.size(), costs.draft.size());
+  if (const auto work = value.find("work")) {
+    costs.work = read_list(*work, read_work);
+    expect_size(value, "work", costs.work, costs.draft.size(), costs.draft.size());
+  }
   return costs;
 }
 

@@ -107,8 +107,11 @@ std::string costs_text(const Trace& trace) {
   if (costs.verify.empty() || trace.request.context_shift) return "";
   std::string stages;
   for (const std::vector<double>& stage : costs.draft) stages += (stages.empty() ? "" : ",") + reals(stage);
-  return fmt::format(",\"draft_costs\":{{\"verify\":{},\"draft\":[{}],\"reading\":{}}}", reals(costs.verify), stages,
-                     reals(costs.reading));
+  std::string work;
+  for (const ProposalWork one : costs.work) work += fmt::format("{}\"{}\"", work.empty() ? "" : ",", name_of(one));
+  if (!work.empty()) work = ",\"work\":[" + work + "]";
+  return fmt::format(",\"draft_costs\":{{\"verify\":{},\"draft\":[{}],\"reading\":{}{}}}", reals(costs.verify), stages,
+                     reals(costs.reading), work);
 }
 
 /// Returns the parameters of sampling; adjustments_text has the biases.

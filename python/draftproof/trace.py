@@ -478,7 +478,15 @@ class TraceWriter:
             "logprobs_of": _one_of("logits", "p"),
             "max_draft_tokens": _integer(0, _DRAFT_TOKENS_MAX),
             "draft_costs": _object(
-                {"verify": _COSTS, "draft": _list_of(_COSTS), "reading": _COSTS}, "verify", "draft", "reading"
+                {
+                    "verify": _COSTS,
+                    "draft": _list_of(_COSTS),
+                    "reading": _COSTS,
+                    "work": _list_of(_one_of("none", "one_pass", "passes", "as_asked")),
+                },
+                "verify",
+                "draft",
+                "reading",
             ),
             "verification": _one_of("batched", "serial", "redecode"),
             "draft": _text,
@@ -618,6 +626,7 @@ class TraceWriter:
     def _check_costs(self, about: str, costs: Mapping[str, Any]) -> None:
         verify, draft, reading = costs["verify"], costs["draft"], costs["reading"]
         fits = 2 <= len(verify) <= 1 + 2**10 and 1 <= len(draft) <= 64 and len(reading) == len(draft)
+        fits = fits and len(costs.get("work", draft)) == len(draft)
         if not fits or not all(2 <= len(stage) <= len(verify) for stage in draft):
             self._fail(about, "draft_costs", costs, "must have lists of the lengths that docs/spectrace.md says")
         if float.fromhex(verify[0]) < 1e-9:

@@ -216,16 +216,12 @@ std::string Engine::tuning_error(const std::string& draft) {
     return "draft '" + draft + "' proposes trees, and --draft-max auto chooses the lengths of chains; give a number, " +
            "or leave it out";
   }
-  if (spec.ends_early()) {
-    return "draft '" + draft +
-           "' ends proposals by min_prob or min_confidence, so --draft-max auto cannot measure what a number of " +
-           "draft tokens takes; give a number, or leave out one of both";
-  }
   return "";
 }
 
 std::optional<DraftCosts> Engine::shared_pass_costs(const std::string& draft, const Execution& execution, int rows) {
-  if (drafter(draft) == nullptr || !tuning_error(draft).empty()) return std::nullopt;
+  const DraftSpec spec = parse_draft_spec(draft);  // a proposal that ends early costs less than one that does not
+  if (drafter(draft) == nullptr || spec.trees() || spec.ends_early()) return std::nullopt;
   const int positions = std::min({target_->context(), load(draft).reach, 2 * rows + 256});
   if (positions < rows + 2) return std::nullopt;
   DraftCosts costs;

@@ -10,8 +10,15 @@ namespace draftproof {
 enum class ProposalWork {
   none,      // it looks something up
   one_pass,  // one pass of a network, however many draft tokens
-  passes,    // one for each draft token
+  passes,    // one for each draft token, and one for the row before which it ends the proposal
+  as_asked,  // one for each draft token that it is asked for, however many it proposes
 };
+
+/// As traces state it.
+constexpr const char* name_of(ProposalWork work) {
+  constexpr const char* names[] = {"none", "one_pass", "passes", "as_asked"};
+  return names[static_cast<int>(work)];
+}
 
 /// Seconds, or any other unit. [n] is for n draft tokens, from 0 on.
 struct DraftCosts {
@@ -20,6 +27,7 @@ struct DraftCosts {
   std::vector<double> verify;              // a verification pass over the anchor and n draft tokens
   std::vector<std::vector<double>> draft;  // [stage][n]: what a round takes more, with its proposal and observation
   std::vector<double> reading;             // [stage]: each committed token more that the stage has yet to observe
+  std::vector<ProposalWork> work = {};     // [stage]; empty: no stage has passes
 
   bool operator==(const DraftCosts&) const = default;
 };

@@ -78,6 +78,7 @@ DraftCosts expected_costs(const std::vector<ExpectedStage>& stages, int draft_ma
     costs.draft.push_back({0});
     for (int n = 1; n <= stage.draft_max; ++n) costs.draft.back().push_back(line(stage.work).at(n));
     costs.reading.push_back(stage.work == ProposalWork::none ? 0 : reading);
+    costs.work.push_back(stage.work);
   }
   return costs;
 }

@@ -63,6 +63,11 @@ class MeasuredCosts {
   /// The most draft tokens of a proposal of the stage.
   int max(int stage) const noexcept { return static_cast<int>(expected_.draft[place(stage)].size()) - 1; }
 
+  /// Whether the stage has a pass for each draft token, and none behind the row that ends its proposal.
+  bool has_passes(int stage) const noexcept {
+    return !expected_.work.empty() && expected_.work[place(stage)] == ProposalWork::passes;
+  }
+
   // All costs are in passes of plain decoding. They are those expected until a round was measured.
   double verify(int n) const;
   double draft(int stage, int n) const;
@@ -73,7 +78,7 @@ class MeasuredCosts {
 
   /// Learns how long the pass over the anchor and this many draft tokens took.
   void learn_verify(int drafted, const RoundSeconds& seconds);
-  /// Learns how long this stage took in a round with so many draft tokens, asked for n, when it had so many committed
+  /// Learns how long this stage took in a round with so many draft tokens, computing n, when it had so many committed
   /// tokens more to observe than `DraftCosts::observed`.
   void learn_draft(int stage, int n, int more, int drafted, const RoundSeconds& seconds);
 

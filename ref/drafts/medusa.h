@@ -23,7 +23,7 @@ class MedusaDraft final : public Draft {
   MedusaDraft(MedusaHeads& heads, int capacity, int tree = 0, MinProbability min_probability = {});
 
   int draft_max() const override { return tree_ > 0 ? tree_ : heads_.count(); }
-  ProposalWork work() const override { return ProposalWork::passes; }  // each head reads an LM head
+  ProposalWork work() const override { return ProposalWork::as_asked; }  // each head reads an LM head
   std::span<const int> taps() const override { return heads_.taps(); }
   void observe(std::span<const Token> committed, std::span<const float> features) override;
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;

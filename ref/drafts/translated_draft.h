@@ -50,7 +50,7 @@ class TranslatedDraft final : public TextDraft {
   /// `shared` outlives the draft.
   TranslatedDraft(const TranslatedModel& shared, int capacity, int draft_max);
 
-  ProposalWork work() const override { return ProposalWork::passes; }
+  ProposalWork work() const override { return ProposalWork::as_asked; }
   /// The length of the first text that it was asked about and whose translation did not fit its cache, when none has
   /// fitted since.
   int reach() const override { return reach_; }

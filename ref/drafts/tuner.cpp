@@ -88,7 +88,8 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
   else choice.value = 1 - rate * (1 + costs_.draft(stage, 0));
   double estimate = first_estimate;
   double offered = 1;
-  double rows = 0;     // what the pass costs more
+  double rows = 0;  // what the pass costs more
+  double drafting = 0;
   double reaches = 1;  // a proposal goes on to here
   double whole = 1;    // and all of it is accepted then
   bool stops = false;  // whether proposals have ended before
@@ -101,13 +102,15 @@ Tuner::Choice Tuner::best(int stage, int limit, bool as_at_first) const {
       offered = depth.offered.with(n <= 2 ? 1 : offered, 1);
       stops = stops || depth.offered.count < depth.offered.of;
     }
+    const double goes_on = costs_.has_passes(stage) ? reaches : 1;
+    drafting += goes_on * (costs_.draft(stage, n) - (n == 1 ? 0 : costs_.draft(stage, n - 1)));
     whole *= estimate;
     if (stops) whole = depth.whole.with(whole, weight_of_product);
     reaches *= offered;
     expected += reaches * whole;
     rows += reaches * (costs_.verify(n) - costs_.verify(n - 1));
     const double observing = std::max(0.0, expected - DraftCosts::observed) * reading;
-    const double value = expected - rate * (1 + rows + costs_.draft(stage, n) + observing);
+    const double value = expected - rate * (1 + rows + drafting + observing);
     if (value > choice.value) choice = {n, value};
   }
   return choice;
@@ -137,10 +140,19 @@ int Tuner::length(int stage, int limit) const {
   return probed <= 0 || probed + risk(stage, probe) <= probing * all_.output ? probe : 0;
 }
 
-void Tuner::enter(Account& account, const std::vector<int>& asked, int drafted, int accepted) const {
+std::vector<int> Tuner::computed(const std::vector<int>& asked, int drafted) const {
+  std::vector<int> list = asked;
+  for (int stage = 0; stage < static_cast<int>(list.size()); ++stage) {
+    const int of_stage = stage + 1 == static_cast<int>(list.size()) ? drafted : 0;
+    if (costs_.has_passes(stage)) list[place(stage)] = std::min(list[place(stage)], of_stage + 1);
+  }
+  return list;
+}
+
+void Tuner::enter(Account& account, const std::vector<int>& computed, int drafted, int accepted) const {
   ++account.passes[place(drafted)];
   for (int stage = 0; stage < costs_.stages(); ++stage) {
-    const int n = stage < static_cast<int>(asked.size()) ? asked[place(stage)] : 0;
+    const int n = stage < static_cast<int>(computed.size()) ? computed[place(stage)] : 0;
     ++account.asked[place(stage)][place(n)];
     if (n > 0) account.read[place(stage)] += tokens_to_read(stage);
   }
@@ -163,8 +175,9 @@ void Tuner::learn(const std::vector<int>& asked, int drafted, int accepted,
   REQUIRE(accepted <= drafted, "accepted draft tokens were proposed");
   REQUIRE(asked.size() <= stages_.size() && (drafted == 0 || drafted <= asked.back()), "the stages were asked");
   const double left_out = drafted == 0 && plain_wanted() ? 1 - 1 / rate() : 0;
+  const std::vector<int> computed = this->computed(asked, drafted);
   lately_.forget(kept_lately);
-  for (Account* const account : {&all_, &lately_}) enter(*account, asked, drafted, accepted);
+  for (Account* const account : {&all_, &lately_}) enter(*account, computed, drafted, accepted);
   left_out_ += left_out;
   int last = -1;
   for (int stage = 0; stage < static_cast<int>(asked.size()); ++stage) {
@@ -173,14 +186,14 @@ void Tuner::learn(const std::vector<int>& asked, int drafted, int accepted,
     last = stage;
     Stage& one = stages_[place(stage)];
     const bool proposed = drafted > 0 && stage + 1 == static_cast<int>(asked.size());
-    if (proposed && best(stage, n, false).drafted == 0) enter(one.probes, asked, drafted, accepted);
+    if (proposed && best(stage, n, false).drafted == 0) enter(one.probes, computed, drafted, accepted);
     learn_acceptance(one, n, proposed ? drafted : 0, proposed ? accepted : 0);
   }
   if (seconds) {
     costs_.learn_verify(drafted, *seconds);
     if (last >= 0) {
       const int more = stages_[place(last)].unread - DraftCosts::observed;
-      costs_.learn_draft(last, asked[place(last)], more, drafted, *seconds);
+      costs_.learn_draft(last, computed[place(last)], more, drafted, *seconds);
     }
     plain_measured_ = plain_measured_ || drafted == 0;
     since_plain_ = drafted > 0 ? since_plain_ + 1 : 0;

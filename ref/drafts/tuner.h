@@ -20,6 +20,9 @@
 // rounds draft, the second is left out, and one from time to time, for `probing` of their time, to measure what plain
 // decoding costs now.
 //
+// A draft with a pass for each draft token that ends its proposal by itself (min_prob) costs the passes that it had:
+// one more than it has draft tokens, at most as many as were asked for.
+//
 // The choice depends on the costs at first, and on what the rounds before drafted, accepted and took. A clock has a
 // part in it only by the times that it is told, which the trace states.
 #pragma once
@@ -64,7 +67,7 @@ class Tuner {
   /// What rounds did, so that they cost what is known now.
   struct Account {
     std::vector<double> passes;              // [draft tokens]
-    std::vector<std::vector<double>> asked;  // [stage][draft tokens]
+    std::vector<std::vector<double>> asked;  // [stage][draft tokens that it computed]
     std::vector<double> read;                // [stage]: tokens, more than DraftCosts::observed
     double output = 0;                       // tokens
     void forget(double kept);
@@ -86,7 +89,9 @@ class Tuner {
   };
   double cost(const Account& account) const;
   double gained(const Account& account) const { return account.output - cost(account); }
-  void enter(Account& account, const std::vector<int>& asked, int drafted, int accepted) const;
+  /// The draft tokens that each stage computed.
+  std::vector<int> computed(const std::vector<int>& asked, int drafted) const;
+  void enter(Account& account, const std::vector<int>& computed, int drafted, int accepted) const;
   void learn_acceptance(Stage& stage, int asked, int drafted, int accepted);
   double tokens_to_read(int stage) const;  // more than DraftCosts::observed
   double risk(int stage, int n) const;     // what a proposal costs of which nothing is accepted

@@ -191,6 +191,28 @@ TEST(Tuner, AsksForLongProposalsWhereTheyAreAcceptedAndForShortOnesWhereThoseAre
   EXPECT_GT(long_ones(true), 85);
 }
 
+/// Every second proposal ends before its next draft token, and all of it is accepted.
+TEST(Tuner, CountsThePassesThatAProposalHadWhichEndsEarly) {
+  const auto asked_for = [](ProposalWork work) {
+    DraftCosts costs = costs_of({"", 0.05, 0, 0.1, 0});
+    costs.work = {work};
+    Tuner tuner(costs);
+    Numbers numbers(1);
+    int asked = 0;
+    for (int round = 0; round < 500; ++round) {
+      const int n = tuner.length(0, max);
+      int offered = 1;
+      while (offered < max && numbers.next() < 0.5) ++offered;
+      const int drafted = std::min(n, offered);
+      tuner.learn({n}, drafted, drafted);
+      if (round >= 400) asked += n;
+    }
+    return asked / 100.0;
+  };
+  EXPECT_GT(asked_for(ProposalWork::passes), 3.5) << "what is asked for in vain costs nothing";
+  EXPECT_LT(asked_for(ProposalWork::as_asked), 3);
+}
+
 TEST(Tuner, NeverExceedsTheLimit) {
   const Tuner tuner(costs_of(shapes[4]));
   for (int limit = 1; limit <= max + 5; ++limit) EXPECT_LE(tuner.length(0, limit), std::min(limit, max));

@@ -241,6 +241,8 @@ std::vector<Bad> bad_openings() {
       {"a negative cost", with_costs("reading", {"-0x1p+0"}), ":2: ", "field draft_costs.reading[0]"},
       {"a cost that is no number", with_costs("reading", {"nan"}), ":2: ", "field draft_costs.reading[0]"},
       {"an infinite cost", with_costs("reading", {"inf"}), ":2: ", "field draft_costs.reading[0]"},
+      {"work of nobody", with_costs("work", Json::array()), ":2: ", "field draft_costs"},
+      {"work of an unknown kind", with_costs("work", {"walks"}), ":2: ", "must be none, one_pass, passes or as_asked"},
       {"costs of something else", with_costs("rollback", {"0x1p+0"}), ":2: ", "rollback"},
       {"a decimal temperature", with(1, "temperature", "0.8"), ":2: ", "field temperature"},
       {"an infinite temperature", with(1, "temperature", "0xinf"), ":2: ", "field temperature"},
