@@ -14,21 +14,23 @@
 namespace draftproof {
 namespace {
 
-/// Returns the candidate with the largest score of those for the ends of `text`, looked up in the tree of `learned`.
-SuffixCandidate best_candidate(const SuffixTree& tree, std::span<const Token> learned, std::span<const Token> text,
-                               int limit, const SuffixSettings& settings) {
+/// Returns the candidate with the largest score of those for the ends of `text`. `find` and `most_frequent` look
+/// strings up; the second may leave out what is less probable than min_prob.
+template <class Find, class Follow>
+SuffixCandidate candidate_by(const Find& find, const Follow& most_frequent, std::span<const Token> text, int limit,
+                             const SuffixSettings& settings) {
   SuffixCandidate best;
   SuffixCandidate tried;
   const auto max = static_cast<int>(std::min(text.size(), static_cast<std::size_t>(settings.depth - 1)));
   for (int len = settings.min_match; len <= max; ++len) {
-    const auto match = tree.find(learned, text.last(static_cast<std::size_t>(len)));
+    const auto match = find(text.last(static_cast<std::size_t>(len)));
     if (!match) break;  // nor does a longer one occur
-    auto next = tree.most_frequent(learned, *match);
-    if (!next) break;
+    auto next = most_frequent(*match);
+    if (!next) continue;
     const double wanted = std::floor(len * settings.factor + settings.offset + 1e-6);
     tried.score = 0;
     tried.tokens.clear();
-    for (double p = 1; next && std::ssize(tried.tokens) < limit; next = tree.most_frequent(learned, next->place)) {
+    for (double p = 1; next && std::ssize(tried.tokens) < limit; next = most_frequent(next->place)) {
       if (static_cast<double>(tried.tokens.size()) >= wanted) break;
       p = p * next->share;
       if (p < settings.min_prob) break;
@@ -38,6 +40,24 @@ SuffixCandidate best_candidate(const SuffixTree& tree, std::span<const Token> le
     if (tried.score >= best.score) std::swap(best, tried);
   }
   return best;
+}
+
+/// The same, looked up in the tree of `learned`.
+SuffixCandidate best_candidate(const SuffixTree& tree, std::span<const Token> learned, std::span<const Token> text,
+                               int limit, const SuffixSettings& settings) {
+  return candidate_by([&](std::span<const Token> string) { return tree.find(learned, string); },
+                      [&](SuffixTree::Place place) { return tree.most_frequent(learned, place); }, text, limit,
+                      settings);
+}
+
+/// The same in an index.
+SuffixCandidate best_candidate(const SuffixIndex& index, std::span<const Token> text, int limit,
+                               const SuffixSettings& settings) {
+  const auto most_frequent = [&](const SuffixIndex::Place& place) {
+    return place.length < settings.depth ? index.most_frequent(place, settings.min_prob) : std::nullopt;
+  };
+  return candidate_by([&](std::span<const Token> string) { return index.find(string); }, most_frequent, text, limit,
+                      settings);
 }
 
 }  // namespace
@@ -52,10 +72,10 @@ void SuffixDraft::continue_text(std::span<const Token> text, int limit, std::vec
   learn(text, text.size() - 1);
   anchor_ = text.back();
   SuffixCandidate best = best_candidate(tree_, text, text, limit, settings_);
-  if (settings_.corpus) {
-    SuffixCandidate other = settings_.corpus->candidate(text, limit, settings_);
-    if (other.score > best.score) std::swap(best, other);
-  }
+  SuffixCandidate other;
+  if (settings_.corpus) other = settings_.corpus->candidate(text, limit, settings_);
+  if (settings_.index) other = best_candidate(*settings_.index, text, limit, settings_);
+  if (other.score > best.score) std::swap(best, other);
   draft_tokens.insert(draft_tokens.end(), best.tokens.begin(), best.tokens.end());
 }
 
@@ -114,7 +134,7 @@ MemoryNeed memory_need(const DraftStage& stage, const Checkpoint*, const MemoryN
   constexpr int legacy_bytes = LegacySuffixDraft::bytes_per_token;
   const bool legacy = is_legacy(stage);
   MemoryNeed need = need_of_text(legacy ? legacy_bytes + LegacyDraft::bytes_per_round : SuffixTree::bytes_per_token);
-  if (stage.path.empty()) return need;
+  if (stage.path.empty() || SuffixIndex::is_in(stage.path)) return need;  // pages of a mapped file can be given back
   const auto tokens = static_cast<std::uint64_t>(SuffixCorpus::tokens_in(stage.path));
   need.weights["corpus"] = tokens * (sizeof(Token) + SuffixTree::bytes_per_token);
   if (legacy) need.cache_fixed = tokens * legacy_bytes;
@@ -129,7 +149,13 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint*, const 
                              .factor = stage.option("factor"),
                              .offset = stage.option("offset"),
                              .m = stage.integer("m")};
-  if (!stage.path.empty()) {
+  if (SuffixIndex::is_in(stage.path)) {
+    if (is_legacy(stage)) {
+      throw Error(stage.path.string() +
+                  ": is an index, which a suffix draft with legacy=1 does not read; make a corpus without --index");
+    }
+    settings.index = std::make_shared<SuffixIndex>(stage.path, target.model.vocabulary());
+  } else if (!stage.path.empty()) {
     settings.corpus = std::make_shared<SuffixCorpus>(stage.path, target.model.vocabulary(), settings.depth);
   }
   if (!is_legacy(stage)) return text_drafter<SuffixDraft>(settings);

@@ -10,8 +10,8 @@
 //   p < min_prob; else c is the next draft token, p is added to the score, and s = sc
 //
 // in doubles, in this order. The draft tokens are the candidate with the largest score, of several the longest match.
-// A corpus has a tree of its own, in which the last tokens of t are looked up by the same rule. Its candidate is taken
-// when its score is larger.
+// A corpus has a tree of its own, or an index that is mapped into memory (suffix_index.h), in which the last tokens of
+// t are looked up by the same rule. Its candidate is taken when its score is larger.
 //
 // Example: min_match = 1, min_prob = 0.1, factor = 1, offset = 0, t = [1, 2, 3, 1, 2, 4, 1, 2, 3, 1, 2]. After `2` came
 // 3 in two of three places: [3], score 2/3. After `1 2` the same, then 1: [3, 1], score 4/3. After `3 1 2` came 4:
@@ -19,12 +19,13 @@
 // drafted.
 //
 // Time: expected O(depth) per token, O(depth^2) per proposal. Memory: of a sequence, 4 bytes per token of the text and
-// those of its tree (suffix_tree.h); of a corpus, the same once.
+// those of its tree (suffix_tree.h); of a corpus, the same once, and none of one with an index.
 #pragma once
 
 #include <filesystem>
 #include <memory>
 
+#include "ref/drafts/suffix_index.h"
 #include "ref/drafts/suffix_tree.h"
 #include "ref/drafts/text_draft.h"
 
@@ -74,6 +75,7 @@ struct SuffixSettings {
   double offset = 0;    // and beside them
   int m = 0;            // draft tokens, at most
   std::shared_ptr<const SuffixCorpus> corpus = nullptr;
+  std::shared_ptr<const SuffixIndex> index = nullptr;  // of a corpus, in its place
 };
 
 /// What stands before an output in a corpus, so that its first tokens are found too: the last tokens of its prompt.

@@ -2,6 +2,7 @@
 #include "ref/drafts/suffix.h"
 
 #include "kernels/kernels.h"
+#include "ref/base/digest.h"
 #include "ref/base/error.h"
 #include "ref/drafts/drafts.h"
 #include "ref/models/hash.h"
@@ -13,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -216,6 +218,123 @@ TEST(SuffixDraft, WithACorpusProposesWhatIsDefinedOfEveryTextOverThreeLetters) {
       });
     }
   }
+}
+
+std::string index_bytes(const std::vector<Token>& tokens) {
+  std::string bytes;
+  SuffixIndex::write(tokens, [&](std::string_view piece) { bytes += piece; });
+  return bytes;
+}
+
+/// A file of these tokens with an index.
+std::filesystem::path index_file(const test::Folder& folder, const std::vector<Token>& tokens) {
+  const std::filesystem::path file = folder.path() / "corpus.index";
+  test::put(file, index_bytes(tokens));
+  return file;
+}
+
+TEST(SuffixIndex, GivesTheDraftTokensOfTheSameCorpusWithoutOne) {
+  const test::Folder folder;
+  std::vector<std::vector<Token>> corpora = {
+      {0}, {0, 0, 0, 0, 0, 0, 0}, {0, 1, 2, 0, 1, 1}, {separator, 0, 1, separator, separator, 1, 2, 2, 0, separator}};
+  for (int seed = 1; seed <= 4; ++seed) corpora.push_back(random_text(200, 3, seed));
+  for (const std::vector<Token>& tokens : corpora) {
+    for (SuffixSettings settings : some_settings()) {
+      SuffixSettings indexed = settings;
+      settings.corpus = std::make_shared<SuffixCorpus>(corpus_file(folder, tokens), 3, settings.depth);
+      indexed.index = std::make_shared<SuffixIndex>(index_file(folder, tokens), 3);
+      for_all_texts(5, [&](std::span<const Token> text) {
+        ASSERT_EQ(first_proposal(text, indexed, 16), first_proposal(text, settings, 16));
+      });
+    }
+  }
+}
+
+TEST(SuffixIndex, FindsAllOccurrencesAndWhatFollowsMostOften) {
+  const test::Folder folder;
+  const std::vector<Token> text = {1, 2, 3, separator, 1, 2, 4, 1, 2, 4, 1, 2};
+  const SuffixIndex index(index_file(folder, text), 5);
+  const auto place = index.find(std::vector<Token>{1, 2});
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->count, 4U);
+  const auto next = index.most_frequent(*place, 0.1);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->token, 4);
+  EXPECT_EQ(next->share, 2.0 / 3);
+  EXPECT_FALSE(index.most_frequent(*place, 1)) << "no token is that likely";
+  EXPECT_FALSE(index.most_frequent(*index.find(std::vector<Token>{2, 3}), 0)) << "a text ends there";
+  EXPECT_FALSE(index.find(std::vector<Token>{3, 1})) << "no string spans two texts";
+}
+
+std::string error_of_index(const std::filesystem::path& file) {
+  try {
+    const SuffixIndex index(file, 5);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SuffixIndex, OfADamagedFileIsAnErrorThatNamesItAndSaysWhatToDo) {
+  const test::Folder folder;
+  const std::vector<Token> text = {1, 2, 3, separator, 1, 2, 4};
+  const std::filesystem::path file = index_file(folder, text);
+  const std::string good = index_bytes(text);
+  EXPECT_EQ(error_of_index(file), "");
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    test::put(file, good.substr(0, size));
+    EXPECT_THAT(error_of_index(file), HasSubstr(file.string())) << size;
+  }
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ 0x40);
+    test::put(file, bad);
+    EXPECT_THAT(error_of_index(file), AllOf(HasSubstr(file.string()), HasSubstr("draftproof corpus"))) << at;
+  }
+  test::put(file, good + "more");
+  EXPECT_THAT(error_of_index(file), HasSubstr("has 92 bytes, and an index of 7 tokens 88"));
+  index_file(folder, {1, 5});
+  EXPECT_THAT(error_of_index(file), HasSubstr("5 at token 1 is none of the target, 0 to 4"));
+  EXPECT_THAT(error_of_index(folder.path()), HasSubstr("is not a file"));
+  EXPECT_THAT(error_of_index(folder.path() / "none"), HasSubstr("cannot be opened"));
+}
+
+/// An index of these parts, whatever they are, with the right fingerprint.
+std::string sealed_index(const std::vector<Token>& text, const std::vector<std::uint32_t>& places) {
+  Digest digest;
+  digest.add(std::span<const Token>(text));
+  digest.add(std::span<const std::uint32_t>(places));
+  std::string bytes = index_bytes(text);
+  const std::uint64_t halves[] = {digest.value().high, digest.value().low};
+  std::memcpy(bytes.data() + 16, halves, sizeof halves);
+  std::memcpy(bytes.data() + 32 + 4 * text.size(), places.data(), 4 * places.size());
+  return bytes;
+}
+
+TEST(SuffixIndex, InAnyOrderGivesDraftTokensOfTheTargetAndWithPlacesBehindTheTextIsRefused) {
+  const test::Folder folder;
+  const std::filesystem::path file = folder.path() / "corpus.index";
+  const std::vector<Token> text = {separator, 0, 1, separator, 2, 1, 2, 2, 0, separator, 1, 0};
+  std::vector<std::uint32_t> places(text.size());
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    std::uint32_t number = seed;
+    for (std::uint32_t& place : places) {
+      number = number * 1664525U + 1013904223U;
+      place = (number >> 16) % static_cast<std::uint32_t>(text.size());
+    }
+    test::put(file, sealed_index(text, places));
+    SuffixSettings settings = defaults;
+    settings.index = std::make_shared<SuffixIndex>(file, 3);
+    for_all_texts(3, [&](std::span<const Token> asked) {
+      for (const Token token : first_proposal(asked, settings, 16)) {
+        ASSERT_GE(token, 0);
+        ASSERT_LT(token, 3);
+      }
+    });
+  }
+  places[3] = static_cast<std::uint32_t>(text.size());
+  test::put(file, sealed_index(text, places));
+  EXPECT_THAT(error_of_index(file), HasSubstr("its place 3 lies behind the text"));
 }
 
 TEST(SuffixDraft, TakesTheCorpusOnlyWhenItsScoreIsLarger) {
