@@ -18,6 +18,7 @@ struct CorpusOptions {
   std::vector<std::string> files;
   std::string draft;
   std::string out;
+  bool index = false;
   bool parse_special = false;
   bool quiet = false;
 };
@@ -43,7 +44,7 @@ CorpusTexts read_texts(const CorpusOptions& options) {
 }
 
 /// For the draft `suffix`: the tokens of all texts, with a separator between two of them.
-void make_suffix_corpus(const CorpusTexts& texts, OutputFile& file) {
+void make_suffix_corpus(const CorpusTexts& texts, bool index, OutputFile& file) {
   std::vector<Token> tokens;
   for (const std::vector<Token>& text : texts) {
     if (&text != &texts.front()) tokens.push_back(SuffixTree::separator);
@@ -53,38 +54,32 @@ void make_suffix_corpus(const CorpusTexts& texts, OutputFile& file) {
     throw Error(fmt::format("the texts have {} tokens, and a corpus at most {}; leave some of them out", tokens.size(),
                             SuffixCorpus::max_tokens));
   }
-  file.append({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(Token)});
+  if (tokens.empty()) throw Error("the texts have no tokens; give longer texts");
+  if (index) SuffixIndex::write(tokens, [&](std::string_view piece) { file.append(piece); });
+  else file.append({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(Token)});
 }
 
 /// For the draft `ngram-cache`: what followed every two tokens of a text.
 void make_lookup_file(const CorpusTexts& texts, OutputFile& file) {
   NgramCounts counts;
-  for (const std::vector<Token>& text : texts) {
-    for (std::size_t i = 2; i < text.size(); ++i) {
-      counts.make_room(1);
-      counts.add(Ngram(text, i, 2), text[i], 1, [](Token) { return 1; });
-    }
-  }
+  for (const std::vector<Token>& text : texts) count_pairs(text, counts);
   std::uint64_t bytes = 0;
   write_lookup_file(counts, [&](std::string_view piece) {
     bytes += piece.size();
-    if (bytes > lookup_file_max) {
-      throw Error(
-          fmt::format("the n-grams of the texts take more than {} bytes, the most that a lookup file may have; "
-                      "leave some texts out",
-                      lookup_file_max));
-    }
     file.append(piece);
   });
   if (bytes == 0) throw Error("no text has three tokens, so nothing followed two of them; give longer texts");
 }
 
 Exit corpus(const CorpusOptions& options) {
+  if (options.index && options.draft != "suffix") {
+    throw Error("--index is for the draft suffix; leave it out for " + options.draft);
+  }
   std::vector<std::string> sources = options.files;
   sources.push_back(options.target);
   OutputFile file(options.out, sources);
   const CorpusTexts texts = read_texts(options);
-  if (options.draft == "suffix") make_suffix_corpus(texts, file);
+  if (options.draft == "suffix") make_suffix_corpus(texts, options.index, file);
   else make_lookup_file(texts, file);
   file.finish();
   if (!options.quiet && !is_standard_output(options.out)) {
@@ -106,6 +101,8 @@ void add_corpus(Command& app) {
   command.option("--for DRAFT", options->draft, "the draft that reads it")
       .choices({"suffix", "ngram-cache"})
       .required();
+  command.flag("--index", options->index,
+               "of suffix: with an index, so that the file is mapped into memory and takes none of its own");
   command.option("--out FILE", options->out, "the file to write; - is standard output").required();
   command.flag("--parse-special", options->parse_special,
                "the text of a special token becomes that token instead of staying text");

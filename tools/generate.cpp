@@ -7,9 +7,11 @@
 
 #include "kernels/kernels.h"
 #include "ref/base/error.h"
+#include "ref/base/presence.h"
 #include "ref/base/utf8.h"
 #include "ref/decoding/engine.h"
 #include "ref/decoding/stop_at_strings.h"
+#include "ref/drafts/lookup_file.h"
 #include "ref/formats/printable.h"
 #include "tools/commands.h"
 #include "tools/complaint.h"
@@ -35,6 +37,7 @@ struct GenerateOptions {
   std::vector<std::string> stops;
   ConstraintOptions constraints;
   PrefixCacheOptions prefixes;
+  std::string lookup_file;  // empty: nothing is counted
   TraceFileNames trace;
 };
 
@@ -208,6 +211,7 @@ GenerateInput make_input(const GenerateOptions& options, OpenedModel& model) {
 /// The files that are written. They are opened before the work.
 struct ResultFiles {
   std::unique_ptr<SavedPrefixes> prefixes;  // nullptr: not asked for
+  std::unique_ptr<OutputFile> lookup;       // nullptr: not asked for
   std::unique_ptr<OutputFile> json;         // nullptr: not asked for
   TraceFiles trace;
 };
@@ -221,12 +225,31 @@ ResultFiles result_files_of(const GenerateOptions& options) {
     prefixes = std::make_unique<SavedPrefixes>(options.prefixes, used);
     used.push_back(options.prefixes.file);
   }
+  std::unique_ptr<OutputFile> lookup;
+  if (!options.lookup_file.empty()) {
+    lookup = std::make_unique<OutputFile>(options.lookup_file, used);
+    used.push_back(options.lookup_file);
+  }
   std::unique_ptr<OutputFile> json;
   if (!common.json_file.empty()) {
     json = std::make_unique<OutputFile>(common.json_file, used);
     used.push_back(common.json_file);
   }
-  return {std::move(prefixes), std::move(json), TraceFiles(options.trace, common, used)};
+  return {std::move(prefixes), std::move(lookup), std::move(json), TraceFiles(options.trace, common, used)};
+}
+
+/// The counts of the lookup file that the text is counted into; none when there is no such file yet.
+NgramCounts counts_so_far(const std::string& file, int vocabulary) {
+  return !file.empty() && is_present(file) ? read_lookup_file(file, vocabulary) : NgramCounts();
+}
+
+void save_counts(const Trace& trace, NgramCounts& counts, OutputFile& file) {
+  std::vector<Token> text = trace.request.prompt;
+  text.insert(text.end(), trace.output.begin(), trace.output.end());
+  count_pairs(text, counts);
+  if (counts.bytes() == 0) return;  // an empty file is no lookup file
+  write_lookup_file(counts, [&](std::string_view piece) { file.append(piece); });
+  file.finish();
 }
 
 /// Decodes the text, and prints and traces it meanwhile.
@@ -277,6 +300,8 @@ Exit generate(const GenerateOptions& options) {
       model.draft_to_write(options.draft, asked.request, options.logprobs && options.gate == "seed");
   if (files.prefixes) files.prefixes->load(engine, common.target, used.name);
 
+  NgramCounts counts = counts_so_far(options.lookup_file, engine.target().vocabulary());
+
   const bool silent = common.quiet || is_standard_output(common.json_file) || files.trace.takes_output();
   Printer printer(asked.tokenizer, asked.stops, silent);
   const Trace trace = decoded(options, asked, engine, used.name, files, printer);
@@ -294,6 +319,7 @@ Exit generate(const GenerateOptions& options) {
   }
   if (files.json) files.json->write(dumped(json_of(options, engine, used.gate, trace, asked.tokenizer, asked.stops)));
   files.trace.finish();
+  if (files.lookup) save_counts(trace, counts, *files.lookup);
   if (files.prefixes) files.prefixes->save();
   return Exit::pass;
 }
@@ -327,6 +353,10 @@ void add_generate(Command& app) {
       .one_each_time();
   add_constraint_options(command, options->constraints);
   add_prefix_cache_options(command, options->prefixes);
+  command.group("Speculative decoding");
+  command.option("--lookup-update FILE", options->lookup_file,
+                 "a lookup file, which ngram-cache:FILE reads: what followed every two tokens of the text is counted "
+                 "into it at the end; it is made when there is none");
   command.group("Output");
   add_trace_options(command, options->trace, "");
   command.action([options, &command] {

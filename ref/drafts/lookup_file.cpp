@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ref/drafts/lookup_file.h"
 
+#include <limits>
 #include <string>
 
 #include "ref/base/error.h"
@@ -101,7 +102,17 @@ NgramCounts read_lookup_file(const std::filesystem::path& file, int vocabulary) 
   return counts;
 }
 
+void count_pairs(std::span<const Token> text, NgramCounts& counts) {
+  for (std::size_t i = 2; i < text.size(); ++i) {
+    const Ngram ngram(text, i, 2);
+    if (counts.count(ngram, text[i]) == std::numeric_limits<int>::max()) continue;  // of a file
+    counts.make_room(1);
+    counts.add(ngram, text[i], 1, [](Token) { return 1; });
+  }
+}
+
 void write_lookup_file(const NgramCounts& counts, const std::function<void(std::string_view)>& append) {
+  std::uint64_t bytes = 0;
   const std::vector<NgramCounts::Row> rows = counts.sorted();
   std::vector<std::int32_t> numbers;
   for (std::size_t i = 0; i < rows.size();) {
@@ -110,6 +121,11 @@ void write_lookup_file(const NgramCounts& counts, const std::function<void(std::
     numbers.assign(rows[i].ngram.places().begin(), rows[i].ngram.places().end());
     numbers.push_back(static_cast<std::int32_t>(end - i));
     for (; i < end; ++i) numbers.insert(numbers.end(), {rows[i].token, rows[i].count});
+    bytes += numbers.size() * number_bytes;
+    if (bytes > lookup_file_max) {
+      throw Error("the n-grams of the texts take more than " + std::to_string(lookup_file_max) +
+                  " bytes, the most that a lookup file may have; leave some texts out, or begin a new file");
+    }
     append({reinterpret_cast<const char*>(numbers.data()), numbers.size() * number_bytes});
   }
 }

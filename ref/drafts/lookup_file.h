@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string_view>
 
 #include "ref/drafts/ngram_counts.h"
@@ -28,7 +29,10 @@ std::uint64_t memory_of_lookup_file(const std::filesystem::path& file);
 /// or what followed it given twice.
 NgramCounts read_lookup_file(const std::filesystem::path& file, int vocabulary);
 
-/// Gives the bytes of the file to `append`, piece by piece.
+/// Counts what followed every two tokens of a text, as llama-lookup-create does.
+void count_pairs(std::span<const Token> text, NgramCounts& counts);
+
+/// Gives the bytes of the file to `append`, piece by piece. Throws Error when they are more than lookup_file_max.
 void write_lookup_file(const NgramCounts& counts, const std::function<void(std::string_view)>& append);
 
 }  // namespace draftproof

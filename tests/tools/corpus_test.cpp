@@ -52,6 +52,55 @@ TEST(Corpus, ForSuffixHoldsTheTokensOfTheTextsWithASeparatorBetweenThem) {
   EXPECT_EQ(numbers_in(texts.out), expected);
 }
 
+TEST(Corpus, WithAnIndexIsReadBySuffixAndGivesTheSameDraftTokens) {
+  const Texts texts;
+  const std::string indexed = (texts.folder.path() / "indexed.bin").string();
+  for (const std::string& out : {texts.out, indexed}) {
+    std::vector<std::string> words = {"corpus", target, texts.first, texts.second, "--for", "suffix", "--out", out};
+    if (out == indexed) words.emplace_back("--index");
+    ASSERT_EQ(run_command(words).status, 0);
+  }
+  const auto drafted = [](const std::string& file) {
+    const Outcome outcome = run_command({"generate", target, "--prompt", "Once upon", "-n", "24", "--draft",
+                                         "suffix:" + file, "--draft-max", "8", "--json", "-", "--quiet"});
+    return json::parse(outcome.out)["statistics"]["drafted"].get<int>();
+  };
+  EXPECT_GT(drafted(indexed), 0);
+  EXPECT_EQ(drafted(indexed), drafted(texts.out));
+  EXPECT_THAT(run_command({"generate", target, "--prompt", "Once", "--draft", "suffix:" + indexed + "?legacy=1"}).err,
+              HasSubstr("make a corpus without --index"));
+  EXPECT_THAT(run_command({"corpus", target, texts.first, "--for", "ngram-cache", "--index", "--out", texts.out}).err,
+              HasSubstr("--index is for the draft suffix"));
+}
+
+TEST(LookupUpdate, CountsTheTextOfEveryRunIntoTheFileThatNgramCacheReads) {
+  const Texts texts;
+  const std::string& file = texts.out;
+  std::vector<Token> text;
+  for (int run = 1; run <= 2; ++run) {
+    const Outcome outcome =
+        run_command({"generate", target, "--prompt", "Once upon a time", "-n", "12", "--lookup-update", file, "--draft",
+                     run == 1 ? "ngram-cache" : "ngram-cache:" + file, "--json", "-", "--quiet"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    text = Tokenizer::load(target).encode("Once upon a time");
+    const json said = json::parse(outcome.out);
+    for (const json& token : said["tokens"]) text.push_back(token);
+    std::map<std::vector<Token>, int> expected;
+    for (std::size_t i = 2; i < text.size(); ++i) expected[{text[i - 2], text[i - 1], text[i]}] += run;
+    std::map<std::vector<Token>, int> counted;
+    for (const NgramCounts::Row& row : read_lookup_file(file, 1 << 20).sorted()) {
+      counted[{row.ngram.places()[0], row.ngram.places()[1], row.token}] = row.count;
+    }
+    EXPECT_EQ(counted, expected) << run;
+  }
+  put(file, "no counts");
+  const Outcome damaged =
+      run_command({"generate", target, "--prompt", "Once", "-n", "4", "--lookup-update", file, "--quiet"});
+  EXPECT_EQ(damaged.status, 3);
+  EXPECT_THAT(damaged.err, HasSubstr(file));
+  EXPECT_EQ(text_of(file), "no counts") << "it is left as it was";
+}
+
 TEST(Corpus, ForNgramCacheHoldsWhatFollowedTwoTokensOfOneText) {
   const Texts texts;
   const Outcome outcome =
