@@ -4,8 +4,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <array>
-#include <ctime>
 #include <limits>
 #include <optional>
 #include <sstream>
@@ -14,11 +12,13 @@
 #include <utility>
 
 #include "ref/acceptance/bans.h"
+#include "ref/answers/thought_budget.h"
 #include "ref/base/error.h"
 #include "ref/formats/json.h"
 #include "ref/grammar/grammar_constraint.h"
 #include "ref/grammar/json_schema.h"
 #include "ref/text/breakers.h"
+#include "serve/chat_request.h"
 #include "serve/request_fields.h"
 
 namespace draftproof::serve {
@@ -26,7 +26,6 @@ namespace {
 
 constexpr int choices_max = 16;  // of one request
 constexpr int prompts_max = 16;
-constexpr std::size_t messages_max = 4096;
 
 Json parse_body(const std::string& body) {
   const Json json = Json::parse(body, "the request");
@@ -53,7 +52,7 @@ bool read_boolean(const Json& json, const char* field, bool default_value) {
   return found ? found->boolean() : default_value;
 }
 
-/// Refuses a field that is known, but not supported, unless it says nothing.
+/// Refuses fields of the other kind of request, unless they say nothing.
 void refuse_fields(const Json& json, std::initializer_list<const char*> fields) {
   for (const char* const field : fields) {
     const auto found = json.find(field);
@@ -198,53 +197,6 @@ std::vector<std::vector<Token>> read_prompts(const Json& prompt, const ServedMod
   return prompts;
 }
 
-/// The text of a message: a string, or a list of parts of text.
-std::string read_content(const Json& message) {
-  const auto content = message.find("content");
-  if (!content) return "";
-  if (!content->is_array()) return content->string();
-  std::string text;
-  for (std::size_t i = 0; i < content->size(); ++i) {
-    const Json part = (*content)[i];
-    if (part.at("type").string() != "text") part.fail("is not text, and this server reads no other content");
-    text += part.at("text").string();
-  }
-  return text;
-}
-
-std::vector<Token> read_messages(const Json& json, const ServedModel& model) {
-  if (model.chat == nullptr) {
-    throw Error("the model " + model.name +
-                " has no chat template; use /v1/completions, or start the server with "
-                "--template FILE");
-  }
-  const Tokenizer& tokenizer = tokenizer_for(model, "a chat");
-  constexpr std::array<std::string_view, 5> roles = {"system", "developer", "user", "assistant", "tool"};
-  const Json messages = json.at("messages");
-  if (messages.size() == 0) messages.fail("is empty; give at least one message");
-  if (messages.size() > messages_max) messages.fail("has more than " + std::to_string(messages_max) + " messages");
-  std::vector<jinja::Value> list;
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const Json message = messages[i];
-    const Json role = message.at("role");
-    if (std::ranges::find(roles, role.string()) == roles.end()) {
-      role.fail("is not one of system, developer, user, assistant and tool");
-    }
-    refuse_fields(message, {"tool_calls", "function_call", "audio"});
-    list.push_back(chat_message(role.string(), read_content(message)));
-  }
-  Chat chat;
-  chat.messages = jinja::Value::list(std::move(list));
-  if (const auto more = json.find("chat_template_kwargs")) {
-    for (const std::string& name : more->fields()) {
-      chat.more.set(name, jinja::Value::from_json(more->at(name), true));
-    }
-  }
-  const std::time_t now = std::time(nullptr);
-  localtime_r(&now, &chat.now);
-  return encode(tokenizer, model.chat->render(chat));
-}
-
 /// The text that the answer is expected to be like: content as that of a message, or token ids; empty: none.
 std::vector<Token> read_prediction(const Json& json, const ServedModel& model) {
   const auto prediction = json.find("prediction");
@@ -305,13 +257,28 @@ std::optional<std::string> read_grammar(const Json& json) {
   type.fail("is not one of text, json_object and json_schema");
 }
 
-std::shared_ptr<const Constraint> grammar_of(const Json& json, const ServedModel& model,
-                                             const std::vector<Token>& stops) {
-  const std::optional<std::string> gbnf = read_grammar(json);
-  if (!gbnf) return nullptr;
-  tokenizer_for(model, "a grammar");
-  return std::make_shared<GrammarConstraint>(
-      std::make_shared<const Grammar>(Grammar::from_gbnf(*gbnf, "the grammar of the request")), model.tokens, stops);
+/// The grammar of the text, and the budget of thoughts in it. `chat`: nullptr for a completion, whose text is content.
+std::shared_ptr<const Constraint> read_form(const Json& json, const ServedModel& model, const ChatRequest* chat,
+                                            const std::vector<Token>& stops) {
+  std::optional<std::string> gbnf = read_grammar(json);
+  if (gbnf) tokenizer_for(model, "a grammar");
+  if (chat != nullptr) {
+    gbnf = answer_gbnf(chat->format, chat->terms.thinking, chat->calls, gbnf, *model.tokenizer);
+  }
+  std::shared_ptr<const Constraint> constraint;
+  if (gbnf) {
+    constraint = std::make_shared<GrammarConstraint>(
+        std::make_shared<const Grammar>(Grammar::from_gbnf(*gbnf, "the grammar of the request", model.tokenizer)),
+        model.tokens, stops);
+  }
+  int budget = -1;
+  read_integer(json, "thinking_budget_tokens", -1, Request::text_max, budget);
+  if (budget < 0 || chat == nullptr || chat->terms.thinking == Thinking::none) return constraint;
+  if (chat->format.thoughts == nullptr) {
+    json.at("thinking_budget_tokens").fail("cannot be obeyed in the channels of gpt-oss; leave it out");
+  }
+  return std::make_shared<ThoughtBudget>(*chat->format.thoughts, chat->terms.thinking, budget, *model.tokenizer,
+                                         model.vocabulary, std::move(constraint));
 }
 
 /// The tokens of words that the output does not have: of each as it is, and with a space before it.
@@ -330,18 +297,18 @@ std::vector<std::vector<Token>> read_bad_words(const Json& json, const ServedMod
 }
 
 /// What the output has to follow; nullptr: nothing.
-std::shared_ptr<const Constraint> read_constraint(const Json& json, const ServedModel& model,
+std::shared_ptr<const Constraint> read_constraint(const Json& json, const ServedModel& model, const ChatRequest* chat,
                                                   const std::vector<Token>& stops) {
-  std::shared_ptr<const Constraint> grammar = grammar_of(json, model, stops);
+  std::shared_ptr<const Constraint> form = read_form(json, model, chat, stops);
   int min_tokens = 0;
   read_integer(json, "min_tokens", 0, Request::text_max, min_tokens);
   std::vector<std::vector<Token>> words = read_bad_words(json, model);
-  if (min_tokens == 0 && words.empty()) return grammar;
-  return std::make_shared<Bans>(std::move(grammar), model.vocabulary, stops, min_tokens, std::move(words));
+  if (min_tokens == 0 && words.empty()) return form;
+  return std::make_shared<Bans>(std::move(form), model.vocabulary, stops, min_tokens, std::move(words));
 }
 
-/// What chats and completions have in common. `request`: with its logprobs.
-CompletionRequest read_common(const Json& json, const ServedModel& model, Request request,
+/// What chats and completions have in common. `request`: with its logprobs. `chat`: nullptr for a completion.
+CompletionRequest read_common(const Json& json, const ServedModel& model, Request request, const ChatRequest* chat,
                               std::vector<std::vector<Token>> prompts) {
   CompletionRequest completion;
   completion.prompts = static_cast<int>(prompts.size());
@@ -359,7 +326,7 @@ CompletionRequest read_common(const Json& json, const ServedModel& model, Reques
   if (const auto more = json.find("stop_token_ids")) {
     for (const Token token : read_tokens(*more, model)) request.stops.push_back(token);
   }
-  request.constraint = read_constraint(json, model, request.stops);
+  request.constraint = read_constraint(json, model, chat, request.stops);
   int choices = 1;
   read_integer(json, "n", 1, choices_max, choices);
   const std::optional<int> asked = read_max_tokens(json);
@@ -367,7 +334,7 @@ CompletionRequest read_common(const Json& json, const ServedModel& model, Reques
     if (prompt.empty()) throw Error("the prompt is empty; give at least one token to continue");
     const int room = model.context - static_cast<int>(prompt.size());
     if (room < 1) {
-      throw Error("the prompt has " + std::to_string(prompt.size()) + " tokens, and the context of the model has " +
+      throw Error("the prompt has " + std::to_string(prompt.size()) + " tokens" + beyond_context +
                   std::to_string(model.context) + "; give a shorter one");
     }
     request.prompt = std::move(prompt);
@@ -391,14 +358,32 @@ CompletionRequest read_chat(const std::string& body, const ServedModel& model) {
   request.logprobs = read_boolean(json, "logprobs", false);
   read_integer(json, "top_logprobs", 0, Request::top_logprobs_max, request.top_logprobs);
   if (request.top_logprobs > 0 && !request.logprobs) json.at("top_logprobs").fail("needs logprobs to be true");
-  CompletionRequest completion = read_common(json, model, request, {read_messages(json, model)});
+  if (model.chat == nullptr) {
+    throw Error("the model " + model.name +
+                " has no chat template; use /v1/completions, or start the server with "
+                "--template FILE");
+  }
+  tokenizer_for(model, "a chat");
+  const ChatRequest chat = read_conversation(json, model);
+  CompletionRequest completion = read_common(json, model, request, &chat, {chat.prompt});
   completion.chat = true;
+  completion.include_thoughts = read_boolean(json, "include_reasoning", true);
+  const auto format = json.find("reasoning_format");
+  const bool apart = !format || format->string() != "none";
+  if (apart && format && format->string() != "auto" && format->string() != "deepseek") {
+    format->fail("is not one of none, auto and deepseek");
+  }
+  completion.format = chat.format;
+  completion.terms = chat.terms;
+  if (!apart) completion.format.thoughts = nullptr;
+  for (const Token token : shown_tokens(completion.format, *model.tokenizer)) completion.job.shown.push_back(token);
   return completion;
 }
 
 CompletionRequest read_completion(const std::string& body, const ServedModel& model) {
   const Json json = parse_request(body);
-  refuse_fields(json, {"messages", "chat_template_kwargs", "top_logprobs"});
+  refuse_fields(json, {"messages", "chat_template_kwargs", "top_logprobs", "tools", "tool_choice", "reasoning_effort",
+                       "reasoning_format", "thinking_budget_tokens"});
   Request request;
   if (const auto logprobs = json.find("logprobs"); logprobs && !(logprobs->is_boolean() && !logprobs->boolean())) {
     request.logprobs = true;
@@ -406,7 +391,7 @@ CompletionRequest read_completion(const std::string& body, const ServedModel& mo
       request.top_logprobs = static_cast<int>(logprobs->integer(0, Request::top_logprobs_max));
     }
   }
-  return read_common(json, model, request, read_prompts(json.at("prompt"), model));
+  return read_common(json, model, request, nullptr, read_prompts(json.at("prompt"), model));
 }
 
 std::vector<Token> read_tokenize(const std::string& body, const ServedModel& model) {

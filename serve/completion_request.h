@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What a request of OpenAI's API asks. HTTP is serve/server.h, the answer serve/response_writer.h.
+// What a request of OpenAI's API asks. HTTP is serve/server.h, the answer serve/answer_writer.h.
 //
 // The fields are rows of request_fields.h. Those of a wrong type are errors that name the field. Fields beyond OpenAI's
 // API: top_k, min_p, repetition_penalty, repeat_last_n, ignore_eos, stop_token_ids, chat_template_kwargs, and
 //     structured_outputs   vLLM's; `json`, `grammar` or `choice`
 //     grammar         GBNF that the answer has to follow, in place of response_format
 //     prediction      as in chats; its content may be token ids
+//     reasoning_format  none: what the model thinks is content, too
+//     thinking_budget_tokens  after so many tokens of thoughts their end is written
 //     speculative     false: this request is decoded plainly, which gives the same answer
 //     return_tokens   every part of the answer has "round": the tokens of one decoding round
 #pragma once
@@ -14,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "ref/answers/part_reader.h"
 #include "ref/chat/chat_template.h"
 #include "ref/grammar/token_trie.h"
 #include "ref/text/tokenizer.h"
@@ -36,12 +39,18 @@ struct ServedModel {
   int max_new_tokens = 0;  // of an answer whose request does not say
 };
 
+/// Part of the sentence about a prompt that is too long, which clients of OpenAI's API know by a code.
+inline constexpr const char* beyond_context = ", and the context of the model has ";
+
 struct CompletionRequest {
   bool chat = false;
   bool stream = false;
   bool include_usage = false;  // in a stream
   bool return_tokens = false;
   int prompts = 1;  // the choices of a job are those of the first prompt, then those of the next
+  AnswerFormat format = {};
+  AnswerTerms terms = {};  // what answers consist of besides content, if it is told apart
+  bool include_thoughts = true;
   Job job;
 };
 

@@ -28,7 +28,8 @@ std::vector<ApiField> make_fields() {
        "grammar", "prediction", "ignore_eos", "chat_template_kwargs", "speculative", "return_tokens", "samplers",
        "sampler_order", "top_n_sigma", "typical_p", "dynatemp_range", "dynatemp_exponent", "xtc_probability",
        "xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n",
-       "dry_sequence_breakers", "min_tokens", "bad_words"
+       "dry_sequence_breakers", "min_tokens", "bad_words", "tools", "tool_choice", "parallel_tool_calls",
+       "reasoning_effort", "reasoning_format", "include_reasoning", "thinking_budget_tokens"
   });
   add(alias, "max_tokens", {"max_completion_tokens", "n_predict", "max_new_tokens", "max_length"});
   add(alias, "repetition_penalty", {"repeat_penalty", "rep_pen"});
@@ -44,24 +45,24 @@ std::vector<ApiField> make_fields() {
        "model", "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
        "prompt_cache_retention", "cache_prompt", "cache_salt", "id_slot", "slot_id", "n_keep", "n_cache_reuse",
        "priority", "request_id", "rid", "session_id", "timings_per_token", "return_progress", "keep_alive", "verbose",
-       "parallel_tool_calls", "guided_decoding_backend", "include_reasoning", "mirostat_tau", "mirostat_eta",
-       "adaptive_decay", "genkey", "quiet", "spaces_between_special_tokens"
+       "guided_decoding_backend", "mirostat_tau", "mirostat_eta", "adaptive_decay", "genkey", "quiet",
+       "spaces_between_special_tokens"
   });
   const auto refuse = [&](std::string_view name, std::string_view note, std::vector<double> off = {},
                           std::vector<std::string> off_words = {}, bool off_true = false) {
     fields.push_back({name, refused, note, std::move(off), std::move(off_words), off_true});
   };
   for (const char* const name : {
-       "tools", "functions", "audio", "web_search_options", "echo", "suffix", "images", "image_data",
+       "functions", "audio", "web_search_options", "echo", "suffix", "images", "image_data",
        "multi_modal_data", "mm_processor_kwargs", "documents", "lora", "prompt_logprobs", "truncate_prompt_tokens",
        "add_special_tokens", "guided_regex", "guided_choice",
        "guided_whitespace_pattern", "regex", "ebnf", "structural_tag", "banned_tokens",
        "allowed_token_ids", "logits_processors", "sampler_seed", "input_prefix",
-       "input_suffix", "input_extra", "memory", "template", "chat_template", "reasoning_format",
-       "thinking_forced_open", "thinking_budget_tokens", "return_tokens_as_token_ids", "return_token_ids",
+       "input_suffix", "input_extra", "memory", "template", "chat_template", "thinking_forced_open",
+       "return_tokens_as_token_ids", "return_token_ids",
        "response_fields", "post_sampling_probs", "include_stop_str_in_output", "use_beam_search", "early_stopping",
        "embedding_overrides", "kv_transfer_params", "custom_params", "vllm_xargs", "extra_body", "watermark",
-       "continue_final_message", "verbosity", "reasoning", "reasoning_effort", "return_full_text",
+       "continue_final_message", "verbosity", "reasoning", "return_full_text",
        "decoder_input_details", "do_sample"
   }) {
     refuse(name, plainly);
@@ -75,8 +76,7 @@ std::vector<ApiField> make_fields() {
   refuse("min_keep", sampler, {0, 1});
   refuse("best_of", "ask for n answers", {1});
   refuse("n_probs", "ask for logprobs", {0});
-  refuse("tool_choice", plainly, {}, {"none", "auto"});
-  refuse("function_call", plainly, {}, {"none", "auto"});
+  refuse("function_call", "use tool_choice", {}, {"none", "auto"});
   for (const char* const name : {"tfs", "tfs_z", "length_penalty", "encoder_repetition_penalty"}) {
     refuse(name, sampler, {1});
   }

@@ -12,10 +12,12 @@
 #include <utility>
 
 #include "ref/base/error.h"
+#include "serve/anthropic_api.h"
 #include "serve/browser_rules.h"
 #include "serve/http_server.h"
 #include "serve/page.h"
-#include "serve/response_writer.h"
+#include "serve/ollama_api.h"
+#include "serve/openai_writer.h"
 
 namespace draftproof::serve {
 namespace {
@@ -42,18 +44,18 @@ bool is_request_id(const std::string& id) {
 
 /// An answer on its way to a client.
 struct ActiveResponse {
-  ActiveResponse(CompletionRequest wanted, const ServedModel& model, std::string request_id,
-                 const httplib::Request& http, const Connection& over)
-      : request(std::move(wanted)),
+  ActiveResponse(const Api& api, const ServedModel& model, std::string request_id, const httplib::Request& http,
+                 const Connection& over)
+      : request(api.read(http.body, model)),
         id(std::move(request_id)),
-        writer(request, model, id),
+        writer(api.writer(request, model, id, http.body)),
         connection(over),
         client(http.remote_addr),
         path(http.path) {}
 
   CompletionRequest request;
   std::string id;
-  ResponseWriter writer;
+  std::unique_ptr<AnswerWriter> writer;
   const Connection& connection;  // outlives the answer
   std::string client;
   std::string path;
@@ -74,7 +76,7 @@ class Server::Http {
         http_(limits, static_cast<std::size_t>(options_.connections),
               [this](const Connection& connection, int status, std::string_view why) {
                 log_.write("request", {{"client", connection.client()}, {"status", status}, {"why", std::string(why)}});
-                return error_json(std::string(why), status < 500 ? "invalid_request_error" : "server_error");
+                return openai_error(std::string(why), status);
               }) {
     require_origins(options_.cors);
     http_.set_payload_max_length(limits.body_max);
@@ -83,13 +85,14 @@ class Server::Http {
     http_.set_error_handler([this](const httplib::Request& request, httplib::Response& response) {
       if (response.body.empty()) explain(request, response);
     });
-    http_.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr thrown) {
-      try {
-        std::rethrow_exception(std::move(thrown));
-      } catch (const std::exception& wrong) {
-        fail(response, 500, wrong.what());
-      }
-    });
+    http_.set_exception_handler(
+        [](const httplib::Request& request, httplib::Response& response, std::exception_ptr thrown) {
+          try {
+            std::rethrow_exception(std::move(thrown));
+          } catch (const std::exception& wrong) {
+            fail(request, response, 500, wrong.what());
+          }
+        });
     add_routes();
   }
 
@@ -114,13 +117,13 @@ class Server::Http {
   using Response = httplib::Response;
   using Route = void (Http::*)(const Request&, Response&);
 
-  static void fail(Response& response, int status, const std::string& message) {
+  /// In the form of the API whose path was asked for.
+  static void fail(const Request& request, Response& response, int status, const std::string& message) {
+    const Api& api = request.path.starts_with("/api/")          ? ollama_chats
+                     : request.path.starts_with("/v1/messages") ? anthropic_messages
+                                                                : openai_chats;
     response.status = status;
-    const char* const type = status == 401   ? "authentication_error"
-                             : status == 429 ? "rate_limit_error"
-                             : status < 500  ? "invalid_request_error"
-                                             : "server_error";
-    response.set_content(error_json(message, type), "application/json");
+    response.set_content(api.error(message, status), "application/json");
   }
 
   static std::string sentence_of(int status) {
@@ -138,7 +141,7 @@ class Server::Http {
     int status = response.status;
     if (connection != nullptr && connection->over_limit()) status = 413;
     if (connection != nullptr && connection->timed_out()) status = 408;
-    fail(response, status, sentence_of(status));
+    fail(request, response, status, sentence_of(status));
     if (connection != nullptr && status != 404) http_.close_after(request);
     log_request(request, response);
   }
@@ -151,23 +154,33 @@ class Server::Http {
       };
     };
     http_.Get("/", route(&Http::get_page));
-    http_.Get("/v1/models", route(&Http::get_models));
+    http_.Get("(?:/v1)?/models/?", route(&Http::get_models));
     http_.Get("/v1/models/(.+)", route(&Http::get_model));
     http_.Get("/health", route(&Http::get_health));
     http_.Get("/metrics", route(&Http::get_metrics));
     http_.Post("/tokenize", route(&Http::tokenize));
     http_.Post("/detokenize", route(&Http::detokenize));
-    http_.Post("/v1/completions",
-               [this](const Request& request, Response& response) { answer(request, response, read_completion); });
-    http_.Post("/v1/chat/completions",
-               [this](const Request& request, Response& response) { answer(request, response, read_chat); });
+    http_.Post("/v1/messages/count_tokens", route(&Http::count_tokens));
+    http_.Get("/api/tags", route(&Http::get_ollama));
+    http_.Get("/api/ps", route(&Http::get_ollama));
+    http_.Get("/api/version", route(&Http::get_ollama));
+    http_.Post("/api/show", route(&Http::get_ollama));
+    // Paths of OpenAI's API may end with a slash and lack /v1, as clients put them together.
+    for (const auto& [path, api] : {std::pair("(?:/v1)?/completions/?", &openai_completions),
+                                    {"(?:/v1)?/chat/completions/?", &openai_chats},
+                                    {"(?:/v1)?/responses/?", &openai_responses},
+                                    {"/v1/messages", &anthropic_messages},
+                                    {"/api/chat", &ollama_chats},
+                                    {"/api/generate", &ollama_generates}}) {
+      http_.Post(path, [this, api](const Request& request, Response& response) { answer(request, response, *api); });
+    }
   }
 
   /// A request has arrived. Returns whether it is to be answered; else the response says why not.
   bool take(const Request& request, Response& response) {
     http_.begin_answer(request);
     if (request.body.size() <= limits.body_max) return true;
-    fail(response, 413, sentence_of(413));
+    fail(request, response, 413, sentence_of(413));
     return false;
   }
 
@@ -185,7 +198,7 @@ class Server::Http {
     response.set_header(request_id_header, is_request_id(given) ? given : fmt::format("{}-{}", start_, ++requests_));
     const bool empty = request.get_header_value("Content-Length") == "0";
     const auto refuse = [&](int status, const std::string& message) {
-      fail(response, status, message);
+      fail(request, response, status, message);
       if (!empty) http_.close_after(request);
       log_request(request, response);
       return httplib::Server::HandlerResponse::Handled;
@@ -265,7 +278,7 @@ class Server::Http {
     constexpr std::string_view scheme = "Bearer ";
     const std::string header = request.get_header_value("Authorization");
     const bool is_bearer = strncasecmp(header.c_str(), scheme.data(), scheme.size()) == 0;
-    const std::string key = is_bearer ? header.substr(scheme.size()) : "";
+    const std::string key = is_bearer ? header.substr(scheme.size()) : request.get_header_value("x-api-key");
     std::optional<int> tenant;
     for (std::size_t i = 0; i < options_.api_keys.size(); ++i) {
       if (equal_keys(options_.api_keys[i], key)) tenant = static_cast<int>(i);
@@ -293,7 +306,7 @@ class Server::Http {
     if (name == model_.name) {
       response.set_content(model_json(model_), "application/json");
     } else {
-      fail(response, 404, "there is no model " + name + "; this server has " + model_.name);
+      fail(request, response, 404, "there is no model " + name + "; this server has " + model_.name);
     }
   }
   void get_health(const Request&, Response& response) {
@@ -304,70 +317,83 @@ class Server::Http {
   void get_metrics(const Request&, Response& response) {
     response.set_content(metrics_.text(), "text/plain; version=0.0.4");
   }
+  void get_ollama(const Request& request, Response& response) {
+    response.set_content(request.path == "/api/tags"   ? ollama_tags_json(model_)
+                         : request.path == "/api/ps"   ? ollama_ps_json(model_)
+                         : request.path == "/api/show" ? ollama_show_json(model_)
+                                                       : ollama_version_json(),
+                         "application/json");
+  }
+  void count_tokens(const Request& request, Response& response) {
+    try {
+      response.set_content(count_tokens_json(request.body, model_), "application/json");
+    } catch (const Error& wrong) {
+      fail(request, response, 400, wrong.what());
+    }
+  }
   void tokenize(const Request& request, Response& response) {
     try {
       response.set_content(tokens_json(read_tokenize(request.body, model_)), "application/json");
     } catch (const Error& wrong) {
-      fail(response, 400, wrong.what());
+      fail(request, response, 400, wrong.what());
     }
   }
   void detokenize(const Request& request, Response& response) {
     try {
       response.set_content(content_json(read_detokenize(request.body, model_)), "application/json");
     } catch (const Error& wrong) {
-      fail(response, 400, wrong.what());
+      fail(request, response, 400, wrong.what());
     }
   }
 
-  void answer(const Request& request, Response& response,
-              CompletionRequest (*read)(const std::string&, const ServedModel&)) {
+  void answer(const Request& request, Response& response, const Api& api) {
     if (!take(request, response)) {
       log_request(request, response);
       return;
     }
     std::shared_ptr<ActiveResponse> active;
     try {
-      active = std::make_shared<ActiveResponse>(read(request.body, model_), model_,
-                                                response.get_header_value(request_id_header), request,
+      active = std::make_shared<ActiveResponse>(api, model_, response.get_header_value(request_id_header), request,
                                                 http_.connection_of(request));
     } catch (const Error& wrong) {
-      fail(response, 400, wrong.what());
+      fail(request, response, 400, wrong.what());
       log_request(request, response);
       return;
     }
     active->request.job.tenant = tenant_of(request).value_or(0);
-    if (!begin(*active, response)) {
+    if (!begin(request, *active, response)) {
       log_request(request, response);
     } else if (active->request.stream) {
       response.set_header("Cache-Control", "no-cache");
       response.set_chunked_content_provider(
-          "text/event-stream",
-          [this, active](std::size_t, httplib::DataSink& sink) { return write_more(*active, sink); },
+          api.stream_type, [this, active](std::size_t, httplib::DataSink& sink) { return write_more(*active, sink); },
           [this, active](bool) {
             active->stream->cancel();
             log_response(*active, 200);
           });
     } else {
-      write_whole(*active, response);
+      write_whole(request, *active, response);
     }
   }
 
   /// Submits the request, and waits until it is certain whether there will be an answer. Returns whether there will be
   /// one; else the response says why not.
-  bool begin(ActiveResponse& active, Response& response) {
+  bool begin(const Request& request, ActiveResponse& active, Response& response) {
     const Service::Submission submission = service_.submit(active.request.job);
     if (submission.refusal == Service::Refusal::never) {
-      fail(response, 400, "the request has more choices (n, for each prompt) than the server takes; ask for fewer");
+      fail(request, response, 400,
+           "the request has more choices (n, for each prompt) than the server takes; ask for fewer");
       return false;
     }
     if (submission.refusal == Service::Refusal::full) {
       response.set_header("Retry-After", "1");
-      fail(response, 429, "the server is full: as many requests as it takes are being answered or wait; ask again");
+      fail(request, response, 429,
+           "the server is full: as many requests as it takes are being answered or wait; ask again");
       return false;
     }
     if (submission.refusal == Service::Refusal::draining) {
       response.set_header("Retry-After", "5");
-      fail(response, 503, "the server is shutting down; ask again once it is back");
+      fail(request, response, 503, "the server is shutting down; ask again once it is back");
       return false;
     }
     active.stream = submission.stream;
@@ -376,7 +402,7 @@ class Server::Http {
     }
     if (const auto why = active.stream->refusal()) {
       active.stream->cancel();
-      fail(response, 400, *why);
+      fail(request, response, 400, *why);
       return false;
     }
     return true;
@@ -386,41 +412,41 @@ class Server::Http {
   static bool write_more(ActiveResponse& active, httplib::DataSink& sink) {
     const std::vector<StreamEvent> events = active.stream->take(poll_interval);
     std::string chunks;
-    for (const StreamEvent& event : events) chunks += active.writer.take(event);
+    for (const StreamEvent& event : events) chunks += active.writer->take(event);
     const bool finished = active.stream->finished();
-    if (finished) chunks += active.writer.end_of_stream();
+    if (finished) chunks += active.writer->end_of_stream();
     if (active.connection.closed()) return false;
     if (!chunks.empty() && !sink.write(chunks.data(), chunks.size())) return false;
     if (finished) sink.done();
     return true;
   }
 
-  void write_whole(ActiveResponse& active, Response& response) {
+  void write_whole(const Request& request, ActiveResponse& active, Response& response) {
     while (!active.stream->finished() && !active.connection.closed()) {
-      for (const StreamEvent& event : active.stream->take(poll_interval)) active.writer.take(event);
+      for (const StreamEvent& event : active.stream->take(poll_interval)) active.writer->take(event);
     }
     active.stream->cancel();
-    if (active.writer.failure()) {
-      fail(response, 500, *active.writer.failure());
+    if (active.writer->failure()) {
+      fail(request, response, 500, *active.writer->failure());
     } else if (active.stream->finished()) {
-      response.set_content(active.writer.whole(), "application/json");
+      response.set_content(active.writer->whole(), "application/json");
     } else {
-      fail(response, 499, "the client has closed the connection");
+      fail(request, response, 499, "the client has closed the connection");
     }
     log_response(active, response.status > 0 ? response.status : 200);
   }
 
   void log_response(const ActiveResponse& active, int status) const {
-    const Usage& usage = active.writer.usage();
+    const Usage& usage = active.writer->usage();
     const std::chrono::duration<double> seconds = Clock::now() - active.begun;
     const bool finished = active.stream->finished();
     log_.write("answer", {{"id", active.id},
                           {"client", active.client},
                           {"path", active.path},
                           {"status", status},
-                          {"outcome", active.writer.failure() ? *active.writer.failure()
-                                      : finished              ? "whole"
-                                                              : "client has gone"},
+                          {"outcome", active.writer->failure() ? *active.writer->failure()
+                                      : finished               ? "whole"
+                                                               : "client has gone"},
                           {"seconds", seconds.count()},
                           {"prompt_tokens", usage.prompt_tokens},
                           {"cached_tokens", usage.cached_tokens},

@@ -113,7 +113,7 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
   Running& running = **last;
   try {
     const Job& job = arrival->job;
-    if (!job.stops.strings().empty()) running.stop = std::make_unique<StopAtStrings>(*tokenizer_, job.stops);
+    if (!job.stops.strings().empty()) running.stop = std::make_unique<StopAtStrings>(*tokenizer_, job.stops, job.shown);
     const auto on_round = [this, &running](const Trace& so_far) {
       const Round& round = so_far.rounds.back();
       const auto now = Clock::now();

@@ -34,6 +34,7 @@ struct Job {
   std::vector<Token> prediction = {};  // what the answers are expected to be like
   int tenant = 0;                      // who asks: the number of the API key
   StopStrings stops;
+  std::vector<Token> shown = {};  // special tokens that are part of the text
 };
 
 struct ServiceOptions {

@@ -165,6 +165,23 @@ void AnswerReader::read_logprobs(ReceivedChoice& choice, const Json& logprobs) c
   }
 }
 
+/// The message of an answer, or more of it.
+void AnswerReader::read_message(ReceivedChoice& choice, const Json& message) const {
+  const auto add = [&](const char* field, std::string& text) {
+    if (message.contains(field) && !message[field].is_null()) text += string_in(message, field);
+  };
+  add("content", choice.text);
+  add("reasoning_content", choice.thought);
+  if (!message.contains("tool_calls")) return;
+  for (const Json& call : list_in(message, "tool_calls")) {
+    const Json& function = field_of(call, "function");
+    if (function.contains("name")) {
+      choice.calls += (choice.calls.empty() ? "" : ") ") + string_in(function, "name") + "(";
+    }
+    choice.calls += string_in(function, "arguments");
+  }
+}
+
 void AnswerReader::read_usage(const Json& answer) {
   if (!answer.contains("usage") || answer["usage"].is_null()) return;
   answer_.prompt_tokens = count_in(answer["usage"], "prompt_tokens");
@@ -174,11 +191,8 @@ void AnswerReader::read_usage(const Json& answer) {
 void AnswerReader::read_chunk(const Json& chunk) {
   for (const Json& one : list_in(chunk, "choices")) {
     ReceivedChoice& choice = begin_choice(one);
-    if (!request_.chat) {
-      choice.text += string_in(one, "text");
-    } else if (const Json& delta = field_of(one, "delta"); delta.contains("content")) {
-      choice.text += string_in(delta, "content");
-    }
+    if (request_.chat) read_message(choice, field_of(one, "delta"));
+    else choice.text += string_in(one, "text");
     if (chunk.contains("round")) read_round(choice, chunk["round"]);
   }
   read_usage(chunk);
@@ -187,7 +201,8 @@ void AnswerReader::read_chunk(const Json& chunk) {
 void AnswerReader::read_answer(const Json& answer) {
   for (const Json& one : list_in(answer, "choices")) {
     ReceivedChoice& choice = begin_choice(one);
-    choice.text = request_.chat ? string_in(field_of(one, "message"), "content") : string_in(one, "text");
+    if (request_.chat) read_message(choice, field_of(one, "message"));
+    else choice.text = string_in(one, "text");
     for (const Json& round : list_in(one, "rounds")) read_round(choice, round);
   }
   read_usage(answer);
@@ -211,9 +226,21 @@ struct PlainAnswer {
   std::vector<Token> tokens;
   std::vector<std::string> token_texts;
   std::vector<std::string> logprobs;
-  std::string text;
+  std::string text, thought, calls;
   std::string finish;
 };
+
+/// Takes in parts of the answer of a chat, as AnswerReader keeps them.
+void take(const std::vector<AnswerPart>& parts, PlainAnswer& answer) {
+  for (const AnswerPart& part : parts) {
+    switch (part.kind) {
+      case AnswerPart::Kind::content: answer.text += part.text; break;
+      case AnswerPart::Kind::thought: answer.thought += part.text; break;
+      case AnswerPart::Kind::call: answer.calls += (answer.calls.empty() ? "" : ") ") + part.text + "("; break;
+      case AnswerPart::Kind::arguments: answer.calls += part.text; break;
+    }
+  }
+}
 
 /// A token's logprobs as AnswerReader keeps them. `offset`: bytes of the text before it.
 std::string logprobs_text(const EndpointRequest& request, const Request& choice, const PlainRun& run, std::size_t i,
@@ -243,7 +270,8 @@ std::size_t tokens_to_stop(const std::vector<Token>& output, const EndpointReque
                            bool& stopped) {
   std::string bytes;
   for (std::size_t i = 0; !request.stop_strings.empty() && i < output.size(); ++i) {
-    tokenizer->append_bytes(output[i], true, bytes);
+    const bool shown = std::ranges::find(request.shown, output[i]) != request.shown.end();
+    tokenizer->append_bytes(output[i], !shown, bytes);
     stopped = std::ranges::any_of(request.stop_strings,
                                   [&](const std::string& stop) { return bytes.find(stop) != std::string::npos; });
     if (stopped) return i + 1;
@@ -265,7 +293,12 @@ PlainAnswer plain_answer(const EndpointRequest& request, Request choice, int max
   answer.finish = name_of(stopped ? Finish::stop : run.finish);
   const StopStrings stops(request.stop_strings);
   std::optional<TextStream> stream;
-  if (tokenizer != nullptr) stream.emplace(*tokenizer, stops, true, TextPlace::continuation);
+  if (tokenizer != nullptr) stream.emplace(*tokenizer, stops, false, TextPlace::continuation);
+  const auto reader = request.chat ? PartReader::open(request.format, request.terms) : nullptr;
+  const auto add = [&](const std::string& text) {
+    if (reader == nullptr) answer.text += text;
+    else take(reader->push(text), answer);
+  };
   std::string before;
   for (std::size_t i = 0; i < length; ++i) {
     const Token token = answer.tokens[i];
@@ -274,10 +307,13 @@ PlainAnswer plain_answer(const EndpointRequest& request, Request choice, int max
       answer.logprobs.push_back(logprobs_text(request, choice, run, i, before.size(), tokenizer));
     }
     if (!stream || choice.stops_at(token)) continue;
-    answer.text += stream->push(token);
+    const bool shown = !tokenizer->is_special(token) || std::ranges::find(request.shown, token) != request.shown.end();
+    if (shown) add(stream->push(token));
     tokenizer->append_bytes(token, true, before);
   }
-  if (stream && to_end) answer.text += stream->finish();
+  if (stream && to_end) add(stream->finish());
+  if (reader != nullptr && to_end) take(reader->finish(), answer);
+  if (!answer.calls.empty() && answer.finish == name_of(Finish::stop)) answer.finish = "tool_calls";
   return answer;
 }
 
@@ -340,6 +376,12 @@ std::optional<EndpointDivergence> find_divergence(const EndpointRequest& request
   if (auto texts = differ_in("text of the token", expected.token_texts, received.token_texts)) return texts;
   if (expected.text != received.text) {
     return differ("text", -1, in_quotes(expected.text), in_quotes(received.text));
+  }
+  if (expected.thought != received.thought) {
+    return differ("thoughts", -1, in_quotes(expected.thought), in_quotes(received.thought));
+  }
+  if (expected.calls != received.calls) {
+    return differ("calls of tools", -1, in_quotes(expected.calls), in_quotes(received.calls));
   }
   if (!request.speculative && received.drafted > 0) {
     return differ("number of draft tokens", -1, "0, because speculative is false", std::to_string(received.drafted));

@@ -18,8 +18,10 @@ struct ReceivedChoice {
   std::vector<Token> tokens;
   std::vector<std::string> token_texts;
   std::vector<std::string> logprobs;  // of each token, with the most likely ones: JSON, compared as text
-  std::string text;
-  std::string finish;  // empty: it has not ended
+  std::string text;                   // of a chat: its content
+  std::string thought;                // of a chat
+  std::string calls;                  // of a chat: NAME(ARGUMENTS), one after the other
+  std::string finish;                 // empty: it has not ended
   int drafted = 0;
   int accepted = 0;
 };
@@ -59,6 +61,7 @@ class AnswerReader {
   void read_chunk(const Json& chunk);
   void read_answer(const Json& answer);
   ReceivedChoice& begin_choice(const Json& choice);
+  void read_message(ReceivedChoice& choice, const Json& message) const;
   void read_round(ReceivedChoice& choice, const Json& round) const;
   void read_logprobs(ReceivedChoice& choice, const Json& logprobs) const;
   void read_usage(const Json& answer);

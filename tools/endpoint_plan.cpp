@@ -14,7 +14,7 @@
 #include "ref/formats/json.h"
 #include "ref/grammar/grammar_constraint.h"
 #include "ref/grammar/json_schema.h"
-#include "serve/completion_request.h"
+#include "serve/chat_request.h"
 
 namespace draftproof {
 namespace {
@@ -34,20 +34,16 @@ constexpr std::array<const char*, 5> planned_schemas = {
     R"({"type":"object","properties":{"at":{"type":"string","format":"date"},"tags":{"type":"array",)"
     R"("items":{"type":"string"}}},"required":["at","tags"]})"};
 
+/// Of each tool only some arguments are required; one has none.
+constexpr const char* planned_tools =
+    R"([{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":)"
+    R"({"city":{"type":"string"},"days":{"type":"integer","minimum":1,"maximum":14},"unit":{"enum":["C","F"]}},)"
+    R"("required":["city"]}}},{"type":"function","function":{"name":"now"}}])";
+
 struct PlannedMessage {
   const char* role;
   std::string content;
 };
-
-std::vector<Token> tokens_of_chat(const EndpointSetup& setup, const std::vector<PlannedMessage>& messages,
-                                  std::tm now) {
-  std::vector<jinja::Value> list;
-  for (const PlannedMessage& message : messages) list.push_back(chat_message(message.role, message.content));
-  Chat chat;
-  chat.messages = jinja::Value::list(std::move(list));
-  chat.now = now;
-  return encode(*setup.tokenizer, setup.chat->render(chat));
-}
 
 /// Makes one request. Every choice is a draw of the project's own generator, keyed by the request and by how many
 /// draws came before.
@@ -80,10 +76,13 @@ class RequestMaker {
   std::vector<Token> tokens();
   void add_prompt();
   void add_chat();
+  void add_tools();
+  void add_conversation();
   void add_sampling();
   void add_end();
   void add_form();
   void add_constraint();
+  std::string add_grammar();
   void add_choices();
 
   const EndpointSetup& setup_;
@@ -93,6 +92,7 @@ class RequestMaker {
   int draws_made_ = 0;
   EndpointRequest made_;
   Request like_;  // what its choices have in common
+  std::optional<serve::ChatRequest> conversation_;
   std::vector<std::vector<Token>> prompts_;
   PlanJson body_ = PlanJson::object();
 };
@@ -158,12 +158,45 @@ void RequestMaker::add_chat() {
   for (const PlannedMessage& message : messages) {
     body_["messages"].push_back({{"role", message.role}, {"content", message.content}});
   }
-  prompts_.push_back(tokens_of_chat(setup_, messages, {}));
+  if (setup_.trie != nullptr && one_in(2)) add_tools();
+  add_conversation();
   if (fits(prompts_.front())) return;
   made_.chat = false;
+  conversation_.reset();
   prompts_.clear();
-  body_.erase("messages");
+  for (const char* const field : {"messages", "tools", "tool_choice", "parallel_tool_calls"}) body_.erase(field);
   add_prompt();
+}
+
+/// A client that goes away leaves an answer that would have gone on, so it has none that a grammar may end.
+void RequestMaker::add_tools() {
+  body_["tools"] = PlanJson::parse(planned_tools);
+  if (made_.cancel_after > 0) return;
+  switch (below(5)) {
+    case 0: break;
+    case 1: body_["tool_choice"] = "none"; break;
+    case 2: body_["tool_choice"] = "required"; break;
+    case 3: body_["tool_choice"] = {{"type", "function"}, {"function", {{"name", "get_weather"}}}}; break;
+    default: body_["tools"][0]["function"]["strict"] = true;
+  }
+  if (one_in(3)) body_["parallel_tool_calls"] = false;
+}
+
+/// Reads the messages and tools as the server does.
+void RequestMaker::add_conversation() {
+  serve::ServedModel model;
+  model.name = setup_.model;
+  model.tokenizer = setup_.tokenizer;
+  model.chat = setup_.chat;
+  conversation_ = serve::read_conversation(Json::parse(body_.dump(), "a request of the plan"), model);
+  if (conversation_->format.calls != nullptr && !can_be_held(*conversation_->format.calls)) {
+    for (const char* const field : {"tools", "tool_choice", "parallel_tool_calls"}) body_.erase(field);
+    conversation_ = serve::read_conversation(Json::parse(body_.dump(), "a request of the plan"), model);
+  }
+  prompts_.push_back(conversation_->prompt);
+  made_.format = conversation_->format;
+  made_.terms = conversation_->terms;
+  made_.shown = shown_tokens(made_.format, *setup_.tokenizer);
 }
 
 /// The fields that say how tokens are drawn, without those that ask for what is the default.
@@ -254,7 +287,25 @@ void RequestMaker::add_form() {
 
 /// What the answer may be. A client that goes away leaves an answer that would have gone on, so it has none.
 void RequestMaker::add_constraint() {
-  if (!setup_.trie || made_.cancel_after > 0 || !one_in(4)) return;
+  if (!setup_.trie || made_.cancel_after > 0) return;
+  const auto strict = [](const Tool& tool) { return tool.strict; };
+  const bool held =
+      conversation_ &&
+      (conversation_->calls.choice == CallChoice::forced ||
+       (conversation_->calls.choice == CallChoice::free && std::ranges::any_of(conversation_->calls.tools, strict)));
+  std::optional<std::string> gbnf;
+  if (!held && one_in(4)) gbnf = add_grammar();
+  if (conversation_) {
+    gbnf = answer_gbnf(conversation_->format, conversation_->terms.thinking, conversation_->calls, gbnf,
+                       *setup_.tokenizer);
+  }
+  if (!gbnf) return;
+  like_.constraint = std::make_shared<GrammarConstraint>(
+      std::make_shared<const Grammar>(Grammar::from_gbnf(*gbnf, "the grammar of a request")), setup_.trie, like_.stops);
+}
+
+/// Returns the grammar of the content.
+std::string RequestMaker::add_grammar() {
   std::string gbnf;
   switch (below(3)) {
     case 0:
@@ -272,8 +323,7 @@ void RequestMaker::add_constraint() {
                                   {"json_schema", {{"name", "planned"}, {"schema", PlanJson::parse(schema)}}}};
     }
   }
-  like_.constraint = std::make_shared<GrammarConstraint>(
-      std::make_shared<const Grammar>(Grammar::from_gbnf(gbnf, "the grammar of a request")), setup_.trie, like_.stops);
+  return gbnf;
 }
 
 void RequestMaker::add_choices() {

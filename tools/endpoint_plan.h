@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ref/answers/part_reader.h"
 #include "ref/chat/chat_template.h"
 #include "ref/decoding/request.h"
 #include "ref/grammar/token_trie.h"
@@ -43,6 +44,9 @@ struct EndpointRequest {
   std::vector<Request> choices;  // `n` of the first prompt, then those of the next
   int prompts = 1;
   std::string body;
+  AnswerFormat format = {};  // of the answer of a chat
+  AnswerTerms terms = {};
+  std::vector<Token> shown = {};  // special tokens that its text has
 
   const char* path() const noexcept { return chat ? "/v1/chat/completions" : "/v1/completions"; }
 };

@@ -74,6 +74,8 @@ class ChatTemplate {
   /// Returns the text in pieces, of which no two neighbors have the same origin. Throws Error when the template refuses
   /// the conversation or fails.
   std::vector<Piece> render(const Chat& chat) const;
+  /// Returns the text of the template that renders a conversation. Throws Error when there is none for it.
+  const std::string& source(bool with_tools) const { return chosen(with_tools).source(); }
 
  private:
   explicit ChatTemplate(jinja::Dict special_tokens) : special_tokens_(std::move(special_tokens)) {}

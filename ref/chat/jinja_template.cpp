@@ -405,7 +405,7 @@ void Template::require_length(std::string_view source, const std::string& origin
   if (source.size() > source_bytes_max) throw Error(origin + ": the template is longer than 1 MiB");
 }
 
-Template::Template(std::string_view source, std::string origin) : origin_(std::move(origin)) {
+Template::Template(std::string_view source, std::string origin) : source_(source), origin_(std::move(origin)) {
   require_length(source, origin_);
   parsed_ = std::make_unique<const Parsed>(Parsed{parse_template(source, origin_)});
 }

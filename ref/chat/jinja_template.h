@@ -33,6 +33,7 @@ class Template {
   Template& operator=(Template&&) noexcept;
 
   const std::string& origin() const noexcept { return origin_; }
+  const std::string& source() const noexcept { return source_; }
 
   /// `now`: what strftime_now formats. Throws Error, with the line, when the template raises an exception, fails, or
   /// does more work than `work`. Thread-safe.
@@ -40,6 +41,7 @@ class Template {
 
  private:
   struct Parsed;
+  std::string source_;
   std::string origin_;
   std::unique_ptr<const Parsed> parsed_;
 };

@@ -10,7 +10,7 @@ bool StopAtStrings::ends(std::span<const Token> output) {
   after_.resize(kept + 1, after_.front());
   for (const Token token : output.subspan(kept)) {
     bytes_.clear();
-    tokenizer_.append_bytes(token, true, bytes_);
+    tokenizer_.append_bytes(token, std::ranges::find(shown_, token) == shown_.end(), bytes_);
     after_.push_back(after_.back());
     after_.back().read(bytes_);
   }

@@ -324,4 +324,22 @@ std::vector<std::int64_t> Json::integers(std::int64_t min, std::int64_t max) con
   return values;
 }
 
+std::string Json::text() const {
+  if (is_null()) return "null";
+  if (const auto* value = node_->as<std::string>()) return nlohmann::json(*value).dump();
+  if (const auto* value = node_->as<double>()) return nlohmann::json(*value).dump();
+  std::string result;
+  if (const auto* elements = node_->as<Node::Elements>()) {
+    for (std::size_t i = 0; i < elements->size(); ++i) result += (i == 0 ? "" : ", ") + (*this)[i].text();
+    return "[" + result + "]";
+  }
+  const auto* object = node_->as<Node::Object>();
+  if (object == nullptr) return node_->shown();
+  for (const auto& [name, node] : object->fields) {
+    result += (result.empty() ? "" : ", ") + nlohmann::json(name).dump() + ": ";
+    result += Json(document_, node, path_).text();
+  }
+  return "{" + result + "}";
+}
+
 }  // namespace draftproof

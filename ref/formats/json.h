@@ -61,6 +61,9 @@ class Json {
   std::int64_t integer(std::int64_t min, std::int64_t max) const;
   std::vector<std::int64_t> integers(std::int64_t min, std::int64_t max) const;
 
+  /// Returns the value as JSON, with a space after colons and commas. Numbers are the same doubles or integers.
+  std::string text() const;
+
  private:
   struct Document;
   struct Node;

@@ -8,6 +8,7 @@
 #include "ref/base/error.h"
 #include "ref/base/utf8.h"
 #include "ref/formats/printable.h"
+#include "ref/text/tokenizer.h"
 
 namespace draftproof {
 namespace {
@@ -85,7 +86,8 @@ std::vector<ByteRanges> utf8_ranges(char32_t first, char32_t last) {
 /// rule without a name.
 class GrammarCompiler {
  public:
-  GrammarCompiler(std::string_view text, const std::string& origin) : text_(text), origin_(origin) {}
+  GrammarCompiler(std::string_view text, const std::string& origin, const Tokenizer* tokenizer)
+      : text_(text), origin_(origin), tokenizer_(tokenizer) {}
 
   Grammar compiled() && {
     if (text_.size() > Grammar::text_max) fail("is longer than 1 MiB");
@@ -212,6 +214,8 @@ class GrammarCompiler {
         skip_blanks(true);
         if (!take(")")) fail("lacks a closing parenthesis");
         element = {{Symbol::Kind::rule, group}};
+      } else if (c == '<' || c == '!') {
+        element = {read_token()};
       } else if (is_of_name(c)) {
         element = {{Symbol::Kind::rule, rule_named(read_name())}};
       } else {
@@ -327,6 +331,30 @@ class GrammarCompiler {
       case '/': return static_cast<char32_t>(c);
       default: fail("has an escape that does not exist");
     }
+  }
+
+  /// <[number]> or <text>, or either after a !
+  Symbol read_token() {
+    const Symbol::Kind kind = take("!") ? Symbol::Kind::other_token : Symbol::Kind::token;
+    if (!take("<")) fail("has a ! that no <token> follows");
+    const std::size_t end = text_.find('>', at_);
+    if (end == std::string_view::npos || text_.substr(at_, end - at_).find('\n') != std::string_view::npos) {
+      fail("has a token without an end, >");
+    }
+    grammar_.names_tokens_ = true;
+    if (take("[")) {
+      const int token = read_number();
+      if (!take("]>")) fail("lacks ]> after the number of a token");
+      return {kind, token};
+    }
+    const std::string name(text_.substr(at_ - 1, end + 2 - at_));  // with its angles, as llama.cpp looks for it
+    at_ = end + 1;
+    if (tokenizer_ == nullptr) {
+      fail("has the token " + in_quotes(name) + ", and nothing says its number; give <[number]>");
+    }
+    const Token token = tokenizer_->find(name);
+    if (token < 0) fail("has the token " + in_quotes(name) + ", which the vocabulary lacks");
+    return {kind, token};
   }
 
   Sequence read_string() {
@@ -476,6 +504,7 @@ class GrammarCompiler {
 
   std::string_view text_;
   const std::string& origin_;
+  const Tokenizer* tokenizer_;
   std::size_t at_ = 0;
   std::size_t counted_ = 0;
   Grammar grammar_;
@@ -484,8 +513,36 @@ class GrammarCompiler {
   std::map<std::string, int> set_places_;  // of equal sets there is one
 };
 
-Grammar Grammar::from_gbnf(std::string_view text, const std::string& origin) {
-  return GrammarCompiler(text, origin).compiled();
+Grammar Grammar::from_gbnf(std::string_view text, const std::string& origin, const Tokenizer* tokenizer) {
+  return GrammarCompiler(text, origin, tokenizer).compiled();
+}
+
+std::string with_root_named(std::string_view gbnf, std::string_view name) {
+  constexpr std::string_view root = "root";
+  const auto is_of_name = [&](std::size_t at) {
+    const char c = at < gbnf.size() ? gbnf[at] : ' ';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
+  std::string result;
+  char closing = 0;  // ends the string, class, token or comment that `at` is in
+  for (std::size_t at = 0; at < gbnf.size(); ++at) {
+    const char c = gbnf[at];
+    const bool begins = closing == 0 && (at == 0 || !is_of_name(at - 1));
+    if (begins && gbnf.substr(at).starts_with(root) && !is_of_name(at + root.size())) {
+      result += name;
+      at += root.size() - 1;
+      continue;
+    }
+    result += c;
+    if (closing == 0) {
+      closing = c == '"' ? '"' : c == '[' ? ']' : c == '<' ? '>' : c == '#' ? '\n' : '\0';
+    } else if (c == '\\' && closing != '>' && closing != '\n' && at + 1 < gbnf.size()) {
+      result += gbnf[++at];
+    } else if (c == closing) {
+      closing = 0;
+    }
+  }
+  return result;
 }
 
 }  // namespace draftproof

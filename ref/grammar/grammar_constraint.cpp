@@ -67,10 +67,11 @@ class GrammarReader final : public ConstraintReader {
     if (std::ranges::find(stops_, token) != stops_.end()) {
       return states_->accepts(state) ? stopped : GrammarStates::dead;
     }
+    const int named = states_->next_token(state, token);
     const std::string_view bytes = tokens_->bytes(token);
-    if (bytes.empty()) return GrammarStates::dead;
+    if (bytes.empty()) return named;
     for (const char byte : bytes) state = states_->next(state, static_cast<unsigned char>(byte));
-    return state;
+    return states_->either(state, named);
   }
 
   /// Walks the tree of all tokens along with the automaton.
@@ -92,6 +93,7 @@ class GrammarReader final : public ConstraintReader {
       }
       ++i;
     }
+    states_->add_named_tokens(state, tokens_->vocabulary(), set);
     // A stop token ends an output and is no text, whatever its bytes are.
     for (const Token stop : stops_) {
       if (stop < 0 || stop >= tokens_->vocabulary()) continue;

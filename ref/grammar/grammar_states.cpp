@@ -38,7 +38,7 @@ void GrammarStates::expand(int place, int below, State& state, std::vector<std::
     const auto [at, under] = open.back();
     open.pop_back();
     const Grammar::Symbol& symbol = grammar_.at(at);
-    if (symbol.kind == Grammar::Symbol::Kind::bytes) {
+    if (symbol.kind != Grammar::Symbol::Kind::rule && symbol.kind != Grammar::Symbol::Kind::end) {
       state.stacks.push_back(stack(at, under));
       if (state.stacks.size() > stacks_of_state_max) refuse();
     } else if (symbol.kind == Grammar::Symbol::Kind::end) {
@@ -86,10 +86,53 @@ int GrammarStates::next(int state, unsigned char byte) {
   std::vector<std::pair<int, int>> seen;
   for (const int one : from.stacks) {
     const Stack top = stacks_[static_cast<std::size_t>(one)];
-    if (!grammar_.set(grammar_.at(top.place).index).test(byte)) continue;
+    const Grammar::Symbol& symbol = grammar_.at(top.place);
+    if (symbol.kind != Grammar::Symbol::Kind::bytes || !grammar_.set(symbol.index).test(byte)) continue;
     expand(top.place + 1, top.below, to, seen);
   }
   return after[byte] = state_of(std::move(to));
+}
+
+int GrammarStates::next_token(int state, Token token) {
+  if (state == dead || !grammar_.names_tokens()) return dead;
+  State& from = states_[static_cast<std::size_t>(state)];
+  if (const auto known = from.after_token.find(token); known != from.after_token.end()) return known->second;
+  State to;
+  std::vector<std::pair<int, int>> seen;
+  for (const int one : from.stacks) {
+    const Stack top = stacks_[static_cast<std::size_t>(one)];
+    const Grammar::Symbol& symbol = grammar_.at(top.place);
+    const bool same = symbol.index == token;
+    if (symbol.kind != (same ? Grammar::Symbol::Kind::token : Grammar::Symbol::Kind::other_token)) continue;
+    expand(top.place + 1, top.below, to, seen);
+  }
+  const int after = state_of(std::move(to));
+  states_[static_cast<std::size_t>(state)].after_token.emplace(token, after);
+  return after;
+}
+
+int GrammarStates::either(int one, int other) {
+  if (one == dead || one == other) return other;
+  if (other == dead) return one;
+  const State& first = states_[static_cast<std::size_t>(one)];
+  const State& second = states_[static_cast<std::size_t>(other)];
+  State both;
+  both.stacks = first.stacks;
+  both.stacks.insert(both.stacks.end(), second.stacks.begin(), second.stacks.end());
+  both.accepts = first.accepts || second.accepts;
+  return state_of(std::move(both));
+}
+
+void GrammarStates::add_named_tokens(int state, int vocabulary, TokenSet& set) const {
+  if (state == dead || !grammar_.names_tokens()) return;
+  for (const int one : states_[static_cast<std::size_t>(state)].stacks) {
+    const Grammar::Symbol& symbol = grammar_.at(stacks_[static_cast<std::size_t>(one)].place);
+    if (symbol.kind == Grammar::Symbol::Kind::token && symbol.index < vocabulary) set.add(symbol.index);
+    if (symbol.kind != Grammar::Symbol::Kind::other_token) continue;
+    for (Token token = 0; token < vocabulary; ++token) {
+      if (token != symbol.index) set.add(token);
+    }
+  }
 }
 
 }  // namespace draftproof

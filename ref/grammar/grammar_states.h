@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A grammar as an automaton over bytes, built while it is used. A state is what may come next after some bytes: a set
-// of stacks of places in rules. Equal stacks and equal states exist once, and where a byte leads from a state is
-// remembered, so a byte that was read before costs a look-up.
+// A grammar as an automaton over bytes and tokens, built while it is used. A state is what may come next after some of
+// them: a set of stacks of places in rules. Equal stacks and equal states exist once, and where a byte leads from a
+// state is remembered, so a byte that was read before costs a look-up.
 #pragma once
 
 #include <array>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "ref/acceptance/token_set.h"
 #include "ref/grammar/grammar.h"
 
 namespace draftproof {
@@ -28,6 +29,12 @@ class GrammarStates {
   int start() const noexcept { return start_; }
   /// Throws Error when the grammar is so ambiguous that a state or the automaton becomes too large.
   int next(int state, unsigned char byte);
+  /// The state after a token that the grammar names, if it may come; what its bytes lead to is `next`'s.
+  int next_token(int state, Token token);
+  /// The state after either of two.
+  int either(int one, int other);
+  /// Adds the tokens of a vocabulary that may come because the grammar names them, or any but them.
+  void add_named_tokens(int state, int vocabulary, TokenSet& set) const;
   /// Whether the bytes so far are a sentence; whether they are one and nothing may follow.
   bool accepts(int state) const { return state != dead && states_[static_cast<std::size_t>(state)].accepts; }
   bool complete(int state) const { return accepts(state) && states_[static_cast<std::size_t>(state)].stacks.empty(); }
@@ -37,13 +44,14 @@ class GrammarStates {
  private:
   static constexpr int bottom = -1;  // the empty stack
   struct Stack {
-    int place;  // in front of a set of bytes, or a place to return to
+    int place;  // in front of a set of bytes or a token, or a place to return to
     int below;
   };
   struct State {
-    std::vector<int> stacks;  // ascending; each with a set of bytes on top
+    std::vector<int> stacks;  // ascending; each with a set of bytes or a token on top
     bool accepts = false;
     std::unique_ptr<std::array<int, 256>> after = {};  // where each byte leads; made when one is asked for
+    std::map<Token, int> after_token = {};
   };
   static constexpr int unknown = -2;
 

@@ -13,24 +13,18 @@
 #include "ref/formats/printable.h"
 
 namespace draftproof {
-namespace {
 
-constexpr int digits_max = 18;
-constexpr std::int64_t integer_max = 999'999'999'999'999'999;
-constexpr int count_max = 100'000;  // of characters or items
-
-/// A text as a string of GBNF.
-std::string literal(std::string_view text) {
+std::string gbnf_string(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
     if (c == '\n') result += "\\n";
+    else if (c == '\r') result += "\\r";
     else result += c;
   }
   return result + '"';
 }
 
-/// A string as JSON.
 std::string json_string(std::string_view text) {
   constexpr const char* digits = "0123456789abcdef";
   std::string result = "\"";
@@ -51,6 +45,12 @@ std::string json_string(std::string_view text) {
   }
   return result + '"';
 }
+
+namespace {
+
+constexpr int digits_max = 18;
+constexpr std::int64_t integer_max = 999'999'999'999'999'999;
+constexpr int count_max = 100'000;  // of characters or items
 
 /// A value as JSON with the blanks of the grammar's texts.
 std::string json_text(const Json& value) {
@@ -130,19 +130,18 @@ std::string numbers_between(std::int64_t low, std::int64_t high) {
 
 class SchemaCompiler {
  public:
-  explicit SchemaCompiler(const Json& root) : root_(root) {}
+  SchemaCompiler(const Json& root, std::string_view prefix) : root_(root), prefix_(prefix) {}
 
-  std::string gbnf() && {
-    const std::string body = body_of(root_);
-    std::string text = "root ::= " + body + "\n";
-    for (const auto& [name, rule] : rules_) text += name + " ::= " + rule + "\n";
-    return text + rules_of_json;
+  SchemaRules compiled() && {
+    SchemaRules schema = {body_of(root_), ""};
+    for (const auto& [name, rule] : rules_) schema.rules += name + " ::= " + rule + "\n";
+    return schema;
   }
 
  private:
   /// Adds a rule and returns its name.
   std::string rule(const std::string& body) {
-    const std::string name = "r" + std::to_string(rules_.size());
+    const std::string name = prefix_ + "r" + std::to_string(rules_.size());
     rules_.emplace_back(name, body);
     return name;
   }
@@ -170,9 +169,9 @@ class SchemaCompiler {
     if (!schema.is_object()) schema.fail("is not a schema: neither an object nor a boolean");
     refuse_unknown(schema);
     if (const auto reference = schema.find("$ref")) return referenced(*reference);
-    if (schema.has("const")) return literal(json_text(*value_of(schema, "const")));
+    if (schema.has("const")) return gbnf_string(json_text(*value_of(schema, "const")));
     if (const auto values = schema.find("enum"))
-      return alternatives_of(*values, [](const Json& one) { return literal(json_text(one)); });
+      return alternatives_of(*values, [](const Json& one) { return gbnf_string(json_text(one)); });
     for (const char* const several : {"anyOf", "oneOf", "allOf"}) {
       const auto schemas = schema.find(several);
       if (!schemas) continue;
@@ -235,7 +234,7 @@ class SchemaCompiler {
   /// A schema elsewhere in the schema, as a JSON pointer says; each becomes one rule, so it may contain itself.
   std::string referenced(const Json& reference) {
     const std::string& pointer = reference.string();
-    const auto [known, fresh] = references_.try_emplace(pointer, "ref" + std::to_string(references_.size()));
+    const auto [known, fresh] = references_.try_emplace(pointer, prefix_ + "ref" + std::to_string(references_.size()));
     const std::string name = known->second;
     if (!fresh) return name;
     if (pointer != "#" && !pointer.starts_with("#/")) reference.fail("does not point into the schema itself");
@@ -277,7 +276,7 @@ class SchemaCompiler {
       return std::ranges::find(required, name) != required.end();
     };
     const auto pair = [&](const std::string& name, const std::string& value) {
-      return literal(json_string(name)) + " colon " + value;
+      return gbnf_string(json_string(name)) + " colon " + value;
     };
     if (const auto named = schema.find("properties")) {
       for (const std::string& name : named->fields()) {
@@ -379,6 +378,7 @@ class SchemaCompiler {
   }
 
   const Json& root_;
+  std::string prefix_;
   std::vector<std::pair<std::string, std::string>> rules_;
   std::map<std::string, std::string> references_;  // the rules, by pointer
 };
@@ -387,6 +387,15 @@ class SchemaCompiler {
 
 std::string json_object_gbnf() { return std::string("root ::= object\n") + rules_of_json; }
 
-std::string schema_to_gbnf(const Json& schema) { return SchemaCompiler(schema).gbnf(); }
+std::string schema_to_gbnf(const Json& schema) {
+  const auto [body, rules] = schema_rules(schema, "");
+  return "root ::= " + body + "\n" + rules + rules_of_json;
+}
+
+SchemaRules schema_rules(const Json& schema, std::string_view prefix) {
+  return SchemaCompiler(schema, prefix).compiled();
+}
+
+std::string_view json_rules() { return rules_of_json; }
 
 }  // namespace draftproof

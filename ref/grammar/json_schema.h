@@ -15,6 +15,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "ref/formats/json.h"
 
@@ -23,5 +24,18 @@ namespace draftproof {
 std::string json_object_gbnf();
 /// Throws Error, naming the field, for a schema that is none or that needs what is not supported.
 std::string schema_to_gbnf(const Json& schema);
+
+/// Parts of larger grammars.
+struct SchemaRules {
+  std::string body;   // an element of GBNF: what the schema allows
+  std::string rules;  // that it names, but for those of JSON
+};
+/// Every rule has a name that begins with `prefix`. Throws Error as schema_to_gbnf does.
+SchemaRules schema_rules(const Json& schema, std::string_view prefix);
+/// The rules of JSON, of which `object` and `value` are any.
+std::string_view json_rules();
+/// A text as a string of GBNF; as JSON.
+std::string gbnf_string(std::string_view text);
+std::string json_string(std::string_view text);
 
 }  // namespace draftproof

@@ -24,13 +24,18 @@ std::vector<std::int64_t> shape_of(const NamedMatrix& matrix, int inputs) {
   return matrix.within.empty() ? std::vector<std::int64_t>{matrix.outputs, inputs} : matrix.within;
 }
 
+/// The same values. Blocks of a quantized tensor lie along its rows, so its columns are in no format but this.
+WeightSource as_floats(WeightSource tensor) {
+  WeightSource result = {Format::f32, tensor.outputs, tensor.inputs, {}};
+  result.read = [tensor = std::move(tensor)](int first, int rows, void* to) {
+    tensor.read_values(first, rows, static_cast<float*>(to));
+  };
+  return result;
+}
+
 MatrixSource source_of(const WeightLoader& from, const NamedMatrix& matrix, int inputs, bool table) {
   WeightSource whole = from.weight(matrix.name, shape_of(matrix, inputs));
-  if (matrix.transposed && !is_float(whole.format)) {
-    throw Error(from.weights.path().string() + ": tensor " + matrix.name +
-                " has its inputs before its outputs, but is " + traits(whole.format).name +
-                "; only floats are read so");
-  }
+  if (matrix.transposed && !is_float(whole.format)) whole = as_floats(std::move(whole));
   const WeightSource stored = rows_of(std::move(whole), matrix, inputs);
   const Format format = packed_format(stored.format, inputs, from.options, table);
   if (format == stored.format) return {format, matrix.outputs, inputs, stored.read};

@@ -126,8 +126,10 @@ struct NamedMatrix {
   int first = 0;
   std::vector<std::int64_t> within = {};
   int step = 1;
-  bool transposed = false;  // the tensor is [..][inputs][rows] in place of [..][rows][inputs], as `within` says
-  int before = 0;           // of one that is transposed: inputs that are left out before its first one
+  /// The tensor is [..][inputs][rows] in place of [..][rows][inputs], as `within` says. One that is quantized is packed
+  /// as floats, or as the options say.
+  bool transposed = false;
+  int before = 0;  // of one that is transposed: inputs that are left out before its first one
 };
 
 /// Returns the rows of `matrix` in its tensor. Those of one that is transposed are put together when the first of them

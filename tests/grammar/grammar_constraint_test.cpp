@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "ref/grammar/grammar_constraint.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 
+#include "ref/base/error.h"
 #include "ref/grammar/grammar_states.h"
 #include "ref/grammar/json_schema.h"
 #include "tests/acceptance/numbers.h"
@@ -170,6 +172,55 @@ TEST(GrammarConstraintSlow, ASetIsMadeInMillisecondsAndFoundInMicroseconds) {
               made * 1e3, known * 1e6);
   EXPECT_LT(made, 0.5);
   EXPECT_LT(known, made / 20);
+}
+
+/// By its number a token may come that the bytes around it do not spell, and no other.
+TEST(GrammarConstraint, TokensOfTheGrammarAreTokensWhateverTheirBytesAre) {
+  const auto tokens = std::make_shared<TokenTrie>(few);  // token 5 has no bytes, 1 and 8 the same
+  const std::vector<Token> stops = {9};
+  const auto reader = GrammarConstraint(grammar_of("root ::= \"a\" <[5]> \"b\" !<[1]>* <[8]>"), tokens, stops).reader();
+  const auto allowed = [&](std::vector<Token> output) {
+    std::vector<Token> list;
+    for (Token token = 0; token < 12; ++token) {
+      if (reader->allowed(output).has(token)) list.push_back(token);
+    }
+    return list;
+  };
+  using Tokens = std::vector<Token>;
+  EXPECT_EQ(allowed({}), (Tokens{0}));
+  EXPECT_EQ(allowed({0}), (Tokens{5}));
+  EXPECT_EQ(allowed({0, 5}), (Tokens{1, 8})) << "both spell a b";
+  const Tokens others = {0, 2, 3, 4, 5, 6, 7, 8, 10, 11};
+  EXPECT_EQ(allowed({0, 5, 1}), others) << "all but one, and no stop token";
+  EXPECT_EQ(allowed({0, 5, 1, 2, 5}), others);
+  Tokens ended = others;
+  ended.insert(ended.begin() + 8, 9);
+  EXPECT_EQ(allowed({0, 5, 1, 8}), ended) << "8 may have been the last, or one of the others";
+  EXPECT_FALSE(reader->possible(Tokens{0, 5, 1, 1}));
+  EXPECT_FALSE(reader->possible(Tokens{0, 1}));
+}
+
+TEST(Grammar, TokensAreNumbersOrNamesOfTheVocabulary) {
+  const auto error = [](const std::string& text) -> std::string {
+    try {
+      grammar_of(text);
+    } catch (const Error& wrong) {
+      return wrong.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error("root ::= <think>"), testing::HasSubstr("nothing says its number"));
+  EXPECT_THAT(error("root ::= <[7"), testing::HasSubstr("without an end"));
+  EXPECT_THAT(error("root ::= !\"a\""), testing::HasSubstr("no <token> follows"));
+  const Tokenizer tale = Tokenizer::load(source + "/fixtures/models/tale-target");
+  const Grammar grammar = Grammar::from_gbnf("root ::= <|im_start|>", "g", &tale);
+  EXPECT_EQ(grammar.at(grammar.alternatives(grammar.root())[0]).index, tale.find("<|im_start|>"));
+  EXPECT_THROW(Grammar::from_gbnf("root ::= <|im_started|>", "g", &tale), Error);
+}
+
+TEST(Grammar, RootMayHaveAnotherName) {
+  EXPECT_EQ(with_root_named("root ::= \"root\" root-2 | [root] # root\nroot-2 ::= root? <root>", "top"),
+            "top ::= \"root\" root-2 | [root] # root\nroot-2 ::= top? <root>");
 }
 
 }  // namespace

@@ -240,6 +240,33 @@ TEST(Quantize, FloatsOfAQuantizedFolderStartFromTheExactValues) {
   }
 }
 
+/// As the keys of latent attention lie in GGUFs that have those and the values in one tensor.
+TEST(WeightLoader, ColumnsOfAQuantizedTensorHaveItsValues) {
+  const Checkpoint files(external_dir / "llama-cpp-qwen2-q8_0" / "model.gguf");
+  const std::string name = "model.layers.0.self_attn.o_proj.weight";
+  const std::vector<std::int64_t> shape = files.tensors().at(name).shape;
+  const auto width = static_cast<int>(shape[1]);
+  ASSERT_EQ(files.tensors().at(name).format, Format::q8_0);
+  const std::vector<float> values = files.floats(name, shape);
+  constexpr int before = 3;
+  constexpr int inputs = 8;
+  const LoadOptions options(best_kernels());
+  const WeightLoader from(files, options);
+  NamedMatrix columns = {name, width, 0, shape};
+  columns.transposed = true;
+  columns.before = before;
+  const PackedMatrix matrix = load_matrix(from, {columns}, inputs);
+  std::vector<float> expected(inputs);
+  std::vector<float> found(inputs);
+  for (int row = 0; row < width; ++row) {
+    for (int i = 0; i < inputs; ++i) {
+      expected[static_cast<std::size_t>(i)] = values[static_cast<std::size_t>((before + i) * width + row)];
+    }
+    matrix.unpack_row(best_kernels(), row, found.data());
+    EXPECT_EQ(found, expected) << row;
+  }
+}
+
 TEST(Head, OfTheFirstTokensGivesTheirLogitsOfTheWholeHeadAndNoOthers) {
   const auto models = source_dir / "fixtures" / "models";
   // An embedding that is the head, a head of its own, and logits that are capped.

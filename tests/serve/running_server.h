@@ -31,6 +31,7 @@ struct RunOptions {
   std::size_t prefix_bytes = std::size_t{1} << 26;
   double drain_seconds = 20;
   bool chat = true;
+  std::string chat_template = {};  // in place of the model's
   int pool_tokens = 0;
 };
 
@@ -91,7 +92,8 @@ class RunningServer {
   void run(const RunOptions& options, std::promise<int>& bound) {
     ModelFiles files(options.target);
     const Tokenizer tokenizer = Tokenizer::load(files.target());
-    const auto chat = ChatTemplate::find(files.target());
+    auto chat = ChatTemplate::find(files.target());
+    if (!options.chat_template.empty()) chat.emplace(options.chat_template, "the template of the test", jinja::Dict());
     Engine engine(files, LoadOptions(kernels_by_name("")));
     ServedModel model;
     model.name = "tale";

@@ -1,12 +1,12 @@
 #!/bin/sh
-# The official OpenAI client for Python against a server on the shipped models. Needs a network once, to install the
-# client into a virtual environment; is skipped without. SPDX-License-Identifier: MIT
+# Official clients for Python (OpenAI, Anthropic, Ollama, LangChain) against a server on the shipped models. Needs a
+# network once, to install them into a virtual environment; is skipped without. SPDX-License-Identifier: MIT
 #
-#     openai_client.sh BUILD DRAFTPROOF
+#     clients.sh BUILD DRAFTPROOF
 set -eu
 build=$1 draftproof=$2
 models=$(cd "$(dirname "$0")/../.." && pwd)/fixtures/models
-environment=$build/openai_client
+environment=$build/clients
 here=$(dirname "$0")
 
 skip() {
@@ -14,8 +14,8 @@ skip() {
   exit 77
 }
 [ -x "$environment/bin/python" ] || python3 -m venv "$environment" || skip "python3-venv is missing"
-"$environment/bin/python" -c 'import openai' 2>/dev/null || "$environment/bin/pip" install -q openai ||
-  skip "the client cannot be installed"
+"$environment/bin/python" -c 'import anthropic, langchain_openai, ollama, openai' 2>/dev/null ||
+  "$environment/bin/pip" install -q anthropic langchain-openai ollama openai || skip "the clients cannot be installed"
 
 files=$(mktemp -d)
 echo secret >"$files/keys"
@@ -29,4 +29,6 @@ until grep -q "^listening on " "$files/server"; do
   [ $tries -le 300 ] || { echo "the server does not listen after 30 seconds" >&2; exit 1; }
   sleep 0.1
 done
-"$environment/bin/python" "$here/openai_client.py" "$(sed -n 's/^listening on //p' "$files/server")" secret
+address=$(sed -n 's/^listening on //p' "$files/server")
+"$environment/bin/python" "$here/openai_client.py" "$address" secret
+"$environment/bin/python" "$here/clients_with_tools.py" "$address" secret

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+#include "ref/answers/answer_format.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ref/answers/blanks.h"
+
+namespace draftproof {
+namespace {
+
+using enum CallFormat::Body;
+
+CallFormat lfm2(std::vector<std::string_view> signs) {
+  return {.name = "LFM2",
+          .signs = std::move(signs),
+          .strange = {},
+          .body = python,
+          .section = "<|tool_call_start|>[",
+          .separator = ", ",
+          .section_end = "]<|tool_call_end|>"};
+}
+
+/// The first that fits a template is its format.
+const std::vector<CallFormat> table = {
+    {.name = "gpt-oss",
+     .signs = {"<|channel|>", "functions."},
+     .strange = {},
+     .body = harmony,
+     .begin = "<|channel|>commentary to=functions.",
+     .after_name = " <|constrain|>json<|message|>",
+     .one = true},
+    {.name = "Gemma 4",
+     .signs = {"<|tool_call>", "<tool_call|>"},
+     .strange = {},
+     .body = gemma,
+     .begin = "<|tool_call>call:",
+     .end = "<tool_call|>"},
+    lfm2({"<|tool_call_start|>"}),
+    lfm2({"List of tools: ", "<|im_start|>"}),
+    {.name = "Seed-OSS",
+     .signs = {"<seed:tool_call>"},
+     .strange = {},
+     .body = parameters,
+     .begin = "<seed:tool_call>\n<function=",
+     .after_name = ">\n",
+     .end = "</function>\n</seed:tool_call>",
+     .separator = "\n",
+     .before_key = "<parameter=",
+     .after_key = ">",
+     .after_value = "</parameter>\n"},
+    {.name = "Qwen3-Coder",
+     .signs = {"<tool_call>", "<function=", "<parameter="},
+     .strange = {},
+     .body = parameters,
+     .begin = "<tool_call>\n<function=",
+     .after_name = ">\n",
+     .end = "</function>\n</tool_call>",
+     .separator = "\n",
+     .before_key = "<parameter=",
+     .after_key = ">\n",
+     .after_value = "\n</parameter>\n"},
+    {.name = "GLM-4.5",
+     .signs = {"<tool_call>", "<arg_key>"},
+     .strange = {},
+     .body = parameters,
+     .begin = "<tool_call>",
+     .after_name = "\n",
+     .end = "</tool_call>",
+     .separator = "\n",
+     .before_key = "<arg_key>",
+     .after_key = "</arg_key>\n<arg_value>",
+     .after_value = "</arg_value>\n"},
+    {.name = "MiniMax-M2",
+     .signs = {"<minimax:tool_call>"},
+     .strange = {},
+     .body = parameters,
+     .section = "<minimax:tool_call>\n",
+     .begin = "<invoke name=\"",
+     .after_name = "\">\n",
+     .end = "</invoke>\n",
+     .section_end = "</minimax:tool_call>",
+     .before_key = "<parameter name=\"",
+     .after_key = "\">",
+     .after_value = "</parameter>\n"},
+    {.name = "MiniCPM5",
+     .signs = {"<function name=", "<param name="},
+     .strange = {},
+     .body = parameters,
+     .begin = "<function name=\"",
+     .after_name = "\">",
+     .end = "</function>",
+     .separator = "\n",
+     .before_key = "<param name=\"",
+     .after_key = "\">",
+     .after_value = "</param>"},
+    {.name = "Kimi K2",
+     .signs = {"<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>"},
+     .strange = {},
+     .body = arguments,
+     .section = "<|tool_calls_section_begin|>",
+     .begin = "<|tool_call_begin|>functions.",
+     .after_name = ":*<|tool_call_argument_begin|>",
+     .end = "<|tool_call_end|>",
+     .section_end = "<|tool_calls_section_end|>"},
+    {.name = "DeepSeek V3",
+     .signs = {"<｜tool▁calls▁begin｜>", "```json"},
+     .strange = {},
+     .body = arguments,
+     .section = "<｜tool▁calls▁begin｜>",
+     .begin = "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+     .after_name = "\n```json\n",
+     .end = "\n```<｜tool▁call▁end｜>",
+     .separator = "\n",
+     .section_end = "<｜tool▁calls▁end｜>"},
+    {.name = "DeepSeek V3.1",
+     .signs = {"<｜tool▁calls▁begin｜>"},
+     .strange = {},
+     .body = arguments,
+     .section = "<｜tool▁calls▁begin｜>",
+     .begin = "<｜tool▁call▁begin｜>",
+     .after_name = "<｜tool▁sep｜>",
+     .end = "<｜tool▁call▁end｜>",
+     .section_end = "<｜tool▁calls▁end｜>"},
+    {.name = "Mistral",
+     .signs = {"[TOOL_CALLS]", "[ARGS]"},
+     .strange = {"[CALL_ID]"},
+     .body = arguments,
+     .begin = "[TOOL_CALLS]",
+     .after_name = "[ARGS]"},
+    {.name = "Mistral Small 3.2",
+     .signs = {"[TOOL_CALLS]", "[ARGS]"},
+     .strange = {},
+     .body = arguments,
+     .begin = "[TOOL_CALLS]",
+     .after_name = "[CALL_ID]*[ARGS]"},
+    {.name = "Mistral v0.3",
+     .signs = {"[TOOL_CALLS]"},
+     .strange = {},
+     .body = object,
+     .section = "[TOOL_CALLS][",
+     .separator = ", ",
+     .section_end = "]"},
+    {.name = "Granite 3",
+     .signs = {"<|tool_call|>"},
+     .strange = {"<tool_call>"},
+     .body = object,
+     .section = "<|tool_call|>[",
+     .separator = ", ",
+     .section_end = "]"},
+    {.name = "Phi-4-mini",
+     .signs = {"<|/tool|>"},
+     .strange = {},
+     .body = object,
+     .section = "<|tool_call|>[",
+     .separator = ", ",
+     .section_end = "]<|/tool_call|>"},
+    {.name = "Command R7B",
+     .signs = {"<|START_ACTION|>"},
+     .strange = {},
+     .body = object,
+     .section = "<|START_ACTION|>[\n",
+     .separator = ",\n",
+     .section_end = "\n]<|END_ACTION|>",
+     .name_key = "tool_name",
+     .arguments_key = "parameters"},
+    {.name = "Nemotron",
+     .signs = {"<TOOLCALL>"},
+     .strange = {},
+     .body = object,
+     .section = "<TOOLCALL>[",
+     .separator = ", ",
+     .section_end = "]</TOOLCALL>"},
+    {.name = "MiniMax-M1",
+     .signs = {"<tool_calls>"},
+     .strange = {"<tool_calls>["},
+     .body = object,
+     .section = "<tool_calls>\n",
+     .separator = "\n",
+     .section_end = "\n</tool_calls>"},
+    {.name = "GigaChat 3.1",
+     .signs = {"<|function_call|>"},
+     .strange = {},
+     .body = object,
+     .begin = "<|function_call|>",
+     .one = true},
+    {.name = "Apertus",
+     .signs = {"<|tools_prefix|>"},
+     .strange = {},
+     .body = arguments,
+     .section = "<|tools_prefix|>[",
+     .begin = "{\"",
+     .after_name = "\": ",
+     .end = "}",
+     .separator = ", ",
+     .section_end = "]<|tools_suffix|>"},
+    {.name = "Apriel",
+     .signs = {"<tool_calls>["},
+     .strange = {},
+     .body = object,
+     .section = "<tool_calls>[",
+     .separator = ", ",
+     .section_end = "]</tool_calls>"},
+    {.name = "Functionary 3.1",
+     .signs = {"<function=", "</function>"},
+     .strange = {"<tool_call>"},
+     .body = arguments,
+     .begin = "<function=",
+     .after_name = ">",
+     .end = "</function>"},
+    {.name = "Hermes",
+     .signs = {"<tool_call>"},
+     .strange = {"]<]minimax[>["},
+     .body = object,
+     .begin = "<tool_call>\n",
+     .end = "\n</tool_call>",
+     .separator = "\n"},
+    {.name = "Llama 3",
+     .signs = {"\"parameters\": ", "<|start_header_id|>"},
+     .strange = {},
+     .body = object,
+     .arguments_key = "parameters",
+     .one = true},
+};
+
+constexpr ThoughtMarks thought_marks[] = {
+    {"<seed:think>", "</seed:think>"},
+    {"[THINK]", "[/THINK]"},
+    {"Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"},
+    {"<|START_THINKING|>", "<|END_THINKING|>"},
+    {"<|channel>thought\n", "<channel|>"},
+    {"<think>", "</think>"},
+};
+
+bool has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+std::string_view trimmed(std::string_view text) { return text.substr(0, without_blanks_behind(text)); }
+
+}  // namespace
+
+std::span<const CallFormat> call_formats() { return table; }
+
+AnswerFormat AnswerFormat::of_template(std::string_view source) {
+  AnswerFormat format;
+  for (const CallFormat& one : table) {
+    const auto is_there = [&](std::string_view sign) { return has(source, sign); };
+    if (!std::ranges::all_of(one.signs, is_there) || std::ranges::any_of(one.strange, is_there)) continue;
+    format.calls = &one;
+    break;
+  }
+  for (const ThoughtMarks& marks : thought_marks) {
+    if (!has(source, parts_of_mark(marks.end).front())) continue;
+    format.thoughts = &marks;
+    break;
+  }
+  return format;
+}
+
+Thinking thinking_after(const AnswerFormat& format, std::string_view rendered) {
+  if (format.calls != nullptr && format.calls->body == CallFormat::Body::harmony) return Thinking::possible;
+  if (format.thoughts == nullptr) return Thinking::none;
+  const std::string_view text = trimmed(rendered);
+  if (text.ends_with(trimmed(format.thoughts->end))) return Thinking::none;
+  return text.ends_with(trimmed(format.thoughts->begin)) ? Thinking::begun : Thinking::possible;
+}
+
+std::vector<Token> shown_tokens(const AnswerFormat& format, const Tokenizer& tokenizer) {
+  std::string marks;
+  if (format.calls != nullptr) {
+    const CallFormat& calls = *format.calls;
+    for (const std::string_view mark : {calls.section, calls.begin, calls.after_name, calls.end, calls.section_end,
+                                        calls.before_key, calls.after_key, calls.after_value}) {
+      marks += std::string(mark) + "\n";
+    }
+    if (calls.body == harmony) marks += "<|channel|><|message|><|start|><|end|><|call|><|return|>";
+    if (calls.body == gemma) marks += "<|\"|>";
+  }
+  if (format.thoughts != nullptr) marks += std::string(format.thoughts->begin) + std::string(format.thoughts->end);
+  std::vector<Token> tokens;
+  for (const Token token : tokenizer.encode(marks, false, true)) {
+    if (tokenizer.is_special(token) && std::ranges::find(tokens, token) == tokens.end()) tokens.push_back(token);
+  }
+  return tokens;
+}
+
+std::vector<std::string_view> parts_of_mark(std::string_view mark) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0; at < mark.size();) {
+    const std::size_t end = std::min(mark.find('\n', at), mark.size());
+    if (end > at) parts.push_back(mark.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace draftproof

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT
+#include "ref/answers/answer_grammar.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "ref/base/error.h"
+#include "ref/base/utf8.h"
+#include "ref/formats/printable.h"
+#include "ref/grammar/grammar.h"
+#include "ref/grammar/json_schema.h"
+
+namespace draftproof {
+namespace {
+
+/// Every rule but `root` and those of JSON begins with this.
+constexpr std::string_view prefix = "answer-";
+
+std::string in_class(char32_t c) {
+  std::string text;
+  if (c == ']' || c == '[' || c == '\\' || c == '^' || c == '-') text += '\\';
+  if (c == '\n') return "\\n";
+  utf8::append(text, c);
+  return text;
+}
+
+class AnswerCompiler {
+ public:
+  AnswerCompiler(const AnswerFormat& format, const Tokenizer& tokenizer)
+      : format_(format), calls_(format.calls), tokenizer_(tokenizer) {}
+
+  std::string compiled(Thinking thinking, const CallTerms& calls, const std::optional<std::string>& content) {
+    std::string body;
+    std::string others;
+    if (content) {
+      body = rule("content-root");
+      others = with_root_named(*content, body) + "\n";
+      if (is_harmony()) body = mark("<|channel|>final<|message|>") + body;
+    } else {
+      body = calls_body(calls);
+      others = json_rules();
+    }
+    const std::string before = thoughts(thinking);
+    return others + "root ::= " + before + body + "\n" + rules_;
+  }
+
+ private:
+  static std::string rule(std::string_view name) { return std::string(prefix) + std::string(name); }
+  std::string add(std::string_view name, const std::string& body) {
+    if (added_.insert(std::string(name)).second) rules_ += rule(name) + " ::= " + body + "\n";
+    return rule(name);
+  }
+  std::string blanks() { return add("blanks", "[ \\t\\n]{0,8}") + " "; }
+
+  /// The text of a mark, in which special tokens are tokens, an asterisk digits, and line ends blanks.
+  std::string mark(std::string_view text) {
+    std::string gbnf;
+    bool blank = text.starts_with('\n');
+    for (const std::string_view part : parts_of_mark(text)) {
+      if (blank) gbnf += blanks();
+      blank = true;
+      for (std::size_t at = 0; at < part.size();) {
+        const std::size_t star = std::min(part.find('*', at), part.size());
+        std::string plain;
+        for (const Token token : tokenizer_.encode(part.substr(at, star - at), false, true)) {
+          if (!tokenizer_.is_special(token)) {
+            tokenizer_.append_bytes(token, false, plain);
+            continue;
+          }
+          if (!plain.empty()) gbnf += gbnf_string(plain) + " ";
+          plain.clear();
+          gbnf += "<[" + std::to_string(token) + "]> ";
+        }
+        if (!plain.empty()) gbnf += gbnf_string(plain) + " ";
+        if (star < part.size()) gbnf += "[0-9]{1,9} ";
+        at = star + 1;
+      }
+    }
+    if (text.ends_with('\n')) gbnf += blanks();
+    return gbnf;
+  }
+
+  /// Any text in which `end` does not occur, by the automaton of Knuth, Morris and Pratt. No text spells a special
+  /// token.
+  std::string text_without(std::string_view name, std::string_view end) {
+    const std::vector<Token> tokens = tokenizer_.encode(end, false, true);
+    if (!tokens.empty() && tokenizer_.is_special(tokens.front())) return add(name, ".*");
+    std::vector<char32_t> letters;
+    for (std::size_t at = 0; at < end.size();) {
+      const utf8::Character step = utf8::step(end, at);
+      letters.push_back(step.code_point);
+      at += step.length;
+    }
+    const auto count = letters.size();
+    const auto state = [&](std::size_t read) {
+      return std::string(name) + (read == 0 ? "" : "-" + std::to_string(read));
+    };
+    /// How many letters of `end` the text ends with that has these and `next` behind them.
+    const auto after = [&](std::size_t read, char32_t next) {
+      std::vector<char32_t> text(letters.begin(), letters.begin() + static_cast<std::ptrdiff_t>(read));
+      text.push_back(next);
+      for (std::size_t longest = std::min(count, text.size()); longest > 0; --longest) {
+        if (std::equal(letters.begin(), letters.begin() + static_cast<std::ptrdiff_t>(longest),
+                       text.end() - static_cast<std::ptrdiff_t>(longest))) {
+          return longest;
+        }
+      }
+      return std::size_t{0};
+    };
+    const std::set<char32_t> alphabet(letters.begin(), letters.end());
+    std::string others = "[^";
+    for (const char32_t letter : alphabet) others += in_class(letter);
+    others += "] " + rule(state(0));
+    for (std::size_t read = 0; read < count; ++read) {
+      std::string body = "\"\" | " + others;
+      for (const char32_t letter : alphabet) {
+        const std::size_t next = after(read, letter);
+        if (next < count) body += " | [" + in_class(letter) + "] " + rule(state(next));
+      }
+      add(state(read), body);
+    }
+    return rule(name);
+  }
+
+  bool is_harmony() const { return calls_ != nullptr && calls_->body == CallFormat::Body::harmony; }
+
+  std::string thoughts(Thinking thinking) {
+    if (is_harmony()) {
+      const std::string begin = mark("<|channel|>analysis<|message|>");
+      return "( " + begin + text_without("thought", "<|end|>") + " " + mark("<|end|><|start|>assistant") + ")* ";
+    }
+    if (thinking == Thinking::none || format_.thoughts == nullptr) return "";
+    const auto& [begin, end] = *format_.thoughts;
+    const std::string thought = text_without("thought", parts_of_mark(end).front()) + " " + mark(end) + blanks();
+    return thinking == Thinking::begun ? thought : "( " + blanks() + mark(begin) + thought + ")? ";
+  }
+
+  static std::string no_schema(const std::string& tool, const std::string& why) {
+    return "the parameters of the tool " + in_quotes(tool) + " cannot be held to: " + why;
+  }
+
+  /// What the arguments of a tool may be. Where nothing demands its schema, one that is not supported is any object.
+  std::string arguments(const Tool& tool, int number) {
+    if (!tool.parameters) return "\"{}\"";
+    try {
+      const auto [body, rules] = schema_rules(*tool.parameters, rule("tool" + std::to_string(number) + "-"));
+      rules_ += rules;
+      return body;
+    } catch (const Error& wrong) {
+      if (tool.strict) throw Error(no_schema(tool.name, wrong.what()));
+      return "object";
+    }
+  }
+
+  /// One argument after the other, in the order of the schema.
+  std::string parameters(const Tool& tool, int number) {
+    std::string body;
+    if (!tool.parameters) return body;
+    const auto properties = tool.parameters->find("properties");
+    if (!properties) return body;
+    std::set<std::string> required;
+    if (const auto list = tool.parameters->find("required")) {
+      for (std::size_t i = 0; i < list->size(); ++i) required.insert((*list)[i].string());
+    }
+    int place = 0;
+    for (const std::string& name : properties->fields()) {
+      const std::string own = "tool" + std::to_string(number) + "-" + std::to_string(place++) + "-";
+      const auto schema = properties->find(name);
+      const std::string one = "( " + mark(calls_->before_key) + gbnf_string(name) + " " + mark(calls_->after_key) +
+                              value(tool, schema, own) + " " + mark(calls_->after_value) + ")";
+      body += one + (required.contains(name) ? " " : "? ");
+    }
+    return body;
+  }
+
+  /// A text as it is, or JSON.
+  std::string value(const Tool& tool, const std::optional<Json>& schema, const std::string& own) {
+    const std::string_view end = parts_of_mark(calls_->after_value).front();
+    if (!schema) return text_without("value", end);
+    if (is_text(*schema)) {
+      const auto values = schema->find("enum");
+      if (!values) return text_without("value", end);
+      std::string alternatives;
+      for (std::size_t i = 0; i < values->size(); ++i) {
+        alternatives += (i == 0 ? "" : " | ") + gbnf_string((*values)[i].string());
+      }
+      return "( " + alternatives + " )";
+    }
+    try {
+      const auto [body, rules] = schema_rules(*schema, rule(own));
+      rules_ += rules;
+      return body;
+    } catch (const Error& wrong) {
+      if (tool.strict) throw Error(no_schema(tool.name, wrong.what()));
+      return "value";
+    }
+  }
+
+  static bool is_text(const Json& schema) {
+    const auto type = schema.is_object() ? schema.find("type") : std::nullopt;
+    return type && type->is_string() && type->string() == "string";
+  }
+
+  std::string call(const Tool& tool, int number) {
+    const std::string begin = mark(calls_->begin);
+    const std::string end = mark(calls_->end);
+    switch (calls_->body) {
+      case CallFormat::Body::object:
+        return begin + "\"{\" " + gbnf_string(json_string(calls_->name_key)) + " colon " +
+               gbnf_string(json_string(tool.name)) + " comma " + gbnf_string(json_string(calls_->arguments_key)) +
+               " colon " + arguments(tool, number) + " \"}\" " + end;
+      case CallFormat::Body::arguments:
+      case CallFormat::Body::harmony:
+        return begin + gbnf_string(tool.name) + " " + mark(calls_->after_name) + arguments(tool, number) + " " + end;
+      case CallFormat::Body::parameters:
+        return begin + gbnf_string(tool.name) + " " + mark(calls_->after_name) + parameters(tool, number) + end;
+      default: break;
+    }
+    throw Error("calls as " + std::string(calls_->name) +
+                " writes them cannot be held to a schema; use tool_choice auto without strict tools");
+  }
+
+  std::string calls_body(const CallTerms& terms) {
+    std::string one;
+    int number = 0;
+    for (const Tool& tool : terms.tools) {
+      one += (number == 0 ? "" : " | ") + call(tool, number);
+      ++number;
+    }
+    add("call", one);
+    const std::string call = rule("call") + " ";
+    std::string calls = mark(calls_->section) + call;
+    if (terms.several && !calls_->one) {
+      const std::string separator = mark(calls_->separator);
+      calls += "( " + blanks() + separator + call + ")* ";
+    }
+    calls += mark(calls_->section_end);
+    if (terms.choice == CallChoice::forced) return calls;
+    const std::string_view section = calls_->section.empty() ? calls_->begin : calls_->section;
+    if (section.empty()) {  // an answer that begins as a call is one
+      return "( " + calls + "| [^{] .* )?";
+    }
+    if (is_harmony()) return "( " + calls + "| " + mark("<|channel|>final<|message|>") + add("any", ".*") + " )";
+    const std::string content = text_without("content", parts_of_mark(section).front());
+    return content + " ( " + calls + (terms.several ? content : blanks()) + " )" + (terms.several ? "*" : "?");
+  }
+
+  const AnswerFormat& format_;
+  const CallFormat* calls_;
+  const Tokenizer& tokenizer_;
+  std::string rules_;
+  std::set<std::string> added_;
+};
+
+}  // namespace
+
+bool can_be_held(const CallFormat& calls) {
+  return calls.body != CallFormat::Body::python && calls.body != CallFormat::Body::gemma;
+}
+
+std::optional<std::string> answer_gbnf(const AnswerFormat& format, Thinking thinking, const CallTerms& calls,
+                                       const std::optional<std::string>& content, const Tokenizer& tokenizer) {
+  const bool strict = std::ranges::any_of(calls.tools, &Tool::strict);
+  CallTerms held = calls;
+  if (calls.choice == CallChoice::free && !strict) held.choice = CallChoice::none;
+  if (held.choice == CallChoice::none && !content) return std::nullopt;
+  if (held.choice != CallChoice::none && content) {
+    throw Error(
+        "tools that have to be called, or strict ones, and a grammar of the content exclude each other; leave "
+        "one out");
+  }
+  if (content && thinking == Thinking::none) return content;
+  return AnswerCompiler(format, tokenizer).compiled(thinking, held, content);
+}
+
+}  // namespace draftproof

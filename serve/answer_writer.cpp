@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#include "serve/answer_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ref/base/digest.h"
+
+namespace draftproof::serve {
+namespace {
+
+/// Nine letters and digits, as the templates of Mistral demand, that no other call of the answers here has.
+std::string call_id(const std::string& answer, int choice, std::size_t call) {
+  constexpr std::size_t length = 9;
+  Digest digest;
+  digest.add_bytes(answer.data(), answer.size());
+  digest.add(choice);
+  digest.add(call);
+  return digest.value().hex().substr(0, length);
+}
+
+}  // namespace
+
+struct AnswerWriter::Choice {
+  Choice(const CompletionRequest& request, const ServedModel& model) : request(request), model(model) {
+    if (model.tokenizer != nullptr) {
+      stream.emplace(*model.tokenizer, request.job.stops, false, TextPlace::continuation);
+    }
+    if (request.chat) reader = PartReader::open(request.format, request.terms);
+  }
+
+  /// The text that a token makes certain.
+  std::string text_after(Token token, const std::vector<Token>& stops) {
+    if (!stream || std::ranges::find(stops, token) != stops.end()) return "";
+    const std::vector<Token>& shown = request.job.shown;
+    const bool is_text = !model.tokenizer->is_special(token) || std::ranges::find(shown, token) != shown.end();
+    return is_text ? stream->push(token) : "";
+  }
+
+  const CompletionRequest& request;
+  const ServedModel& model;
+  std::optional<TextStream> stream;
+  std::unique_ptr<PartReader> reader;  // of a chat
+  bool thinks = request.chat && request.terms.thinking != Thinking::none && request.format.thoughts != nullptr;
+  ToldChoice told;
+};
+
+AnswerWriter::AnswerWriter(const CompletionRequest& request, const ServedModel& model, std::string id)
+    : request_(request), model_(model), id_(std::move(id)) {
+  for (std::size_t i = 0; i < request.job.choices.size(); ++i) {
+    choices_.push_back(std::make_unique<Choice>(request, model));
+  }
+  const auto each = choices_.size() / static_cast<std::size_t>(request.prompts);
+  for (std::size_t i = 0; i < choices_.size(); i += each) {
+    usage_.prompt_tokens += static_cast<int>(request.job.choices[i].prompt.size());
+  }
+}
+
+AnswerWriter::~AnswerWriter() = default;
+
+const ToldChoice& AnswerWriter::told(std::size_t choice) const { return choices_[choice]->told; }
+
+std::string AnswerWriter::take(const StreamEvent& event) {
+  Choice& choice = *choices_[static_cast<std::size_t>(event.choice)];
+  News news = {event.choice, event.round ? &*event.round : nullptr, "", {}};
+  std::vector<AnswerPart> parts;
+  const auto add = [&](std::vector<AnswerPart> more) {
+    for (AnswerPart& part : more) {
+      const bool goes_on = !parts.empty() && parts.back().kind == part.kind && part.kind != AnswerPart::Kind::call;
+      if (goes_on) parts.back().text += part.text;
+      else parts.push_back(std::move(part));
+    }
+  };
+  const auto read = [&](const std::string& text) {
+    if (choice.reader == nullptr) news.text += text;
+    else add(choice.reader->push(text));
+  };
+  if (event.round) {
+    const std::vector<Token>& stops = request_.job.choices[static_cast<std::size_t>(event.choice)].stops;
+    for (const Token token : event.round->tokens) {
+      read(choice.text_after(token, stops));
+      const auto is_thought = [](const AnswerPart& part) { return part.kind == AnswerPart::Kind::thought; };
+      choice.thinks = choice.thinks && std::ranges::all_of(parts, is_thought);
+      usage_.thought_tokens += choice.thinks ? 1 : 0;
+    }
+    usage_.completion_tokens += static_cast<int>(event.round->tokens.size());
+    usage_.drafted += event.round->drafted;
+    usage_.accepted += event.round->accepted;
+    const int predicted = std::min(event.round->accepted, event.round->predicted);
+    usage_.accepted_prediction += predicted;
+    usage_.rejected_prediction += event.round->predicted - predicted;
+    usage_.rounds_beyond_draft += event.round->beyond_draft ? 1 : 0;
+  }
+  if (event.end) {
+    if (choice.stream) read(choice.stream->finish());
+    if (choice.reader != nullptr) add(choice.reader->finish());
+    const auto each = static_cast<int>(choices_.size()) / request_.prompts;
+    if (event.choice % each == 0) usage_.cached_tokens += event.end->reused;
+    if (!event.end->error.empty()) {
+      failure_ = event.end->error;
+      return tell_failure();
+    }
+    choice.told.finish = name_of(event.end->finish);
+    if (choice.stream && choice.stream->match()) {
+      choice.told.ended = request_.job.stops.strings()[choice.stream->match()->string];
+    }
+  }
+  choice.told.text += news.text;
+  std::vector<ToldCall>& calls = choice.told.calls;
+  for (AnswerPart& part : parts) {
+    switch (part.kind) {
+      case AnswerPart::Kind::content: choice.told.text += part.text; break;
+      case AnswerPart::Kind::thought:
+        if (!request_.include_thoughts) continue;
+        choice.told.thought += part.text;
+        break;
+      case AnswerPart::Kind::call: calls.push_back({call_id(id_, event.choice, calls.size()), part.text, ""}); break;
+      case AnswerPart::Kind::arguments: calls.back().arguments += part.text; break;
+    }
+    news.parts.push_back({part.kind, std::move(part.text), calls.empty() ? 0 : calls.size() - 1});
+  }
+  if (event.end && !calls.empty() && choice.told.finish == name_of(Finish::stop)) choice.told.finish = "tool_calls";
+  return tell(news);
+}
+
+}  // namespace draftproof::serve

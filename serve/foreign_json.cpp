@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include "serve/foreign_json.h"
+
+#include <algorithm>
+
+#include "ref/base/error.h"
+
+namespace draftproof::serve {
+
+Json parse_foreign(const std::string& body) {
+  const Json json = Json::parse(body, "the request");
+  if (!json.is_object()) json.fail("is not a JSON object");
+  return json;
+}
+
+ForeignJson foreign(const Json& value) { return ForeignJson::parse(value.text()); }
+
+void refuse_unknown(const Json& object, std::initializer_list<std::string_view> known) {
+  for (const std::string& name : object.fields()) {
+    const auto value = object.find(name);
+    if (!value || std::ranges::find(known, name) != known.end()) continue;
+    const bool empty = (value->is_array() && value->size() == 0) || (value->is_boolean() && !value->boolean()) ||
+                       (value->is_string() && value->string().empty());
+    if (!empty) value->fail("is not supported by this server; leave it out");
+  }
+}
+
+std::string text_of(const ForeignJson& json) {
+  return json.dump(-1, ' ', false, ForeignJson::error_handler_t::replace);
+}
+
+ForeignJson object_or_empty(const std::string& text) {
+  try {
+    const Json json = Json::parse(text, "arguments");
+    if (json.is_object()) return foreign(json);
+  } catch (const Error&) {  // the model wrote something else
+  }
+  return ForeignJson::object();
+}
+
+}  // namespace draftproof::serve

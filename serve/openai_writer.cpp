@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+#include "serve/openai_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "serve/foreign_json.h"
+
+namespace draftproof::serve {
+namespace {
+
+std::string server_sent(const ForeignJson& json) { return "data: " + text_of(json) + "\n\n"; }
+
+/// The field that a sentence about a request names: "the request: field a.b[2]: is ..."; null where it names none.
+ForeignJson field_in(const std::string& message) {
+  constexpr std::string_view begin = "the request: field ";
+  if (!message.starts_with(begin)) return nullptr;
+  return message.substr(begin.size(), message.find_first_of(": ", begin.size()) - begin.size());
+}
+
+ForeignJson error_object(const std::string& message, int status) {
+  const bool too_long = message.find(beyond_context) != std::string::npos;
+  const char* const type = status == 401   ? "authentication_error"
+                           : status == 429 ? "rate_limit_error"
+                           : status < 500  ? "invalid_request_error"
+                                           : "server_error";
+  return {{"error",
+           {{"message", message},
+            {"type", type},
+            {"param", field_in(message)},
+            {"code", too_long ? ForeignJson("context_length_exceeded") : ForeignJson()}}}};
+}
+
+ForeignJson usage_object(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.completion_tokens},
+          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+          {"completion_tokens_details",
+           {{"reasoning_tokens", usage.thought_tokens},
+            {"accepted_prediction_tokens", usage.accepted_prediction},
+            {"rejected_prediction_tokens", usage.rejected_prediction}}},
+          {"drafted_tokens", usage.drafted},
+          {"accepted_tokens", usage.accepted},
+          {"rounds_beyond_draft", usage.rounds_beyond_draft}};
+}
+
+ForeignJson model_object(const ServedModel& model) {
+  ForeignJson one = {{"id", model.name},
+                     {"object", "model"},
+                     {"created", 0},
+                     {"owned_by", "draftproof"},
+                     {"draft", model.draft},
+                     {"max_model_len", model.context},
+                     {"numerics", model.fingerprint},
+                     {"chat", model.chat != nullptr}};
+  if (!model.weights.empty()) one["weights"] = model.weights;
+  return one;
+}
+
+/// The raw bytes of a token; of a model without a tokenizer, its id.
+std::string bytes_of(const ServedModel& model, Token token) {
+  std::string bytes;
+  if (model.tokenizer == nullptr) return "token_id:" + std::to_string(token);
+  model.tokenizer->append_bytes(token, false, bytes);
+  return bytes;
+}
+
+/// A token in the list of a chat's logprobs.
+ForeignJson token_object(const ServedModel& model, Token token, double logprob) {
+  const std::string bytes = bytes_of(model, token);
+  auto list = ForeignJson::array();
+  for (const char byte : bytes) list.push_back(static_cast<unsigned char>(byte));
+  return {{"token", bytes}, {"logprob", logprob}, {"bytes", std::move(list)}};
+}
+
+}  // namespace
+
+std::string openai_error(const std::string& message, int status) { return text_of(error_object(message, status)); }
+
+std::string models_json(const ServedModel& model) {
+  return text_of({{"object", "list"}, {"data", ForeignJson::array({model_object(model)})}});
+}
+std::string model_json(const ServedModel& model) { return text_of(model_object(model)); }
+
+std::string tokens_json(const std::vector<Token>& tokens) { return text_of({{"tokens", tokens}}); }
+std::string content_json(const std::string& content) { return text_of({{"content", content}}); }
+
+/// What is told of a choice besides its text.
+struct OpenAiWriter::Extras {
+  Extras(const CompletionRequest& request, const ServedModel& model) : request(request), model(model) {}
+
+  /// The logprobs of a round, as a list for a chat and as four for a completion.
+  ForeignJson logprobs_of(const StreamRound* round) {
+    if (round == nullptr || round->logprobs.empty()) return nullptr;
+    return request.chat ? chat_logprobs(*round) : completion_logprobs(*round);
+  }
+
+  const CompletionRequest& request;
+  const ServedModel& model;
+  bool begun = false;
+  std::size_t offset = 0;  // bytes of the tokens with logprobs; the text may hold back some of them
+  ForeignJson logprobs;    // null until there are some
+  ForeignJson rounds = ForeignJson::array();
+
+ private:
+  ForeignJson chat_logprobs(const StreamRound& round) const {
+    auto content = ForeignJson::array();
+    for (std::size_t i = 0; i < round.tokens.size(); ++i) {
+      ForeignJson one = token_object(model, round.tokens[i], round.logprobs[i]);
+      one["top_logprobs"] = ForeignJson::array();
+      if (!round.top_logprobs.empty()) {
+        for (const TokenLogprob& other : round.top_logprobs[i]) {
+          one["top_logprobs"].push_back(token_object(model, other.token, other.logprob));
+        }
+      }
+      content.push_back(std::move(one));
+    }
+    return {{"content", std::move(content)}, {"refusal", nullptr}};
+  }
+
+  ForeignJson completion_logprobs(const StreamRound& round) {
+    ForeignJson lists = {{"tokens", ForeignJson::array()},
+                         {"token_logprobs", ForeignJson::array()},
+                         {"top_logprobs", nullptr},
+                         {"text_offset", ForeignJson::array()}};
+    for (std::size_t i = 0; i < round.tokens.size(); ++i) {
+      const std::string bytes = bytes_of(model, round.tokens[i]);
+      lists["tokens"].push_back(bytes);
+      lists["token_logprobs"].push_back(round.logprobs[i]);
+      lists["text_offset"].push_back(offset);
+      if (model.tokenizer != nullptr) {
+        std::string text_of_token;
+        model.tokenizer->append_bytes(round.tokens[i], true, text_of_token);
+        offset += text_of_token.size();
+      }
+      if (round.top_logprobs.empty()) continue;
+      ForeignJson place = ForeignJson::object();
+      for (const TokenLogprob& other : round.top_logprobs[i]) place[bytes_of(model, other.token)] = other.logprob;
+      lists["top_logprobs"].push_back(std::move(place));
+    }
+    return lists;
+  }
+};
+
+namespace {
+
+/// Appends the lists of one object to those of another.
+void append_lists(ForeignJson& all, const ForeignJson& more) {
+  if (more.is_null()) return;
+  if (all.is_null()) {
+    all = more;
+    return;
+  }
+  for (const auto& [name, list] : more.items()) {
+    for (const ForeignJson& one : list) all[name].push_back(one);
+  }
+}
+
+ForeignJson round_object(const StreamRound& round, const ServedModel& model) {
+  auto tokens = ForeignJson::array();
+  for (std::size_t i = 0; i < round.tokens.size(); ++i) {
+    const bool accepted = static_cast<int>(i) < round.accepted;
+    tokens.push_back({{"id", round.tokens[i]}, {"text", bytes_of(model, round.tokens[i])}, {"accepted", accepted}});
+  }
+  return {{"drafted", round.drafted}, {"accepted", round.accepted}, {"tokens", std::move(tokens)}};
+}
+
+/// What answers and chunks begin with.
+ForeignJson head(const CompletionRequest& request, const ServedModel& model, const std::string& id,
+                 std::time_t created) {
+  const char* const object = !request.chat    ? "text_completion"
+                             : request.stream ? "chat.completion.chunk"
+                                              : "chat.completion";
+  return {{"id", id},
+          {"object", object},
+          {"created", created},
+          {"model", model.name},
+          {"system_fingerprint", model.fingerprint},
+          {"seed", request.job.seed}};
+}
+
+/// A call of a tool, or the beginning of one in a stream.
+ForeignJson call_object(const ToldCall& call, const std::string& arguments) {
+  return {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", arguments}}}};
+}
+
+/// The whole message of a chat.
+ForeignJson message_object(const ToldChoice& told) {
+  ForeignJson message = {{"role", "assistant"}, {"content", told.text}, {"refusal", nullptr}};
+  if (!told.thought.empty()) message["reasoning_content"] = told.thought;
+  if (told.calls.empty()) return message;
+  if (told.text.empty()) message["content"] = nullptr;
+  for (const ToldCall& call : told.calls) message["tool_calls"].push_back(call_object(call, call.arguments));
+  return message;
+}
+
+ForeignJson finish_of(const ToldChoice& told) { return told.finish.empty() ? ForeignJson() : ForeignJson(told.finish); }
+
+}  // namespace
+
+OpenAiWriter::OpenAiWriter(const CompletionRequest& request, const ServedModel& model, const std::string& id)
+    : AnswerWriter(request, model, (request.chat ? "chatcmpl-" : "cmpl-") + id), created_(std::time(nullptr)) {
+  for (std::size_t i = 0; i < choices(); ++i) extras_.push_back(std::make_unique<Extras>(request, model));
+}
+
+OpenAiWriter::~OpenAiWriter() = default;
+
+std::string OpenAiWriter::tell_failure() { return request_.stream ? server_sent(error_object(*failure(), 500)) : ""; }
+
+std::string OpenAiWriter::tell(const News& news) {
+  Extras& extras = *extras_[static_cast<std::size_t>(news.choice)];
+  const ToldChoice& told = this->told(static_cast<std::size_t>(news.choice));
+  ForeignJson logprobs = extras.logprobs_of(news.round);
+  ForeignJson round;
+  if (news.round != nullptr && request_.return_tokens) round = round_object(*news.round, model_);
+  if (!request_.stream) {
+    append_lists(extras.logprobs, logprobs);
+    if (!round.is_null()) extras.rounds.push_back(std::move(round));
+    return "";
+  }
+  ForeignJson one = {{"index", news.choice}};
+  if (request_.chat) {
+    ForeignJson delta = ForeignJson::object();
+    if (!std::exchange(extras.begun, true)) delta["role"] = "assistant";
+    const auto add = [&](const char* field, const std::string& text) {
+      if (!delta.contains(field)) delta[field] = "";
+      delta[field].get_ref<std::string&>() += text;
+    };
+    for (const ToldPart& part : news.parts) {
+      ForeignJson call;
+      switch (part.kind) {
+        case AnswerPart::Kind::content: add("content", part.text); continue;
+        case AnswerPart::Kind::thought: add("reasoning_content", part.text); continue;
+        case AnswerPart::Kind::call: call = call_object(told.calls[part.call], ""); break;
+        case AnswerPart::Kind::arguments: call = {{"function", {{"arguments", part.text}}}}; break;
+      }
+      call["index"] = part.call;
+      delta["tool_calls"].push_back(std::move(call));
+    }
+    one["delta"] = std::move(delta);
+  } else {
+    one["text"] = news.text;
+  }
+  one["logprobs"] = std::move(logprobs);
+  one["finish_reason"] = finish_of(told);
+  ForeignJson chunk = head(request_, model_, id_, created_);
+  chunk["choices"] = ForeignJson::array({std::move(one)});
+  if (request_.include_usage) chunk["usage"] = nullptr;
+  if (!round.is_null()) chunk["round"] = std::move(round);
+  return server_sent(chunk);
+}
+
+std::string OpenAiWriter::end_of_stream() {
+  std::string end;
+  if (request_.include_usage && !failure()) {
+    ForeignJson chunk = head(request_, model_, id_, created_);
+    chunk["choices"] = ForeignJson::array();
+    chunk["usage"] = usage_object(usage());
+    end = server_sent(chunk);
+  }
+  return end + "data: [DONE]\n\n";
+}
+
+std::string OpenAiWriter::whole() const {
+  ForeignJson response = head(request_, model_, id_, created_);
+  response["choices"] = ForeignJson::array();
+  for (std::size_t i = 0; i < choices(); ++i) {
+    ForeignJson one = {{"index", i}};
+    if (request_.chat) one["message"] = message_object(told(i));
+    else one["text"] = told(i).text;
+    one["logprobs"] = extras_[i]->logprobs;
+    one["finish_reason"] = finish_of(told(i));
+    if (request_.return_tokens) one["rounds"] = extras_[i]->rounds;
+    response["choices"].push_back(std::move(one));
+  }
+  response["usage"] = usage_object(usage());
+  return text_of(response);
+}
+
+namespace {
+
+std::unique_ptr<AnswerWriter> openai_writer(const CompletionRequest& request, const ServedModel& model,
+                                            const std::string& id, const std::string&) {
+  return std::make_unique<OpenAiWriter>(request, model, id);
+}
+
+}  // namespace
+
+const Api openai_chats = {.read = read_chat, .writer = openai_writer, .error = openai_error};
+const Api openai_completions = {.read = read_completion, .writer = openai_writer, .error = openai_error};
+
+}  // namespace draftproof::serve

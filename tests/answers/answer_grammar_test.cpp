@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// What a grammar of answers lets through is what the reader of answers reads, and nothing else.
+#include "ref/answers/answer_grammar.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ref/answers/part_reader.h"
+#include "ref/base/error.h"
+#include "ref/grammar/grammar_constraint.h"
+#include "ref/grammar/grammar_states.h"
+#include "ref/grammar/json_schema.h"
+
+namespace draftproof::test::answer_grammar_test {
+namespace {
+
+using testing::HasSubstr;
+
+const Tokenizer& tokenizer() {
+  static const Tokenizer tale = Tokenizer::load(DRAFTPROOF_SOURCE_DIR "/fixtures/models/tale-target");
+  return tale;
+}
+
+constexpr ThoughtMarks think = {"<think>", "</think>"};
+
+CallTerms weather(CallChoice choice, bool strict) {
+  const char* const schema = R"({"type": "object", "properties": {"city": {"type": "string"},
+      "days": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["city"]})";
+  return {{{"get_weather", Json::parse(schema, "the schema"), strict}, {"now", std::nullopt, strict}}, choice, true};
+}
+
+Grammar grammar_of(const AnswerFormat& format, Thinking thinking, const CallTerms& calls,
+                   const std::optional<std::string>& content = {}) {
+  const auto gbnf = answer_gbnf(format, thinking, calls, content, tokenizer());
+  EXPECT_TRUE(gbnf.has_value());
+  return Grammar::from_gbnf(gbnf.value_or("root ::= \"\""), "the answer");
+}
+
+bool allows(const Grammar& grammar, std::string_view text) {
+  GrammarStates states(grammar);
+  int state = states.start();
+  for (const char byte : text) state = states.next(state, static_cast<unsigned char>(byte));
+  return states.accepts(state);
+}
+
+/// A call with these arguments, as the format has it.
+std::string written(const CallFormat& calls, const std::string& name, const std::string& city) {
+  const auto mark = [](std::string_view text) {
+    std::string result(text);
+    if (const std::size_t star = result.find('*'); star != std::string::npos) result.replace(star, 1, "7");
+    return result;
+  };
+  const std::string arguments = city.empty() ? "{}" : "{\"city\": " + json_string(city) + "}";
+  std::string text = mark(calls.begin);
+  if (calls.body == CallFormat::Body::object) {
+    text += "{\"" + std::string(calls.name_key) + "\": \"" + name + "\", \"" + std::string(calls.arguments_key) +
+            "\": " + arguments + "}";
+  } else {
+    text += name + mark(calls.after_name);
+    if (calls.body == CallFormat::Body::parameters && !city.empty()) {
+      text += std::string(calls.before_key) + "city" + std::string(calls.after_key) + city;
+      text += calls.after_value;
+    } else if (calls.body != CallFormat::Body::parameters) {
+      text += arguments;
+    }
+  }
+  return text + mark(calls.end);
+}
+
+TEST(AnswerGrammar, ForcedCallsAreCallsOfTheToolsAndAreReadBack) {
+  for (const CallFormat& calls : call_formats()) {
+    if (!can_be_held(calls)) continue;
+    const AnswerFormat format = {&calls, nullptr};
+    const Grammar grammar = grammar_of(format, Thinking::none, weather(CallChoice::forced, false));
+    const auto answer = [&](const std::string& body) {
+      return std::string(calls.section) + body + std::string(calls.section_end);
+    };
+    const std::string one = written(calls, "get_weather", "New York");
+    const std::string other = written(calls, "now", "");
+    const std::string both = answer(one + std::string(calls.separator) + other);
+    EXPECT_TRUE(allows(grammar, answer(one))) << calls.name << "\n" << answer(one);
+    EXPECT_TRUE(allows(grammar, answer(other))) << calls.name << "\n" << answer(other);
+    EXPECT_EQ(allows(grammar, both), !calls.one) << calls.name << "\n" << both;
+    EXPECT_FALSE(allows(grammar, answer(written(calls, "delete_all", "")))) << calls.name;
+    EXPECT_FALSE(allows(grammar, answer(written(calls, "get_weather", "")))) << calls.name << ": city is required";
+    EXPECT_FALSE(allows(grammar, answer(written(calls, "now", "Rome")))) << calls.name << ": it has no arguments";
+    EXPECT_FALSE(allows(grammar, "It is warm.")) << calls.name;
+    EXPECT_FALSE(allows(grammar, "")) << calls.name;
+    const auto reader = PartReader::open(format, {Thinking::none, true, {{"get_weather", "city"}}});
+    std::string name;
+    std::string arguments;
+    for (const auto& parts : {reader->push(answer(one)), reader->finish()}) {
+      for (const AnswerPart& part : parts) {
+        if (part.kind == AnswerPart::Kind::call) name += part.text;
+        if (part.kind == AnswerPart::Kind::arguments) arguments += part.text;
+      }
+    }
+    EXPECT_EQ(name, "get_weather") << calls.name;
+    EXPECT_EQ(arguments, "{\"city\": \"New York\"}") << calls.name;
+  }
+}
+
+const CallFormat& named(std::string_view name) {
+  for (const CallFormat& one : call_formats()) {
+    if (one.name == name) return one;
+  }
+  throw Error("there is no such format");
+}
+
+TEST(AnswerGrammar, WhereTheModelDecidesAnswersAreFreeUpToACall) {
+  const AnswerFormat format = {&named("Hermes"), nullptr};
+  EXPECT_EQ(answer_gbnf(format, Thinking::none, weather(CallChoice::free, false), {}, tokenizer()), std::nullopt);
+  const Grammar grammar = grammar_of(format, Thinking::none, weather(CallChoice::free, true));
+  const std::string call = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+  for (const std::string& text : {std::string(), std::string("It is <b>warm</b>, <tool_cal and <<tool_"), call,
+                                  "Let me see.\n" + call, call + "\n" + call + " done"}) {
+    EXPECT_TRUE(allows(grammar, text)) << text;
+  }
+  for (const char* const text : {"<tool_call>", "I write <tool_call>now</tool_call>",
+                                 "<tool_call>\n{\"name\": \"then\", \"arguments\": {}}\n</tool_call>",
+                                 "<<tool_call>{\"name\": \"get_weather\", \"arguments\": {\"city\": 3}}</tool_call>"}) {
+    EXPECT_FALSE(allows(grammar, text)) << text;
+  }
+  CallTerms one = weather(CallChoice::free, true);
+  one.several = false;
+  const Grammar single = grammar_of(format, Thinking::none, one);
+  EXPECT_TRUE(allows(single, "Let me see. " + call));
+  EXPECT_FALSE(allows(single, call + call));
+}
+
+TEST(AnswerGrammar, WhatAnAnswerIsHeldToBeginsBehindItsThoughts) {
+  const AnswerFormat format = {nullptr, &think};
+  const std::string content = "root ::= \"root\" | [r] \"x\" # root\n";
+  const Grammar begun = grammar_of(format, Thinking::begun, {}, content);
+  EXPECT_TRUE(allows(begun, "What is a root? <think> </thin</think>\n\nroot"));
+  EXPECT_TRUE(allows(begun, "</think>rx"));
+  EXPECT_FALSE(allows(begun, "root"));
+  EXPECT_FALSE(allows(begun, "a</think>b</think>root")) << "thoughts end at the first mark";
+  const Grammar possible = grammar_of(format, Thinking::possible, {}, content);
+  EXPECT_TRUE(allows(possible, "<think>\nWell.\n</think>\n\nroot"));
+  EXPECT_TRUE(allows(possible, "root"));
+  EXPECT_FALSE(allows(possible, "Well.</think>root"));
+  EXPECT_EQ(answer_gbnf(format, Thinking::none, {}, content, tokenizer()), content);
+  const CallFormat& hermes = named("Hermes");
+  const Grammar forced = grammar_of({&hermes, &think}, Thinking::begun, weather(CallChoice::forced, false));
+  EXPECT_TRUE(allows(forced, "Hm.</think>\n\n<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"));
+  EXPECT_FALSE(allows(forced, "Hm.</think>\n\nNow."));
+}
+
+TEST(AnswerGrammar, SpecialTokensAmongMarksAreTokens) {
+  const Token special = tokenizer().find("<|im_start|>");
+  ASSERT_TRUE(tokenizer().is_special(special));
+  CallFormat calls = named("Hermes");
+  calls.begin = "<|im_start|>call ";
+  calls.end = "<|im_start|>";
+  const auto gbnf = answer_gbnf({&calls, nullptr}, Thinking::none, weather(CallChoice::free, true), {}, tokenizer());
+  ASSERT_TRUE(gbnf.has_value());
+  EXPECT_THAT(*gbnf, HasSubstr("<[" + std::to_string(special) + "]> \"call \""));
+  const auto tokens = std::make_shared<const TokenTrie>(tokenizer(), tokenizer().vocabulary());
+  const GrammarConstraint constraint(std::make_shared<const Grammar>(Grammar::from_gbnf(*gbnf, "g")), tokens, {});
+  const auto reader = constraint.reader();
+  std::vector<Token> text = tokenizer().encode("Once <|im_start|>call upon", false, false);
+  EXPECT_TRUE(reader->possible(text)) << "a text that spells the mark is text";
+  EXPECT_TRUE(reader->allowed(text).has(special));
+  text.push_back(special);
+  EXPECT_TRUE(reader->possible(text));
+  EXPECT_FALSE(reader->allowed(text).has(special));
+  for (const Token token : tokenizer().encode("call {\"name\": \"now\", \"arguments\": {}}", false, false)) {
+    EXPECT_TRUE(reader->allowed(text).has(token));
+    text.push_back(token);
+  }
+  EXPECT_EQ(reader->allowed(text).only(), special);
+}
+
+TEST(AnswerGrammar, ASchemaThatIsNotSupportedIsAnErrorWhereItIsDemandedElseAnyObject) {
+  const AnswerFormat format = {&named("Hermes"), nullptr};
+  const auto terms = [](bool strict) {
+    return CallTerms{{{"f", Json::parse(R"({"type": "object", "patternProperties": {}})", "schema"), strict}},
+                     CallChoice::forced,
+                     true};
+  };
+  EXPECT_TRUE(allows(grammar_of(format, Thinking::none, terms(false)),
+                     "<tool_call>{\"name\": \"f\", \"arguments\": {\"x\": 1}}</tool_call>"));
+  try {
+    answer_gbnf(format, Thinking::none, terms(true), {}, tokenizer());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("tool 'f'"), HasSubstr("patternProperties")));
+  }
+  EXPECT_THROW(answer_gbnf({&named("LFM2"), nullptr}, Thinking::none, terms(false), {}, tokenizer()), Error);
+  EXPECT_THROW(answer_gbnf(format, Thinking::none, terms(false), "root ::= \"x\"", tokenizer()), Error);
+}
+
+}  // namespace
+}  // namespace draftproof::test::answer_grammar_test

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+// What published templates write is read back, wherever the text is divided.
+#include "ref/answers/part_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/acceptance/numbers.h"
+
+namespace draftproof::test::part_reader_test {
+namespace {
+
+using nlohmann::json;
+
+struct Call {
+  std::string name;
+  std::string arguments;
+
+  bool operator==(const Call&) const = default;
+};
+struct Answer {
+  std::string thought, content;
+  std::vector<Call> calls;
+
+  bool operator==(const Answer&) const = default;
+};
+
+void take(const std::vector<AnswerPart>& parts, Answer& answer) {
+  for (const AnswerPart& part : parts) {
+    switch (part.kind) {
+      case AnswerPart::Kind::thought: answer.thought += part.text; break;
+      case AnswerPart::Kind::content: answer.content += part.text; break;
+      case AnswerPart::Kind::call: answer.calls.push_back({part.text, ""}); break;
+      case AnswerPart::Kind::arguments: ASSERT_FALSE(answer.calls.empty()); answer.calls.back().arguments += part.text;
+    }
+  }
+}
+
+/// `next`: how many bytes of the text come at once.
+template <class Next>
+Answer read(const AnswerFormat& format, const AnswerTerms& terms, std::string_view text, const Next& next) {
+  const auto reader = PartReader::open(format, terms);
+  Answer answer;
+  while (!text.empty()) {
+    const std::size_t count = std::min<std::size_t>(text.size(), next());
+    take(reader->push(text.substr(0, count)), answer);
+    text.remove_prefix(count);
+  }
+  take(reader->finish(), answer);
+  return answer;
+}
+Answer read(const AnswerFormat& format, const AnswerTerms& terms, std::string_view text) {
+  return read(format, terms, text, [&] { return text.size(); });
+}
+
+const json& fixture() {
+  static const json all =
+      json::parse(std::ifstream(DRAFTPROOF_SOURCE_DIR "/fixtures/external/tool-calls/answers.json"));
+  return all;
+}
+
+/// A template that has these texts.
+AnswerFormat format_of(const json& row) {
+  std::string source;
+  for (const json& sign : row["signs"]) source += sign.get<std::string>() + "\n";
+  return AnswerFormat::of_template(source);
+}
+
+const TextArguments texts = {{"get_weather", "city"}};
+
+TEST(PartReader, ReadsThoughtsContentAndCallsAsPublishedTemplatesWriteThem) {
+  // How these write calls is not known here; they are rare or as large as no machine without accelerators has them.
+  const std::set<std::string> unknown = {"GigaChat3-10B-A1.8B",
+                                         "Kimi-K3",
+                                         "MiniMax-M3",
+                                         "deepseek-ai-DeepSeek-V3.2",
+                                         "deepseek-ai-DeepSeek-V4",
+                                         "deepseek-ai-DeepSeek-V4-Flash-0731",
+                                         "meetkai-functionary-medium-v3.2",
+                                         "muse-glimmer",
+                                         "tencent-Hy3",
+                                         "upstage-Solar-Open-100B"};
+  int known = 0;
+  for (const json& row : fixture()["answers"]) {
+    const std::string name = row["template"];
+    std::string text = row["answer"];
+    for (const char* const stop : {"<|END_OF_TURN_TOKEN|>", "<|tool_response>", "<|eom_id|>"}) {
+      text.resize(std::min(text.size(), text.find(stop)));
+    }
+    text.erase(0, text.find_first_not_of(' '));
+    const AnswerFormat format = format_of(row);
+    if (unknown.contains(name)) {
+      EXPECT_EQ(format.calls, nullptr) << name;
+      continue;
+    }
+    ASSERT_NE(format.calls, nullptr) << name;
+    ++known;
+    AnswerTerms terms = {thinking_after(format, row["before"].get<std::string>()), true, texts};
+    if (name.starts_with("Apriel-1.6")) terms.thinking = Thinking::begun;    // by the prompt, not in past answers
+    if (name == "NVIDIA-Nemotron-Nano-v2") terms.thinking = Thinking::none;  // which it does not close
+    const Answer answer = read(format, terms, text);
+    ASSERT_EQ(answer.calls.size(), row["calls"].size()) << name << "\n" << text << "\n" << answer.content;
+    for (std::size_t i = 0; i < answer.calls.size(); ++i) {
+      EXPECT_EQ(answer.calls[i].name, "get_weather") << name;
+      ASSERT_TRUE(json::accept(answer.calls[i].arguments)) << name << answer.calls[i].arguments;
+      EXPECT_EQ(json::parse(answer.calls[i].arguments), row["calls"][i]) << name;
+    }
+    const std::string thought = fixture()["thought"];
+    const std::string content = fixture()["content"];
+    const bool one_message = name.find("R1-Distill") == std::string::npos && name != "NVIDIA-Nemotron-Nano-v2";
+    if (name == "openai-gpt-oss-120b") {  // content before a call is in the channel of thoughts
+      EXPECT_EQ(answer.thought, content);
+      EXPECT_EQ(answer.content, "");
+    } else if (one_message) {
+      EXPECT_EQ(answer.content, text.find(content) == std::string::npos ? "" : content) << name;
+      EXPECT_EQ(answer.thought, text.find(thought) == std::string::npos ? "" : thought) << name;
+    }
+    EXPECT_EQ(read(format, terms, text, [] { return 1; }), answer) << name;
+    Numbers numbers{7};
+    for (int round = 0; round < 20; ++round) {
+      EXPECT_EQ(read(format, terms, text, [&] { return 1 + numbers.next() % 40; }), answer) << name;
+    }
+    // Without tools all of it is content, but for blanks around thoughts.
+    const Answer without = read(format, {terms.thinking, false, {}}, text);
+    EXPECT_TRUE(without.calls.empty()) << name;
+    const std::string all = name == "openai-gpt-oss-120b" ? "\"city\"" : "get_weather";  // who is asked is in a header
+    EXPECT_NE(without.content.find(all), std::string::npos) << name;
+  }
+  EXPECT_GE(known, 45);
+}
+
+TEST(PartReader, AnAnswerThatIsCutOffKeepsWhatWasCertain) {
+  for (const json& row : fixture()["answers"]) {
+    const AnswerFormat format = format_of(row);
+    // Marks of gpt-oss are tokens, which no answer ends in the middle of.
+    if (format.calls == nullptr || format.calls->body == CallFormat::Body::harmony) continue;
+    const std::string text = row["answer"];
+    const AnswerTerms terms = {thinking_after(format, row["before"].get<std::string>()), true, texts};
+    const Answer whole = read(format, terms, text);
+    for (std::size_t cut = 0; cut < text.size(); ++cut) {
+      const Answer some = read(format, terms, std::string_view(text).substr(0, cut), [] { return 3; });
+      ASSERT_LE(some.calls.size(), whole.calls.size());
+      for (std::size_t i = 0; i < some.calls.size(); ++i) {
+        EXPECT_EQ(some.calls[i].name, whole.calls[i].name) << row["template"] << cut;
+        const bool last = i + 1 == some.calls.size();
+        if (last) EXPECT_THAT(whole.calls[i].arguments, testing::StartsWith(some.calls[i].arguments));
+        else EXPECT_EQ(some.calls[i].arguments, whole.calls[i].arguments);
+      }
+    }
+  }
+}
+
+AnswerFormat named(std::string_view name) {
+  AnswerFormat format;
+  for (const CallFormat& one : call_formats()) {
+    if (one.name == name) format.calls = &one;
+  }
+  return format;
+}
+
+TEST(PartReader, WhatIsNoCallIsContent) {
+  for (const auto& [name, text] : std::initializer_list<std::pair<const char*, std::string>>{
+           {"Hermes", "Write <tool_call> and then JSON."},
+           {"Hermes", "<tool_call>\n{\"arguments\": {}}\n</tool_call>"},
+           {"Hermes", "<tool_call>\n{\"name\": 3}\n</tool_call>"},
+           {"Hermes", "a <tool"},
+           {"Hermes", "<tool_call>"},
+           {"Llama 3", "Yes: {\"name\": \"f\", \"parameters\": {}}"},
+           {"Llama 3", "{\"answer\": 42}"},
+           {"Mistral v0.3", "[TOOL_CALLS] is a mark"},
+           {"Qwen3-Coder", "<tool_call>\n<function=>\n</function>\n</tool_call>"},
+           {"DeepSeek V3", "<｜tool▁calls▁begin｜>no<｜tool▁calls▁end｜>"},
+           {"LFM2", "<|tool_call_start|>[f]<|tool_call_end|>"}}) {
+    const AnswerFormat format = named(name);
+    ASSERT_NE(format.calls, nullptr) << name;
+    for (const std::size_t step : {std::size_t{1}, std::size_t{3}, text.size()}) {
+      const Answer answer = read(format, {Thinking::none, true, {}}, text, [&] { return step; });
+      EXPECT_EQ(answer.content, text) << name << step;
+      EXPECT_TRUE(answer.calls.empty()) << name;
+    }
+  }
+}
+
+TEST(PartReader, ArgumentsComeAsTheyAreWritten) {
+  const auto reader = PartReader::open(named("Hermes"), {Thinking::none, true, {}});
+  EXPECT_TRUE(reader->push("<tool_call>\n{\"name\": \"f").empty());
+  const auto call = reader->push("\", \"arguments\": {\"text\": \"one ");
+  ASSERT_EQ(call.size(), 2U);
+  EXPECT_EQ(call[0], (AnswerPart{AnswerPart::Kind::call, "f"}));
+  EXPECT_EQ(call[1], (AnswerPart{AnswerPart::Kind::arguments, "{\"text\": \"one "}));
+  const auto more = reader->push("two\\\"");
+  ASSERT_EQ(more.size(), 1U);
+  EXPECT_EQ(more[0].text, "two\\\"");
+}
+
+TEST(PartReader, TheTypeOfAnArgumentSaysHowItsTextIsRead) {
+  const std::string text =
+      "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>12</arg_value>\n<arg_key>b</arg_key>\n<arg_value>12</arg_value>\n"
+      "<arg_key>c</arg_key>\n<arg_value>x y</arg_value>\n</tool_call>";
+  const Answer answer = read(named("GLM-4.5"), {Thinking::none, true, {{"f", "a"}}}, text);
+  ASSERT_EQ(answer.calls.size(), 1U);
+  EXPECT_EQ(answer.calls[0].arguments, R"({"a": "12", "b": 12, "c": "x y"})");
+}
+
+/// Of what a model may write anything is read without a crash, and no byte that is not part of a call gets lost.
+TEST(PartReader, RandomMarksAreReadInTheSameWayHoweverTheyAreDivided) {
+  Numbers numbers{11};
+  for (const CallFormat& calls : call_formats()) {
+    static constexpr ThoughtMarks marks = {"<think>", "</think>"};
+    const AnswerFormat format = {&calls, &marks};
+    const std::vector<std::string> pieces = {std::string(calls.section),
+                                             std::string(calls.begin),
+                                             std::string(calls.after_name),
+                                             std::string(calls.end),
+                                             std::string(calls.separator),
+                                             std::string(calls.section_end),
+                                             std::string(calls.before_key),
+                                             std::string(calls.after_key),
+                                             std::string(calls.after_value),
+                                             "f",
+                                             "{",
+                                             "}",
+                                             "\"name\"",
+                                             ": ",
+                                             "\"f\"",
+                                             ", ",
+                                             "\"arguments\": {",
+                                             "(a='",
+                                             "')",
+                                             "<think>",
+                                             "</think>",
+                                             "\n",
+                                             "[",
+                                             "]",
+                                             "\\",
+                                             "<",
+                                             "x",
+                                             "<|channel|>",
+                                             "<|message|>",
+                                             "<|end|>",
+                                             "<|\"|>"};
+    for (int round = 0; round < 300; ++round) {
+      std::string text;
+      for (int i = 0; i < 12; ++i) text += pieces[numbers.next() % pieces.size()];
+      const auto thinking = static_cast<Thinking>(numbers.next() % 3);
+      const AnswerTerms terms = {thinking, true, {{"f", "a"}}};
+      const Answer whole = read(format, terms, text);
+      EXPECT_EQ(read(format, terms, text, [] { return 1; }), whole) << calls.name << "\n" << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::test::part_reader_test

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT
+// The APIs of Anthropic and Ollama and OpenAI's responses: each gives the answer of the same chat, whole and in a
+// stream.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/serve/running_server.h"
+
+namespace draftproof::serve::other_apis_test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::string thinking =
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if enable_thinking %}<think>\n{% endif %}"
+    "{# ends with </think> #}";
+
+/// What an answer consists of, whatever API tells it.
+struct Told {
+  std::string thought, text;
+  std::vector<std::pair<std::string, json>> calls;
+  std::string end;
+  int prompt_tokens = 0;
+  int completion_tokens = 0;
+
+  bool operator==(const Told&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Told& told) {
+  out << "thought: " << told.thought << "\ntext: " << told.text << "\n";
+  for (const auto& [name, arguments] : told.calls) out << name << " " << arguments << "\n";
+  return out << told.end << " " << told.prompt_tokens << " " << told.completion_tokens;
+}
+
+std::string text_in(const json& object, const char* field) {
+  return object.contains(field) && object[field].is_string() ? object[field].get<std::string>() : "";
+}
+
+Told told_by_chat(const json& answer) {
+  const json& choice = answer.at("choices").at(0);
+  const json& message = choice.at("message");
+  Told told = {text_in(message, "reasoning_content"),
+               text_in(message, "content"),
+               {},
+               choice.at("finish_reason"),
+               answer.at("usage").at("prompt_tokens"),
+               answer.at("usage").at("completion_tokens")};
+  if (!message.contains("tool_calls")) return told;
+  for (const json& call : message["tool_calls"]) {
+    const json& function = call.at("function");
+    told.calls.emplace_back(function.at("name"), json::parse(function.at("arguments").get<std::string>()));
+  }
+  return told;
+}
+
+std::string end_of(const std::string& word) {
+  if (word == "end_turn" || word == "completed") return "stop";
+  if (word == "max_tokens" || word == "incomplete") return "length";
+  return word == "tool_use" ? "tool_calls" : word;
+}
+
+Told told_by_anthropic(const json& message) {
+  Told told;
+  for (const json& block : message.at("content")) {
+    if (block.at("type") == "thinking") told.thought += block.at("thinking");
+    else if (block.at("type") == "text") told.text += block.at("text");
+    else told.calls.emplace_back(block.at("name"), block.at("input"));
+  }
+  const json& usage = message.at("usage");
+  told.end = end_of(message.at("stop_reason"));
+  told.prompt_tokens = usage.at("input_tokens").get<int>() + usage.at("cache_read_input_tokens").get<int>();
+  told.completion_tokens = usage.at("output_tokens");
+  return told;
+}
+
+Told told_by_responses(const json& response) {
+  Told told;
+  for (const json& item : response.at("output")) {
+    if (item.at("type") == "reasoning") told.thought += item.at("content").at(0).at("text");
+    else if (item.at("type") == "message") told.text += item.at("content").at(0).at("text");
+    else told.calls.emplace_back(item.at("name"), json::parse(item.at("arguments").get<std::string>()));
+  }
+  told.end = end_of(response.at("status"));
+  if (told.end == "stop" && !told.calls.empty()) told.end = "tool_calls";
+  told.prompt_tokens = response.at("usage").at("input_tokens");
+  told.completion_tokens = response.at("usage").at("output_tokens");
+  return told;
+}
+
+Told told_by_ollama(const json& answer) {
+  const json& message = answer.at("message");
+  Told told = {text_in(message, "thinking"), text_in(message, "content"),    {},
+               answer.at("done_reason"),     answer.at("prompt_eval_count"), answer.at("eval_count")};
+  if (!message.contains("tool_calls")) return told;
+  for (const json& call : message["tool_calls"]) {
+    told.calls.emplace_back(call.at("function").at("name"), call.at("function").at("arguments"));
+    told.end = "tool_calls";
+  }
+  return told;
+}
+
+/// The events of a stream: their types, and their data.
+std::vector<std::pair<std::string, json>> events_of(const std::string& body) {
+  std::vector<std::pair<std::string, json>> events;
+  for (std::size_t at = 0; at < body.size();) {
+    const std::size_t end = body.find("\n\n", at);
+    const std::size_t line = body.find('\n', at);
+    EXPECT_EQ(body.substr(at, 7), "event: ");
+    EXPECT_EQ(body.substr(line + 1, 6), "data: ");
+    const std::string type = body.substr(at + 7, line - at - 7);
+    events.emplace_back(type, json::parse(body.substr(line + 7, end - line - 7)));
+    EXPECT_EQ(events.back().second.at("type"), type);
+    at = end + 2;
+  }
+  return events;
+}
+
+/// The message that the events of Anthropic's API build.
+json assembled_message(const std::string& body) {
+  json message;
+  bool open = false;
+  std::string input;
+  std::string last;
+  for (const auto& [type, data] : events_of(body)) {
+    last = type;
+    if (type == "message_start") {
+      message = data.at("message");
+    } else if (type == "content_block_start") {
+      EXPECT_FALSE(std::exchange(open, true));
+      EXPECT_EQ(data.at("index"), message["content"].size());
+      message["content"].push_back(data.at("content_block"));
+      input.clear();
+    } else if (type == "content_block_delta") {
+      EXPECT_EQ(data.at("index").get<std::size_t>() + 1, message["content"].size());
+      json& block = message["content"].back();
+      const json& delta = data.at("delta");
+      if (delta.at("type") == "input_json_delta") input += delta.at("partial_json");
+      else if (delta.at("type") == "text_delta") block["text"] = text_in(block, "text") + text_in(delta, "text");
+      else block["thinking"] = text_in(block, "thinking") + text_in(delta, "thinking");
+    } else if (type == "content_block_stop") {
+      EXPECT_TRUE(std::exchange(open, false));
+      if (message["content"].back()["type"] == "tool_use") message["content"].back()["input"] = json::parse(input);
+    } else if (type == "message_delta") {
+      message.update(data.at("delta"));
+      message["usage"].update(data.at("usage"));
+    }
+  }
+  EXPECT_EQ(last, "message_stop");
+  return message;
+}
+
+/// The response at the end of a stream, which its events have to agree with.
+json ended_response(const std::string& body) {
+  json items = json::array();
+  json response;
+  int number = 0;
+  for (const auto& [type, data] : events_of(body)) {
+    EXPECT_EQ(data.at("sequence_number"), number++);
+    if (type == "response.output_item.added") {
+      EXPECT_EQ(data.at("output_index"), items.size());
+      items.push_back(data.at("item"));
+    } else if (type == "response.content_part.added") {
+      items.back()["content"] = {data.at("part")};
+    } else if (type == "response.output_text.delta" || type == "response.reasoning_text.delta") {
+      json& part = items.back()["content"][0];
+      part["text"] = text_in(part, "text") + text_in(data, "delta");
+    } else if (type == "response.function_call_arguments.delta") {
+      items.back()["arguments"] = text_in(items.back(), "arguments") + text_in(data, "delta");
+    } else if (type == "response.output_item.done") {
+      items.back()["status"] = data.at("item").at("status");
+      EXPECT_EQ(items.back(), data.at("item"));
+    } else if (type == "response.completed" || type == "response.incomplete") {
+      response = data.at("response");
+    }
+  }
+  EXPECT_EQ(response.at("output").size(), items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    json item = response["output"][i];
+    item["status"] = items[i]["status"];
+    EXPECT_EQ(item, items[i]);
+  }
+  return response;
+}
+
+/// The lines of a stream of Ollama as one answer.
+json assembled_lines(const std::string& body) {
+  json answer;
+  std::string text, thought;
+  json calls = json::array();
+  for (std::size_t at = 0; at < body.size();) {
+    const std::size_t end = body.find('\n', at);
+    answer = json::parse(body.substr(at, end - at));
+    const json& message = answer.at("message");
+    text += text_in(message, "content");
+    thought += text_in(message, "thinking");
+    for (const json& call : message.value("tool_calls", json::array())) calls.push_back(call);
+    EXPECT_EQ(answer.at("done"), end + 1 == body.size());
+    at = end + 1;
+  }
+  answer["message"]["content"] = text;
+  if (!thought.empty()) answer["message"]["thinking"] = thought;
+  if (!calls.empty()) answer["message"]["tool_calls"] = calls;
+  return answer;
+}
+
+/// A conversation as each API has it.
+struct Asked {
+  json chat, anthropic, responses, ollama;
+};
+
+Asked asked(bool tools, bool think) {
+  const std::string system = "Be brief.";
+  const std::string input = "A tale of a fox.";
+  const json schema = {
+      {"type", "object"}, {"properties", {{"city", {{"type", "string"}, {"maxLength", 9}}}}}, {"required", {"city"}}};
+  Asked request;
+  request.chat = {{"messages", {{{"role", "system"}, {"content", system}}, {{"role", "user"}, {"content", input}}}},
+                  {"max_tokens", 90},
+                  {"seed", 5},
+                  {"temperature", 0.5},
+                  {"parallel_tool_calls", false}};
+  request.anthropic = {
+      {"model", "m"},       {"max_tokens", 90},
+      {"system", system},   {"seed", 5},
+      {"temperature", 0.5}, {"messages", {{{"role", "user"}, {"content", {{{"type", "text"}, {"text", input}}}}}}}};
+  request.responses = {{"model", "m"}, {"max_output_tokens", 90}, {"instructions", system},      {"input", input},
+                       {"seed", 5},    {"temperature", 0.5},      {"parallel_tool_calls", false}};
+  request.ollama = {{"model", "m"},
+                    {"messages", request.chat["messages"]},
+                    {"options", {{"num_predict", 90}, {"seed", 5}, {"temperature", 0.5}, {"num_ctx", 4096}}}};
+  request.chat["chat_template_kwargs"] = {{"enable_thinking", think}};
+  request.anthropic["thinking"] = {{"type", think ? "enabled" : "disabled"}};
+  request.ollama["think"] = think;
+  if (!tools) return request;
+  const json function = {{"name", "get_weather"}, {"description", "Weather"}, {"parameters", schema}};
+  request.chat["tools"] = {{{"type", "function"}, {"function", function}}};
+  request.chat["tool_choice"] = "required";
+  request.anthropic["tools"] = {{{"name", "get_weather"}, {"description", "Weather"}, {"input_schema", schema}}};
+  request.anthropic["tool_choice"] = {{"type", "any"}, {"disable_parallel_tool_use", true}};
+  json flat = {{"type", "function"}};
+  flat.update(function);
+  request.responses["tools"] = {flat};
+  request.responses["tool_choice"] = "required";
+  return request;
+}
+
+std::string streamed(const RunningServer& server, const std::string& path, json request) {
+  request["stream"] = true;
+  return server.post(path, request)->body;
+}
+
+TEST(OtherApis, GiveTheAnswerOfTheSameChat) {
+  for (const bool tools : {false, true}) {
+    const RunningServer server;
+    const Asked request = asked(tools, false);
+    const Told expected = told_by_chat(server.answer("/v1/chat/completions", request.chat));
+    EXPECT_EQ(expected.calls.size(), tools ? 1U : 0U);
+    EXPECT_EQ(told_by_anthropic(server.answer("/v1/messages", request.anthropic)), expected);
+    EXPECT_EQ(told_by_anthropic(assembled_message(streamed(server, "/v1/messages", request.anthropic))), expected);
+    EXPECT_EQ(told_by_responses(server.answer("/v1/responses", request.responses)), expected);
+    EXPECT_EQ(told_by_responses(ended_response(streamed(server, "/v1/responses", request.responses))), expected);
+    if (tools) continue;  // Ollama has no tool_choice
+    json whole = request.ollama;
+    whole["stream"] = false;
+    EXPECT_EQ(told_by_ollama(server.answer("/api/chat", whole)), expected);
+    EXPECT_EQ(told_by_ollama(assembled_lines(server.post("/api/chat", request.ollama)->body)), expected);
+    const json counted = server.answer("/v1/messages/count_tokens", request.anthropic);
+    EXPECT_EQ(counted.at("input_tokens"), expected.prompt_tokens);
+  }
+}
+
+TEST(OtherApis, TellThoughtsApart) {
+  const RunningServer server({.chat_template = thinking});
+  const Asked request = asked(false, true);
+  const json chat = server.answer("/v1/chat/completions", request.chat);
+  const Told expected = told_by_chat(chat);
+  EXPECT_NE(expected.thought, "");
+  EXPECT_EQ(chat.at("usage").at("completion_tokens_details").at("reasoning_tokens"), expected.completion_tokens);
+  EXPECT_EQ(told_by_anthropic(server.answer("/v1/messages", request.anthropic)), expected);
+  EXPECT_EQ(told_by_anthropic(assembled_message(streamed(server, "/v1/messages", request.anthropic))), expected);
+  EXPECT_EQ(told_by_ollama(assembled_lines(server.post("/api/chat", request.ollama)->body)), expected);
+  const Told quiet = told_by_chat(server.answer("/v1/chat/completions", asked(false, false).chat));
+  EXPECT_EQ(quiet.thought, "");
+  EXPECT_EQ(told_by_anthropic(server.answer("/v1/messages", asked(false, false).anthropic)), quiet);
+}
+
+TEST(OtherApis, CarryCallsAndTheirAnswers) {
+  const RunningServer server;
+  const json call = {
+      {"id", "abc"}, {"type", "function"}, {"function", {{"name", "now"}, {"arguments", "{\"zone\": \"UTC\"}"}}}};
+  json chat = {{"messages",
+                {{{"role", "user"}, {"content", "When?"}},
+                 {{"role", "assistant"}, {"content", "Hm."}, {"tool_calls", {call}}},
+                 {{"role", "tool"}, {"tool_call_id", "abc"}, {"content", "12:00"}}}},
+               {"max_tokens", 20},
+               {"seed", 3}};
+  const Told expected = told_by_chat(server.answer("/v1/chat/completions", chat));
+  const json anthropic = {
+      {"model", "m"},
+      {"max_tokens", 20},
+      {"seed", 3},
+      {"messages",
+       {{{"role", "user"}, {"content", "When?"}},
+        {{"role", "assistant"},
+         {"content",
+          {{{"type", "text"}, {"text", "Hm."}},
+           {{"type", "tool_use"}, {"id", "abc"}, {"name", "now"}, {"input", {{"zone", "UTC"}}}}}}},
+        {{"role", "user"}, {"content", {{{"type", "tool_result"}, {"tool_use_id", "abc"}, {"content", "12:00"}}}}}}}};
+  EXPECT_EQ(told_by_anthropic(server.answer("/v1/messages", anthropic)), expected);
+  const json responses = {
+      {"model", "m"},
+      {"max_output_tokens", 20},
+      {"seed", 3},
+      {"input",
+       {{{"role", "user"}, {"content", "When?"}},
+        {{"type", "message"}, {"role", "assistant"}, {"content", {{{"type", "output_text"}, {"text", "Hm."}}}}},
+        {{"type", "function_call"}, {"call_id", "abc"}, {"name", "now"}, {"arguments", "{\"zone\": \"UTC\"}"}},
+        {{"type", "function_call_output"}, {"call_id", "abc"}, {"output", "12:00"}}}}};
+  EXPECT_EQ(told_by_responses(server.answer("/v1/responses", responses)), expected);
+  json ollama = {{"model", "m"},
+                 {"stream", false},
+                 {"options", {{"num_predict", 20}, {"seed", 3}}},
+                 {"messages", chat["messages"]}};
+  ollama["messages"][1]["tool_calls"][0]["function"]["arguments"] = {{"zone", "UTC"}};
+  EXPECT_EQ(told_by_ollama(server.answer("/api/chat", ollama)), expected);
+}
+
+TEST(OtherApis, OfOllamaSayWhatTheyServeAndContinueTexts) {
+  const RunningServer server;
+  const auto get = [&](const std::string& path) { return json::parse(server.client().Get(path)->body); };
+  EXPECT_EQ(get("/api/tags").at("models").at(0).at("name"), "tale");
+  EXPECT_EQ(get("/api/ps").at("models").size(), 1U);
+  EXPECT_TRUE(get("/api/version").contains("version"));
+  EXPECT_THAT(server.answer("/api/show", {{"model", "tale"}}).at("capabilities").dump(), HasSubstr("tools"));
+  const json plain = {{"prompt", "Once upon"}, {"max_tokens", 20}, {"seed", 3}};
+  const json raw = {{"model", "m"},
+                    {"prompt", "Once upon"},
+                    {"raw", true},
+                    {"stream", false},
+                    {"options", {{"num_predict", 20}, {"seed", 3}}}};
+  EXPECT_EQ(server.answer("/api/generate", raw).at("response"),
+            server.answer("/v1/completions", plain).at("choices").at(0).at("text"));
+  json chat = raw;
+  chat.erase("raw");
+  chat["system"] = "Be brief.";
+  const json messages = {{{"role", "system"}, {"content", "Be brief."}}, {{"role", "user"}, {"content", "Once upon"}}};
+  EXPECT_EQ(server.answer("/api/generate", chat).at("response"),
+            server.answer("/v1/chat/completions", {{"messages", messages}, {"max_tokens", 20}, {"seed", 3}})
+                .at("choices")
+                .at(0)
+                .at("message")
+                .at("content"));
+}
+
+TEST(OtherApis, RefuseInTheirOwnFormWhatTheyCannotObey) {
+  const RunningServer server({.api_keys = {"sesame"}});
+  const auto post = [&](const std::string& path, const json& body, const httplib::Headers& headers) {
+    return server.client().Post(path, headers, body.dump(), "application/json");
+  };
+  const httplib::Headers bearer = {{"Authorization", "Bearer sesame"}};
+  const httplib::Headers anthropic = {{"x-api-key", "sesame"}};
+  EXPECT_EQ(json::parse(post("/v1/messages", {}, {})->body).at("error").at("type"), "authentication_error");
+  const json image = {
+      {"model", "m"}, {"max_tokens", 5}, {"messages", {{{"role", "user"}, {"content", {{{"type", "image"}}}}}}}};
+  const auto refused = post("/v1/messages", image, anthropic);
+  EXPECT_EQ(refused->status, 400);
+  EXPECT_THAT(json::parse(refused->body).at("error").at("message").get<std::string>(),
+              HasSubstr("messages[0].content[0].type"));
+  const json earlier = {{"model", "m"}, {"input", "x"}, {"previous_response_id", "resp_1"}};
+  const json error = json::parse(post("/v1/responses", earlier, bearer)->body).at("error");
+  EXPECT_EQ(error.at("param"), "previous_response_id");
+  EXPECT_EQ(error.at("type"), "invalid_request_error");
+  const json odd = {{"model", "m"}, {"messages", json::array()}, {"options", {{"mirostat_lr", 1}}}};
+  EXPECT_THAT(json::parse(post("/api/chat", odd, bearer)->body).at("error").get<std::string>(),
+              HasSubstr("mirostat_lr"));
+  std::string long_text;
+  for (int i = 0; i < 2000; ++i) long_text += "word ";
+  const json too_long = {{"prompt", long_text}};
+  EXPECT_EQ(json::parse(post("/v1/completions", too_long, bearer)->body).at("error").at("code"),
+            "context_length_exceeded");
+  const json message = {{{"role", "user"}, {"content", "x"}}};
+  for (const char* const path : {"/v1/chat/completions/", "/chat/completions", "/chat/completions/"}) {
+    EXPECT_EQ(post(path, {{"messages", message}, {"max_tokens", 1}}, bearer)->status, 200) << path;
+  }
+}
+
+}  // namespace
+}  // namespace draftproof::serve::other_apis_test

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+// Tools and thoughts in chats: what is demanded holds, with a draft and without, whole and in a stream.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/serve/running_server.h"
+
+namespace draftproof::serve::tools_test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::string path = "/v1/chat/completions";
+
+json weather(bool strict = false) {
+  return {{"type", "function"},
+          {"function",
+           {{"name", "get_weather"},
+            {"description", "Tells the weather"},
+            {"strict", strict},
+            {"parameters",
+             {{"type", "object"},
+              {"properties",
+               {{"city", {{"type", "string"}, {"maxLength", 12}}},
+                {"days", {{"type", "integer"}, {"minimum", 1}, {"maximum", 9}}}}},
+              {"required", {"city", "days"}}}}}}};
+}
+const json now = {{"type", "function"}, {"function", {{"name", "now"}}}};
+
+json chat(const std::string& content = "How warm is it?") {
+  return {{"messages", {{{"role", "user"}, {"content", content}}}}, {"max_tokens", 120}, {"seed", 7}};
+}
+
+/// One answer put together from its stream, in the form of a whole one.
+json assembled(const std::vector<json>& chunks) {
+  json message = {{"role", "assistant"}, {"content", ""}, {"refusal", nullptr}};
+  json finish;
+  for (const json& chunk : chunks) {
+    for (const json& choice : chunk["choices"]) {
+      if (!choice["finish_reason"].is_null()) finish = choice["finish_reason"];
+      const json& delta = choice["delta"];
+      for (const char* const field : {"content", "reasoning_content"}) {
+        if (delta.contains(field)) message[field] = message.value(field, "") + delta[field].get<std::string>();
+      }
+      if (!delta.contains("tool_calls")) continue;
+      for (const json& call : delta["tool_calls"]) {
+        const std::size_t index = call["index"];
+        if (call.contains("id")) {
+          EXPECT_EQ(index, message.contains("tool_calls") ? message["tool_calls"].size() : 0);
+          message["tool_calls"].push_back({{"id", ""}, {"type", "function"}, {"function", call["function"]}});
+        } else {
+          auto& arguments = message["tool_calls"][index]["function"]["arguments"];
+          arguments = arguments.get<std::string>() + call["function"]["arguments"].get<std::string>();
+        }
+      }
+    }
+  }
+  if (message.contains("tool_calls") && message["content"] == "") message["content"] = nullptr;
+  return {{"message", message}, {"finish_reason", finish}};
+}
+
+/// Without ids, which every answer has of its own.
+json choice_of(const json& answer) {
+  json choice = {{"message", answer["choices"][0]["message"]},
+                 {"finish_reason", answer["choices"][0]["finish_reason"]}};
+  if (choice["message"].contains("tool_calls")) {
+    for (json& call : choice["message"]["tool_calls"]) call["id"] = "";
+  }
+  return choice;
+}
+
+/// Asks in every way, which all give the same answer.
+json asked(const RunningServer& server, json request) {
+  const json whole = server.answer(path, request);
+  if (!whole.contains("choices")) return whole;
+  EXPECT_EQ(choice_of(whole), assembled(server.stream(path, request)));
+  request["speculative"] = false;
+  EXPECT_EQ(choice_of(whole), choice_of(server.answer(path, request))) << "without a draft";
+  return whole;
+}
+
+TEST(Tools, ACallThatIsDemandedFollowsTheSchemaWithADraftAndWithout) {
+  const RunningServer server;
+  for (int seed = 0; seed < 6; ++seed) {
+    json request = chat();
+    request["tools"] = {weather(), now};
+    request["tool_choice"] = "required";
+    request["parallel_tool_calls"] = false;
+    request["seed"] = seed;
+    const json answer = asked(server, request);
+    const json& choice = answer["choices"][0];
+    ASSERT_EQ(choice["finish_reason"], "tool_calls") << answer;
+    EXPECT_TRUE(choice["message"]["content"].is_null());
+    ASSERT_EQ(choice["message"]["tool_calls"].size(), 1U);
+    const json& call = choice["message"]["tool_calls"][0];
+    EXPECT_EQ(call["type"], "function");
+    EXPECT_EQ(call["id"].get<std::string>().size(), 9U);
+    const json arguments = json::parse(call["function"]["arguments"].get<std::string>());
+    if (call["function"]["name"] == "now") {
+      EXPECT_EQ(arguments, json::object());
+      continue;
+    }
+    EXPECT_EQ(call["function"]["name"], "get_weather");
+    EXPECT_TRUE(arguments["city"].is_string());
+    EXPECT_GE(arguments["days"], 1);
+    EXPECT_LE(arguments["days"], 9);
+  }
+}
+
+TEST(Tools, ANamedToolIsTheOneThatIsCalled) {
+  const RunningServer server;
+  json request = chat();
+  request["tools"] = {weather(), now};
+  request["tool_choice"] = {{"type", "function"}, {"function", {{"name", "now"}}}};
+  const json message = asked(server, request)["choices"][0]["message"];
+  ASSERT_EQ(message["tool_calls"].size(), 1U);
+  EXPECT_EQ(message["tool_calls"][0]["function"], (json{{"name", "now"}, {"arguments", "{}"}}));
+}
+
+TEST(Tools, WhereTheModelDecidesAndIsNotHeldAnAnswerIsThatOfTheSamePrompt) {
+  const RunningServer server;
+  json request = chat();
+  request["tools"] = {weather()};
+  const json free = asked(server, request);
+  request["tools"] = {weather(true)};
+  const json strict = asked(server, request);
+  EXPECT_FALSE(free["choices"][0]["message"].contains("tool_calls")) << "the tale model knows no tools";
+  request["tool_choice"] = "none";
+  const json none = asked(server, request);
+  request.erase("tools");
+  request.erase("tool_choice");
+  const json without = asked(server, request);
+  EXPECT_EQ(choice_of(none), choice_of(without));
+  EXPECT_GT(free["usage"]["prompt_tokens"], without["usage"]["prompt_tokens"]) << "it is told of the tools";
+}
+
+TEST(Tools, AConversationWithCallsIsWrittenAsTheTemplateHasIt) {
+  // Says what it was given, so that prompts of the same text have as many tokens.
+  const std::string shows =
+      "{% for m in messages %}{{ m.role }}|{{ m.content }}|{{ m.reasoning_content }}"
+      "{% for c in m.tool_calls %}<tool_call>{{ c.id }}|{{ c.function.name }}|{{ c.function.arguments | tojson }}"
+      "{% endfor %}|{{ m.tool_call_id }}\n{% endfor %}{{ tools | tojson }}";
+  const RunningServer server({.chat_template = shows});
+  json request = chat();
+  request["tools"] = {now};
+  const json called = {{"name", "now"}, {"arguments", "{\"a\": [1]}"}};
+  const json call = {{"id", "abc"}, {"type", "function"}, {"function", called}};
+  request["messages"].push_back({{"role", "assistant"},
+                                 {"content", nullptr},
+                                 {"reasoning_content", "Hm"},
+                                 {"tool_calls", {call}},
+                                 {"refusal", nullptr}});
+  request["messages"].push_back({{"role", "tool"}, {"tool_call_id", "abc"}, {"content", "12:00"}});
+  const json answer = server.answer(path, request);
+  const std::string expected =
+      "user|How warm is it?||\nassistant||Hm<tool_call>abc|now|{\"a\": [1]}|\ntool|12:00||abc\n"
+      "[{\"type\": \"function\", \"function\": {\"name\": \"now\"}}]";
+  const json plain = server.answer("/v1/completions", {{"prompt", expected}, {"max_tokens", 20}, {"seed", 7}});
+  ASSERT_TRUE(plain.contains("usage") && answer.contains("usage")) << answer << plain;
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], plain["usage"]["prompt_tokens"]);
+}
+
+TEST(Tools, WhatCannotBeObeyedIsRefusedByName) {
+  const RunningServer server;
+  const auto error = [&](const json& more) {
+    json request = chat();
+    request.update(more);
+    const auto result = server.post(path, request);
+    EXPECT_EQ(result->status, 400) << result->body;
+    return json::parse(result->body)["error"].value("message", "");
+  };
+  const json unsupported = {
+      {"type", "function"},
+      {"function", {{"name", "f"}, {"strict", true}, {"parameters", {{"type", "object"}, {"patternProperties", 1}}}}}};
+  EXPECT_THAT(error({{"tools", {{{"type", "web_search"}}}}}), HasSubstr("tools[0].type"));
+  EXPECT_THAT(error({{"tools", {now, now}}}), HasSubstr("names two tools"));
+  EXPECT_THAT(error({{"tools", {unsupported}}}), HasSubstr("patternProperties"));
+  EXPECT_THAT(error({{"tool_choice", "required"}}), HasSubstr("there are no tools"));
+  EXPECT_THAT(error({{"tools", {now}}, {"tool_choice", "sometimes"}}), HasSubstr("tool_choice"));
+  EXPECT_THAT(error({{"tools", {now}}, {"tool_choice", {{"function", {{"name", "then"}}}}}}),
+              HasSubstr("is none of the tools"));
+  EXPECT_THAT(error({{"tools", {weather(true)}}, {"response_format", {{"type", "json_object"}}}}),
+              HasSubstr("exclude each other"));
+  EXPECT_THAT(error({{"reasoning_effort", "low"}}), HasSubstr("reasoning_effort"));
+  EXPECT_THAT(error({{"reasoning_format", "odd"}}), HasSubstr("reasoning_format"));
+  EXPECT_THAT(
+      error({{"messages",
+              {{{"role", "assistant"}, {"tool_calls", {{{"function", {{"name", "f"}, {"arguments", "{"}}}}}}}}}}),
+      HasSubstr("arguments"));
+  EXPECT_THAT(error({{"messages", {{{"role", "user"}, {"content", "x"}, {"voice", "low"}}}}}), HasSubstr("voice"));
+  EXPECT_EQ(server.post("/v1/completions", {{"prompt", "x"}, {"tools", {now}}})->status, 400);
+}
+
+const std::string thinking =
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}<think>\n{# ends with </think> #}";
+
+TEST(Thoughts, AreToldApartAndWhatAnAnswerIsHeldToBeginsBehindThem) {
+  const RunningServer server({.chat_template = thinking});
+  json request = chat("A tale.");
+  request["max_tokens"] = 30;
+  const json all = asked(server, request)["choices"][0]["message"];
+  EXPECT_EQ(all["content"], "") << "it never ends its thoughts";
+  ASSERT_TRUE(all.contains("reasoning_content"));
+  request["reasoning_format"] = "none";
+  const json as_content = asked(server, request)["choices"][0]["message"];
+  EXPECT_FALSE(as_content.contains("reasoning_content"));
+  EXPECT_THAT(as_content["content"].get<std::string>(), HasSubstr(all["reasoning_content"].get<std::string>()));
+  request.erase("reasoning_format");
+  request["include_reasoning"] = false;
+  EXPECT_FALSE(asked(server, request)["choices"][0]["message"].contains("reasoning_content"));
+  // Its thoughts are a sentence, and its content a word; of a grammar of both that is the only way to end.
+  request = chat("A tale.");
+  request["logit_bias"] = json::object();
+  request["grammar"] = "root ::= \"yes\" | \"no\"";
+  request["max_tokens"] = 60;
+  const json held = asked(server, request)["choices"][0];
+  EXPECT_EQ(held["message"]["content"], "") << "a mask during thoughts would have let it say yes or no at once";
+  EXPECT_EQ(held["finish_reason"], "length");
+  EXPECT_EQ(held["message"]["reasoning_content"].get<std::string>().substr(0, 20),
+            all["reasoning_content"].get<std::string>().substr(0, 20))
+      << "thoughts are free";
+}
+
+}  // namespace
+}  // namespace draftproof::serve::tools_test
