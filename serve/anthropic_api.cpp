@@ -123,6 +123,8 @@ CompletionRequest read_messages_request(const std::string& body, const ServedMod
   }
   const Json messages = request.at("messages");
   for (std::size_t i = 0; i < messages.size(); ++i) add_message(messages[i], chat["messages"]);
+  const ForeignJson last = chat["messages"].empty() ? ForeignJson() : chat["messages"].back();
+  if (last.is_object() && last["role"] == "assistant") chat["continue_final_message"] = true;
   for (const char* const same : {"stream", "temperature", "top_p", "top_k", "seed"}) {
     if (const auto value = request.find(same)) chat[same] = foreign(*value);
   }
@@ -274,10 +276,9 @@ std::string anthropic_error(const std::string& message, int status) {
 const Api anthropic_messages = {.read = read_messages_request, .writer = anthropic_writer, .error = anthropic_error};
 
 std::string count_tokens_json(const std::string& body, const ServedModel& model) {
-  ForeignJson request = ForeignJson::parse(body, nullptr, false);
-  if (request.is_object()) request["max_tokens"] = 1;
-  const std::string counted = request.is_object() ? request.dump() : body;
-  return text_of({{"input_tokens", read_messages_request(counted, model).job.choices[0].prompt.size()}});
+  ForeignJson request = foreign(parse_foreign(body));
+  request["max_tokens"] = 1;
+  return text_of({{"input_tokens", read_messages_request(request.dump(), model).job.choices[0].prompt.size()}});
 }
 
 }  // namespace draftproof::serve

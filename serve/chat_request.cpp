@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ref/answers/blanks.h"
 #include "ref/base/error.h"
 #include "serve/foreign_json.h"
 
@@ -209,6 +210,32 @@ void write_tools_as_text(const Json* tools, std::vector<ChatMessage>& messages) 
 
 const CallFormat& hermes() { return *std::ranges::find(call_formats(), std::string_view("Hermes"), &CallFormat::name); }
 
+bool is_set(const Json& json, const char* field, bool default_value) {
+  const auto value = json.find(field);
+  return value ? value->boolean() : default_value;
+}
+
+/// Ends the text with that of the last message, as transformers does: without the blanks that the template drops.
+void cut_behind(const std::string& content, std::vector<Piece>& pieces, const Json& field) {
+  const std::string text = text_of(pieces);
+  const std::size_t first = behind_blanks(content);
+  const std::string_view bare = std::string_view(content).substr(0, without_blanks_behind(content)).substr(first);
+  const std::size_t at = text.rfind(bare);
+  if (at == std::string::npos)
+    field.fail("cannot be obeyed: the chat template does not write the last message as it is");
+  const std::string_view whole = std::string_view(content).substr(first);
+  std::size_t left = at + (std::string_view(text).substr(at).starts_with(whole) ? whole.size() : bare.size());
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const std::size_t size = pieces[i].text.size();
+    if (left <= size) {
+      pieces[i].text.resize(left);
+      pieces.resize(i + 1);
+      return;
+    }
+    left -= size;
+  }
+}
+
 /// The variables of the template that the request sets.
 jinja::Dict read_variables(const Json& json, const std::string& source) {
   jinja::Dict variables;
@@ -259,6 +286,16 @@ ChatRequest read_conversation(const Json& json, const ServedModel& model) {
     chat.tools = Value::from_json(*tools, true);
   }
   chat.more = read_variables(json, source);
+  const bool goes_on = is_set(json, "continue_final_message", false);
+  chat.add_generation_prompt = is_set(json, "add_generation_prompt", !goes_on);
+  if (goes_on) {
+    const Json field = json.at("continue_final_message");
+    const ChatMessage& last = messages.back();
+    if (chat.add_generation_prompt) field.fail("and add_generation_prompt exclude each other; leave one out");
+    if (last.role != "assistant" || behind_blanks(last.content) == last.content.size()) {
+      field.fail("needs a last message of the assistant, with a text");
+    }
+  }
   const std::time_t now = std::time(nullptr);
   localtime_r(&now, &chat.now);
   const auto rendered = [&](ArgumentForm form) {
@@ -274,8 +311,9 @@ ChatRequest read_conversation(const Json& json, const ServedModel& model) {
     if (!talked) throw;
     pieces = rendered(ArgumentForm::text);
   }
+  if (goes_on) cut_behind(messages.back().content, pieces, json.at("continue_final_message"));
   request.prompt = encode(*model.tokenizer, pieces);
-  request.terms.thinking = thinking_after(request.format, text_of(pieces));
+  request.terms.thinking = goes_on ? Thinking::none : thinking_after(request.format, text_of(pieces));
   request.terms.calls = offered;
   request.terms.texts = texts_of(request.calls.tools);
   return request;

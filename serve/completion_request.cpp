@@ -383,7 +383,7 @@ CompletionRequest read_chat(const std::string& body, const ServedModel& model) {
 CompletionRequest read_completion(const std::string& body, const ServedModel& model) {
   const Json json = parse_request(body);
   refuse_fields(json, {"messages", "chat_template_kwargs", "top_logprobs", "tools", "tool_choice", "reasoning_effort",
-                       "reasoning_format", "thinking_budget_tokens"});
+                       "reasoning_format", "thinking_budget_tokens", "continue_final_message"});
   Request request;
   if (const auto logprobs = json.find("logprobs"); logprobs && !(logprobs->is_boolean() && !logprobs->boolean())) {
     request.logprobs = true;

@@ -29,7 +29,8 @@ std::vector<ApiField> make_fields() {
        "sampler_order", "top_n_sigma", "typical_p", "dynatemp_range", "dynatemp_exponent", "xtc_probability",
        "xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n",
        "dry_sequence_breakers", "min_tokens", "bad_words", "tools", "tool_choice", "parallel_tool_calls",
-       "reasoning_effort", "reasoning_format", "include_reasoning", "thinking_budget_tokens"
+       "reasoning_effort", "reasoning_format", "include_reasoning", "thinking_budget_tokens",
+       "continue_final_message", "add_generation_prompt"
   });
   add(alias, "max_tokens", {"max_completion_tokens", "n_predict", "max_new_tokens", "max_length"});
   add(alias, "repetition_penalty", {"repeat_penalty", "rep_pen"});
@@ -62,13 +63,12 @@ std::vector<ApiField> make_fields() {
        "return_tokens_as_token_ids", "return_token_ids",
        "response_fields", "post_sampling_probs", "include_stop_str_in_output", "use_beam_search", "early_stopping",
        "embedding_overrides", "kv_transfer_params", "custom_params", "vllm_xargs", "extra_body", "watermark",
-       "continue_final_message", "verbosity", "reasoning", "return_full_text",
+       "verbosity", "reasoning", "return_full_text",
        "decoder_input_details", "do_sample"
   }) {
     refuse(name, plainly);
   }
   // clang-format on
-  refuse("add_generation_prompt", plainly, {}, {}, true);
   refuse("skip_special_tokens", plainly, {}, {}, true);
   refuse("trim_stop", plainly, {}, {}, true);
   refuse("detokenize", "ask with return_tokens for ids", {}, {}, true);

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include "ref/base/error.h"
 #include "ref/formats/printable.h"
 #include "tools/command_text.h"
+#include "tools/other_flags.h"
 #include "tools/suggestion.h"
 
 namespace draftproof {
@@ -310,31 +312,15 @@ CommandLine::~CommandLine() = default;
 
 namespace {
 
-/// What options of llama.cpp are here.
-constexpr std::pair<std::string_view, const char*> instead_of[] = {
-    {"-hf", "fetch a model first: draftproof fetch OWNER/NAME; then name OWNER/NAME"},
-    {"-hfr", "fetch a model first: draftproof fetch OWNER/NAME; then name OWNER/NAME"},
-    {"--hf-repo", "fetch a model first: draftproof fetch OWNER/NAME; then name OWNER/NAME"},
-    {"-md", "name the draft as --draft model:PATH"},
-    {"--model-draft", "name the draft as --draft model:PATH"},
-    {"--draft-model", "name the draft as --draft model:PATH"},
-    {"-ngl", "draftproof computes on the CPU; leave it out"},
-    {"--n-gpu-layers", "draftproof computes on the CPU; leave it out"},
-    {"-np", "how many texts at a time is --parallel of draftproof serve"},
-    {"-c", "a text may be as long as the model's context; leave it out"},
-    {"--ctx-size", "a text may be as long as the model's context; leave it out"},
-    {"--n-predict", "write --max-new-tokens or -n"},
-    {"-s", "write --seed"},
-};
-
 std::string misspelled(const Command& command, const std::string& word) {
   std::vector<std::string> known{"--help"};
   for (const Option& option : command.options()) {
     for (const std::string& flag : option.text().flags) known.push_back(flag);
   }
   const std::string name = word.substr(0, word.find('='));
-  const auto* const elsewhere = std::ranges::find(instead_of, name, &std::pair<std::string_view, const char*>::first);
-  if (elsewhere != std::end(instead_of)) return "unknown option " + name + "; " + elsewhere->second;
+  if (const std::string_view instead = instead_of(name); !instead.empty()) {
+    return "unknown option " + name + "; " + std::string(instead);
+  }
   const std::string suggestion = name.starts_with("--") ? nearest(name, known) : "";
   return "unknown option " + name + (suggestion.empty() ? "" : "; did you mean " + suggestion + "?");
 }
@@ -422,6 +408,11 @@ Exit CommandLine::run(int argc, const char* const* argv) {
     }
     fmt::print("{}", help_text(*command));
     return Exit::pass;
+  }
+  for (const auto& subcommand : root_->subcommands()) {
+    const bool decodes = std::ranges::count(std::array{"generate", "chat", "serve", "verify"}, words[0]) > 0;
+    if (subcommand->name() != words[0] || !decodes) continue;
+    for (const std::string& note : translate_flags(*subcommand, words)) fmt::print(stderr, "draftproof: {}\n", note);
   }
   refuse_joined(*root_, words);
   const auto chosen = [this] {

@@ -132,6 +132,8 @@ class MarkedReader final : public PartReader {
   }
 
   bool read_one() {
+    if (!last_ && text_.size() < look_again_at_) return false;
+    look_again_at_ = text_.size() + text_.size() / 64;
     const WrittenCall call = read_call(*calls_, text_, texts_);
     if (!call.name.empty()) {
       if (!told_name_) add(Kind::call, call.name);
@@ -146,6 +148,7 @@ class MarkedReader final : public PartReader {
     text_.erase(0, call.end);
     told_name_ = false;
     told_ = 0;
+    look_again_at_ = 0;
     if (calls_->section_end.empty()) go(Place::content, true);
     else go(Place::behind_call, true);
     content_ = true;
@@ -173,6 +176,7 @@ class MarkedReader final : public PartReader {
     before_.clear();
     told_name_ = false;
     told_ = 0;
+    look_again_at_ = 0;
     content_ = true;
     go(Place::content, false);
     return !text_.empty();
@@ -188,6 +192,8 @@ class MarkedReader final : public PartReader {
   std::string before_;      // of the section, while its first call is not certain
   bool told_name_ = false;  // of the call that is read
   std::size_t told_ = 0;    // bytes of its arguments
+  /// A call is read from its beginning each time. So that this costs little, its text has to grow by a part of itself.
+  std::size_t look_again_at_ = 0;
 };
 
 /// Messages: <|channel|>CHANNEL<|message|>TEXT<|end|>, the first behind the role of the answer.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -204,6 +205,16 @@ TEST(PartReader, TheTypeOfAnArgumentSaysHowItsTextIsRead) {
   const Answer answer = read(named("GLM-4.5"), {Thinking::none, true, {{"f", "a"}}}, text);
   ASSERT_EQ(answer.calls.size(), 1U);
   EXPECT_EQ(answer.calls[0].arguments, R"({"a": "12", "b": 12, "c": "x y"})");
+}
+
+TEST(PartReader, LongArgumentsCostLittleMoreThanTheirText) {
+  std::string text = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"text\": \"";
+  text += std::string(1 << 20, 'x') + "\"}}\n</tool_call>";
+  const auto begin = std::chrono::steady_clock::now();
+  const Answer answer = read(named("Hermes"), {Thinking::none, true, {}}, text, [] { return 4; });
+  ASSERT_EQ(answer.calls.size(), 1U);
+  EXPECT_EQ(answer.calls[0].arguments.size(), (1U << 20) + 12);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << "it takes half a second";
 }
 
 /// Of what a model may write anything is read without a crash, and no byte that is not part of a call gets lost.

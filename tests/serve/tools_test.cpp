@@ -161,6 +161,25 @@ TEST(Tools, AConversationWithCallsIsWrittenAsTheTemplateHasIt) {
   EXPECT_EQ(answer["usage"]["prompt_tokens"], plain["usage"]["prompt_tokens"]);
 }
 
+TEST(Chats, GoOnWithTheLastMessageWhereTheyAreAskedTo) {
+  const RunningServer server;
+  json request = chat("A tale.");
+  request["max_tokens"] = 20;
+  request["messages"].push_back({{"role", "assistant"}, {"content", "Once upon a time, in "}});
+  request["continue_final_message"] = true;
+  const std::string text = "<|im_start|>user\nA tale.<|im_end|>\n<|im_start|>assistant\nOnce upon a time, in ";
+  const json tokens = server.answer("/tokenize", {{"content", text}, {"parse_special", true}})["tokens"];
+  const json plain = server.answer("/v1/completions", {{"prompt", tokens}, {"max_tokens", 20}, {"seed", 7}});
+  EXPECT_EQ(asked(server, request)["choices"][0]["message"]["content"], plain["choices"][0]["text"]);
+  request["messages"].erase(1);
+  EXPECT_THAT(server.answer(path, request)["error"].value("message", ""), HasSubstr("last message of the assistant"));
+  request.erase("continue_final_message");
+  request["add_generation_prompt"] = false;
+  const json without = server.answer(path, request);
+  request["add_generation_prompt"] = true;
+  EXPECT_LT(without["usage"]["prompt_tokens"], server.answer(path, request)["usage"]["prompt_tokens"]);
+}
+
 TEST(Tools, WhatCannotBeObeyedIsRefusedByName) {
   const RunningServer server;
   const auto error = [&](const json& more) {
