@@ -24,7 +24,8 @@ extern const Api openai_chats;
 extern const Api openai_completions;
 extern const Api openai_responses;  // /v1/responses
 extern const Api anthropic_messages;
-extern const Api ollama_chats;      // /api/chat
-extern const Api ollama_generates;  // /api/generate
+extern const Api llama_server_completions;  // /completion
+extern const Api ollama_chats;              // /api/chat
+extern const Api ollama_generates;          // /api/generate
 
 }  // namespace draftproof::serve

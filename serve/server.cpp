@@ -16,6 +16,7 @@
 #include "serve/browser_rules.h"
 #include "serve/http_server.h"
 #include "serve/page.h"
+#include "serve/llama_server_api.h"
 #include "serve/ollama_api.h"
 #include "serve/openai_writer.h"
 
@@ -158,6 +159,8 @@ class Server::Http {
     http_.Get("/v1/models/(.+)", route(&Http::get_model));
     http_.Get("/health", route(&Http::get_health));
     http_.Get("/metrics", route(&Http::get_metrics));
+    http_.Get("/props", route(&Http::get_props));
+    http_.Post("(?:/v1)?/(embeddings|rerank|responses/.*|audio/.*|images/.*)", route(&Http::refuse_by_name));
     http_.Post("/tokenize", route(&Http::tokenize));
     http_.Post("/detokenize", route(&Http::detokenize));
     http_.Post("/v1/messages/count_tokens", route(&Http::count_tokens));
@@ -169,6 +172,7 @@ class Server::Http {
     for (const auto& [path, api] : {std::pair("(?:/v1)?/completions/?", &openai_completions),
                                     {"(?:/v1)?/chat/completions/?", &openai_chats},
                                     {"(?:/v1)?/responses/?", &openai_responses},
+                                    {"/completion", &llama_server_completions},
                                     {"/v1/messages", &anthropic_messages},
                                     {"/api/chat", &ollama_chats},
                                     {"/api/generate", &ollama_generates}}) {
@@ -316,6 +320,12 @@ class Server::Http {
   }
   void get_metrics(const Request&, Response& response) {
     response.set_content(metrics_.text(), "text/plain; version=0.0.4");
+  }
+  void get_props(const Request&, Response& response) {
+    response.set_content(llama_server_props_json(model_), "application/json");
+  }
+  void refuse_by_name(const Request& request, Response& response) {
+    fail(request, response, 404, "this server continues texts and has no " + request.matches[1].str());
   }
   void get_ollama(const Request& request, Response& response) {
     response.set_content(request.path == "/api/tags"   ? ollama_tags_json(model_)

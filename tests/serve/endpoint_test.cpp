@@ -219,8 +219,8 @@ struct Mutants : testing::Test {
 
   /// One client, so that the order of the requests is that of the plan.
   Verified verify(const Words& more = {}) {
-    return verify_endpoint(proxy.url(), Words{"--requests", "16", "--clients", "1", "--max-new-tokens",
-                                              std::to_string(new_tokens_max), "--seed", "5"} +
+    return verify_endpoint(proxy.url(), Words{"--requests", std::to_string(requests), "--clients", "1",
+                                              "--max-new-tokens", std::to_string(new_tokens_max), "--seed", "5"} +
                                             more);
   }
   /// Verifies, and returns the only divergence, which is in the request that was spoiled.
@@ -243,6 +243,7 @@ struct Mutants : testing::Test {
 
   static ServeProcess* server;
   Proxy proxy{server->url()};
+  int requests = 16;
 };
 ServeProcess* Mutants::server = nullptr;
 
@@ -325,6 +326,38 @@ TEST_F(MutantsSlow, AWrongFinishReason) {
     return false;
   };
   caught("finish reason");
+}
+
+/// Adds a blank to the arguments of a call: tokens and content stay right.
+bool spoil_call(ordered_json& message) {
+  if (!message.contains("tool_calls")) return false;
+  for (ordered_json& call : message["tool_calls"]) {
+    ordered_json& arguments = call["function"]["arguments"];
+    if (arguments == "") continue;
+    arguments = arguments.get<std::string>() + " ";
+    return true;
+  }
+  return false;
+}
+
+TEST_F(MutantsSlow, AWrongCallOfAToolInAStream) {
+  requests = 60;
+  proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
+    const auto spoil = [](ordered_json& event) {
+      return !event["choices"].empty() && event["choices"][0].contains("delta") &&
+             spoil_call(event["choices"][0]["delta"]);
+    };
+    return !may_be_cancelled(asked) && std::ranges::any_of(events, spoil);
+  };
+  caught("calls of tools");
+}
+
+TEST_F(MutantsSlow, AWrongCallOfAToolInAWholeAnswer) {
+  requests = 60;
+  proxy.whole = [](const ordered_json&, ordered_json& answer) {
+    return answer["choices"][0].contains("message") && spoil_call(answer["choices"][0]["message"]);
+  };
+  caught("calls of tools");
 }
 
 TEST_F(Mutants, ADroppedChunk) {

@@ -354,6 +354,35 @@ TEST(OtherApis, OfOllamaSayWhatTheyServeAndContinueTexts) {
                 .at("content"));
 }
 
+TEST(OtherApis, OfLlamaServerContinueTexts) {
+  const RunningServer server;
+  const json ours = server.answer("/v1/completions", {{"prompt", "Once upon"}, {"max_tokens", 20}, {"seed", 3}});
+  json request = {{"prompt", "Once upon"}, {"n_predict", 20}, {"seed", 3}};
+  const json answer = server.answer("/completion", request);
+  const json& choice = ours.at("choices").at(0);
+  EXPECT_EQ(answer.at("content"), choice.at("text"));
+  EXPECT_EQ(answer.at("stop_type"), choice.at("finish_reason") == "length" ? "limit" : "eos");
+  EXPECT_EQ(answer.at("tokens_predicted"), ours.at("usage").at("completion_tokens"));
+  request["stream"] = true;
+  const std::string body = server.post("/completion", request)->body;
+  std::string text;
+  json last;
+  for (std::size_t at = 0; at < body.size();) {
+    const std::size_t end = body.find("\n\n", at);
+    last = json::parse(body.substr(at + 6, end - at - 6));
+    text += last.at("content").get<std::string>();
+    EXPECT_EQ(last.at("stop"), end + 2 == body.size());
+    at = end + 2;
+  }
+  EXPECT_EQ(text, choice.at("text"));
+  request = {{"prompt", "Once upon a time"}, {"n_predict", 40}, {"seed", 3}, {"stop", {" the"}}};
+  const json stopped = server.answer("/completion", request);
+  EXPECT_EQ(stopped.at("stop_type"), "word");
+  EXPECT_EQ(stopped.at("stopping_word"), " the");
+  EXPECT_TRUE(json::parse(server.client().Get("/props")->body).contains("default_generation_settings"));
+  EXPECT_THAT(server.post("/v1/embeddings", {{"input", "x"}})->body, HasSubstr("has no embeddings"));
+}
+
 TEST(OtherApis, RefuseInTheirOwnFormWhatTheyCannotObey) {
   const RunningServer server({.api_keys = {"sesame"}});
   const auto post = [&](const std::string& path, const json& body, const httplib::Headers& headers) {
