@@ -90,12 +90,12 @@ void read_order(const Json& json, Sampling& sampling) {
     } else {
       names = read_texts(*samplers);
     }
-    if (!names.empty()) sampling.apply_only(of_field(*samplers, [&] { return parse_samplers(names); }));
+    if (!names.empty()) of_field(*samplers, [&] { sampling.apply_named(names); });
   }
   if (!numbers || numbers->size() == 0) return;
   const std::vector<std::int64_t> list = numbers->integers(0, 6);
   const std::vector<int> steps(list.begin(), list.end());
-  sampling.apply_only(of_field(*numbers, [&] { return parse_kobold_order(steps); }));
+  of_field(*numbers, [&] { sampling.apply_only(parse_kobold_order(steps)); });
 }
 
 /// Throws Error when the text of tokens is needed, and there is none.
@@ -131,6 +131,7 @@ Sampling read_sampling(const Json& json, const ServedModel& model) {
       json.at(field.api_name).fail(std::string("must be above 0; ") + field.help);
     }
   });
+  if (sampling.mirostat == 1) json.at("mirostat").fail("must be 0 or 2; version 1 is not there");
   if (sampling.top_p == 0) sampling.top_p = std::numeric_limits<float>::min();  // 0 would be off: clients mean the best
   if (const auto biases = json.find("logit_bias")) {
     if (!biases->is_object()) biases->fail("is not an object of token ids and biases");
@@ -144,6 +145,7 @@ Sampling read_sampling(const Json& json, const ServedModel& model) {
     }
   }
   read_order(json, sampling);
+  if (sampling.mirostat == 2) sampling.apply_mirostat_alone();
   read_breakers(json, model, sampling);
   return sampling;
 }

@@ -28,9 +28,10 @@ std::vector<ApiField> make_fields() {
        "grammar", "prediction", "ignore_eos", "chat_template_kwargs", "speculative", "return_tokens", "samplers",
        "sampler_order", "top_n_sigma", "typical_p", "dynatemp_range", "dynatemp_exponent", "xtc_probability",
        "xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n",
-       "dry_sequence_breakers", "min_tokens", "bad_words", "tools", "tool_choice", "parallel_tool_calls",
-       "reasoning_effort", "reasoning_format", "include_reasoning", "thinking_budget_tokens",
-       "continue_final_message", "add_generation_prompt"
+       "dry_sequence_breakers", "mirostat", "mirostat_tau", "mirostat_eta", "adaptive_target", "adaptive_decay",
+       "min_tokens", "bad_words", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort",
+       "reasoning_format", "include_reasoning", "thinking_budget_tokens", "continue_final_message",
+       "add_generation_prompt"
   });
   add(alias, "max_tokens", {"max_completion_tokens", "n_predict", "max_new_tokens", "max_length"});
   add(alias, "repetition_penalty", {"repeat_penalty", "rep_pen"});
@@ -46,7 +47,7 @@ std::vector<ApiField> make_fields() {
        "model", "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
        "prompt_cache_retention", "cache_prompt", "cache_salt", "id_slot", "slot_id", "n_keep", "n_cache_reuse",
        "priority", "request_id", "rid", "session_id", "timings_per_token", "return_progress", "keep_alive", "verbose",
-       "guided_decoding_backend", "mirostat_tau", "mirostat_eta", "adaptive_decay", "genkey", "quiet",
+       "guided_decoding_backend", "genkey", "quiet",
        "spaces_between_special_tokens"
   });
   const auto refuse = [&](std::string_view name, std::string_view note, std::vector<double> off = {},
@@ -80,12 +81,11 @@ std::vector<ApiField> make_fields() {
   for (const char* const name : {"tfs", "tfs_z", "length_penalty", "encoder_repetition_penalty"}) {
     refuse(name, sampler, {1});
   }
-  for (const char* const name : {"mirostat", "top_a", "smoothing_factor", "penalty_alpha", "no_repeat_ngram_size",
-                                 "epsilon_cutoff", "eta_cutoff", "rep_pen_range", "rep_pen_slope", "typicality"}) {
+  for (const char* const name : {"top_a", "smoothing_factor", "penalty_alpha", "no_repeat_ngram_size", "epsilon_cutoff",
+                                 "eta_cutoff", "rep_pen_range", "rep_pen_slope", "typicality"}) {
     refuse(name, sampler, {0});
   }
   refuse("num_beams", sampler, {0, 1});
-  refuse("adaptive_target", sampler, {-1});
   refuse("modalities", "this server answers with text", {}, {"text"});
   return fields;
 }

@@ -255,10 +255,12 @@ bool prompt_is_piped(const CommonOptions& options) {
 Sampling sampling_of(const CommonOptions& options) {
   Sampling sampling = options.sampling;
   try {
-    if (!options.samplers.empty()) sampling.apply_only(parse_samplers(options.samplers));
+    if (!options.samplers.empty()) sampling.apply_named(options.samplers);
   } catch (const Error& wrong) {
     throw Error("--samplers: " + std::string(wrong.what()));
   }
+  if (sampling.mirostat == 2) sampling.apply_mirostat_alone();
+  if (sampling.mirostat == 1) throw Error("--mirostat: version 1 is not there; give 2, or 0 for none");
   return sampling;
 }
 

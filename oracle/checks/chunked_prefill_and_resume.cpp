@@ -73,6 +73,7 @@ void cancel_and_resume(Trial& trial, const Run& run, std::size_t cut, Examinatio
   const int text = static_cast<int>(trial.request.prompt.size() + begun.output.size());
   if (!expect_none(wrong_end(trial, run, cut, begun, text), "")) return;
   if (!expect_none(wrong_cache(trial, run, begun, text), "")) return;
+  if (trial.request.sampling.feeds_back()) return;  // another run begins anew what is fed back
   Request rest = trial.request;
   rest.prompt.insert(rest.prompt.end(), begun.output.begin(), begun.output.end());
   rest.constrained_prompt += static_cast<int>(begun.output.size());
@@ -97,7 +98,8 @@ Finding examine_chunked_prefill_and_resume(Trial& trial) {
     }
   }
   return std::move(examination)
-      .finding(std::to_string(prefills) + " chunked prefills, " + std::to_string(cuts) + " runs cancelled and resumed",
+      .finding(std::to_string(prefills) + " chunked prefills, " + std::to_string(cuts) + " runs cancelled" +
+                   (trial.request.sampling.feeds_back() ? "" : " and resumed"),
                cuts > 0 ? "" : "no run was long enough to be cancelled");
 }
 

@@ -104,6 +104,8 @@ const CoverageCounter::Row& CoverageCounter::row_after(std::span<const Token> te
     const std::span<const Token> committed = text.first(text.size() - drafted);
     row.penalized_by_draft =
         drafted > 0 && row.p != compute_distribution(logits, request_.sampling, {committed, {}}, allowed);
+    if (request_.sampling.feeds_back())
+      row.p = plain_rows(target_, request_, text, text.size(), every_row)[0].distribution;
   }
   return row;
 }

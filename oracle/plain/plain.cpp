@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/math64.h"
+#include "ref/acceptance/feedback.h"
 #include "ref/acceptance/sampler.h"
 #include "ref/base/require.h"
 #include "ref/models/read_text.h"
@@ -27,11 +28,28 @@ std::optional<TokenSet> allowed_after(const Request& request, std::span<const To
 
 namespace {
 
-/// Returns the row after a text of the request.
-PlainRow row_of(std::span<const float> logits, const Request& request, std::span<const Token> text) {
-  const auto allowed = allowed_after(request, text);
-  return draftproof::row_of(logits, request.sampling, text, allowed ? &*allowed : nullptr);
-}
+/// The rows after a text of the request and after longer ones, each longer by a token.
+class GrowingRows {
+ public:
+  explicit GrowingRows(const Request& request) : request_(request) {
+    if (request.sampling.feeds_back()) feedback_.emplace(request.sampling);
+  }
+
+  PlainRow after(std::span<const float> logits, std::span<const Token> text) {
+    if (feedback_ && !last_.blocks().empty()) feedback_ = feedback_->after(last_, text.back());
+    const auto allowed = allowed_after(request_, text);
+    PlainRow row = row_of(logits, request_.sampling, text, allowed ? &*allowed : nullptr);
+    if (!feedback_) return row;
+    last_ = row.distribution;
+    row.distribution = feedback_->applied_to(last_);
+    return row;
+  }
+
+ private:
+  const Request& request_;
+  std::optional<Feedback> feedback_;  // before the last token
+  Distribution last_;                 // the row before it, without the feedback
+};
 
 /// Returns the log-probabilities of these tokens.
 template <class Real>
@@ -104,12 +122,15 @@ std::vector<PlainRow> plain_rows(Model& target, const Request& request, std::spa
                                  int fresh_rows) {
   const std::optional<ContextShift>& shift = request.context_shift;
   GrowingText growing(target, static_cast<int>(text.size()), shift);
+  GrowingRows reader(request);
   std::vector<PlainRow> rows;
-  for (std::size_t tokens = from; tokens <= text.size(); ++tokens) {
+  const std::size_t first = request.sampling.feeds_back() ? request.prompt.size() : from;
+  for (std::size_t tokens = first; tokens <= text.size(); ++tokens) {
     const auto before = text.first(tokens);
-    rows.push_back(row_of(
+    PlainRow row = reader.after(
         is_fresh_row(request, tokens, fresh_rows) ? logits_after(target, before, shift) : growing.logits_after(before),
-        request, before));
+        before);
+    if (tokens >= from) rows.push_back(std::move(row));
   }
   return rows;
 }
@@ -119,11 +140,12 @@ PlainRun plain(Model& target, const Request& request, RandomSource& random, int 
   std::vector<Token> text = request.prompt;
   const std::optional<ContextShift>& shift = request.context_shift;
   GrowingText growing(target, request.positions(), shift);
+  GrowingRows rows(request);
   run.finish = Finish::length;
   while (static_cast<int>(run.output.size()) < request.max_new_tokens) {
     const std::vector<float> logits =
         is_fresh_row(request, text.size(), fresh_rows) ? logits_after(target, text, shift) : growing.logits_after(text);
-    run.rows.push_back(row_of(logits, request, text));
+    run.rows.push_back(rows.after(logits, text));
     const Distribution& p = run.rows.back().distribution;
     const Key key{request.sequence, static_cast<int>(text.size()), Purpose::target};
     const Token token = p.tokens()[random.sample_index(key, p.weights())];

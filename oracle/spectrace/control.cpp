@@ -169,7 +169,9 @@ void Control::read(const TraceTarget& target, bool of_itself, std::size_t first,
       Sampling sampling = declared->sampling;
       if (sequence.greedy) sampling.temperature = 0;
       if (!declared->grammar.empty() || !declared->adjustments.empty()) left_out_ = "their logits are adjusted";
-      else sequence.reader = std::make_unique<PlainReader>(*model, sampling, nullptr, 0, std::vector<Token>(), twin);
+      else
+        sequence.reader = std::make_unique<PlainReader>(*model, sampling, declared->prompt.size(), nullptr, 0,
+                                                        std::vector<Token>(), twin);
       open.insert_or_assign(declared->sequence, std::move(sequence));
     } else if (const auto* round = std::get_if<RoundEvent>(&event->what)) {
       if (!of_itself && !round->draft_tokens.empty()) {

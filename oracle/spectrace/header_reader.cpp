@@ -273,6 +273,9 @@ SequenceEvent read_sequence(const Header& header, const Json& line) {
   if (const auto kernels = line.find("kernels")) declared.kernels = kernels->string();
   if (const auto numerics = line.find("numerics")) declared.numerics = numerics->string();
   declared.sampling = read_sampling(line);
+  if (const int mirostat = declared.sampling.mirostat; mirostat != 0 && mirostat != 2) {
+    line.at("mirostat").fail("must be 0 or 2; name another one in other_sampler");
+  }
   if (const auto breakers = line.find("dry_breakers")) {
     declared.sampling.dry_breakers = reader.tokens(*breakers);
     std::ranges::sort(declared.sampling.dry_breakers);

@@ -210,6 +210,7 @@ const char* sampler_of_own_numerics(const Sampling& sampling) noexcept {
   for (const SamplerStep step : {SamplerStep::top_n_sigma, SamplerStep::typ_p, SamplerStep::xtc}) {
     if (sampling.applies(step)) return name_of(step);
   }
+  if (sampling.feeds_back()) return sampling.mirostat == 2 ? "mirostat" : "adaptive_p";
   return sampling.dynatemp_range > 0 ? "dynatemp_range" : nullptr;
 }
 

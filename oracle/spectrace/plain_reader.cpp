@@ -70,6 +70,29 @@ void PlainReader::read_exactly(std::span<const Token> text) {
   logits_ = exact_->read(text.subspan(exact_->tokens().size()));
 }
 
+/// Reads the rows that the feedback after this text depends on.
+void PlainReader::read_before(std::span<const Token> text) {
+  const auto same = static_cast<std::size_t>(std::ranges::mismatch(fed_, text).in1 - fed_.begin());
+  if (same < fed_.size()) {
+    const std::size_t kept = same < prompt_ ? 0 : std::min(fed_rows_.size(), same + 1 - prompt_);
+    fed_rows_.erase(fed_rows_.begin() + static_cast<std::ptrdiff_t>(kept), fed_rows_.end());
+    fed_.resize(same);
+  }
+  while (prompt_ + fed_rows_.size() < text.size()) after(text.first(prompt_ + fed_rows_.size()));
+}
+
+/// Applies the feedback to the row after this text.
+void PlainReader::feed_back(std::span<const Token> text) {
+  const std::size_t place = text.size() - prompt_;
+  const Feedback feedback = place == 0
+                                ? Feedback(sampling_)
+                                : fed_rows_[place - 1].feedback.after(fed_rows_[place - 1].distribution, text.back());
+  fed_rows_.erase(fed_rows_.begin() + static_cast<std::ptrdiff_t>(place), fed_rows_.end());
+  fed_rows_.push_back({feedback, row_.distribution});
+  fed_.assign(text.begin(), text.end());
+  row_.distribution = feedback.applied_to(row_.distribution);
+}
+
 const PlainRow& PlainReader::after(std::span<const Token> text, const TokenSet* stated) {
   const auto context = static_cast<std::size_t>(target_.context());
   const auto dropped = static_cast<std::size_t>(dropped_);
@@ -79,6 +102,8 @@ const PlainRow& PlainReader::after(std::span<const Token> text, const TokenSet* 
     mask(text, stated);
     return row_;
   }
+  const bool feeds = sampling_.feeds_back() && text.size() >= prompt_;
+  if (feeds) read_before(text);
   const bool continues = text.size() >= read_.size() && std::equal(read_.begin(), read_.end(), text.begin());
   if (growing_ && continues && text.size() == read_.size() && stated == nullptr) return row_;
   if (!growing_ || !continues || (text.size() > capacity_ && capacity_ < context)) {
@@ -89,6 +114,7 @@ const PlainRow& PlainReader::after(std::span<const Token> text, const TokenSet* 
   read(text);
   mask(text, stated);
   row_ = row_of(row_logits_, sampling_, text, allowed());
+  if (feeds) feed_back(text);
   logits_.assign(row_logits_.begin(), row_logits_.end());
   return row_;
 }

@@ -14,18 +14,21 @@
 #include "oracle/plain/plain.h"
 #include "oracle/twin/twin.h"
 #include "ref/acceptance/constraint.h"
+#include "ref/acceptance/feedback.h"
 
 namespace draftproof::spectrace {
 
 class PlainReader {
  public:
-  /// `target` outlives the reader. `constraint`: of the tokens from `constrained_from` on; nullptr: none. Where it lets
-  /// nothing follow, the `stops` may. `twin`: of the target; nullptr: none.
-  PlainReader(Model& target, const Sampling& sampling, std::unique_ptr<ConstraintReader> constraint = nullptr,
-              std::size_t constrained_from = 0, std::vector<Token> stops = {},
-              std::shared_ptr<const Twin> twin = nullptr)
+  /// `target` outlives the reader. `prompt`: tokens of the prompt, after which feedback begins. `constraint`: of the
+  /// tokens from `constrained_from` on; nullptr: none. Where it lets nothing follow, the `stops` may. `twin`: of the
+  /// target; nullptr: none.
+  PlainReader(Model& target, const Sampling& sampling, std::size_t prompt = 0,
+              std::unique_ptr<ConstraintReader> constraint = nullptr, std::size_t constrained_from = 0,
+              std::vector<Token> stops = {}, std::shared_ptr<const Twin> twin = nullptr)
       : target_(target),
         sampling_(sampling),
+        prompt_(prompt),
         constraint_(std::move(constraint)),
         constrained_from_(constrained_from),
         stops_(std::move(stops)),
@@ -61,6 +64,11 @@ class PlainReader {
   void release() noexcept;
 
  private:
+  /// A row, and the feedback that is applied to it.
+  struct FedRow {
+    Feedback feedback;
+    Distribution distribution;
+  };
   struct Drop {
     std::size_t tokens_read;
     int keep;
@@ -69,9 +77,12 @@ class PlainReader {
   void read(std::span<const Token> text);
   void mask(std::span<const Token> text, const TokenSet* stated);
   void read_exactly(std::span<const Token> text);
+  void read_before(std::span<const Token> text);
+  void feed_back(std::span<const Token> text);
 
   Model& target_;
   Sampling sampling_;
+  std::size_t prompt_;
   std::unique_ptr<ConstraintReader> constraint_;
   std::size_t constrained_from_;
   std::vector<Token> stops_;
@@ -88,6 +99,8 @@ class PlainReader {
   std::optional<TokenSet> allowed_;
   std::vector<float> row_logits_;  // the target's own
   PlainRow row_;                   // after read_
+  std::vector<Token> fed_;         // the text whose rows are in fed_rows_
+  std::vector<FedRow> fed_rows_;   // [i]: after prompt_ + i tokens of it
 };
 
 }  // namespace draftproof::spectrace

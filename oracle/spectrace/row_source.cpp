@@ -98,12 +98,12 @@ void RowSource::hold_to_target(const OpenSequence& sequence, TargetRows& rows) {
   }
   if (!rows.target) return;
   const std::size_t from = declared.prompt.size() - static_cast<std::size_t>(declared.constrained_prompt);
-  rows.reader = std::make_unique<PlainReader>(*rows.target, sampling, std::move(constraint), from,
-                                              declared.stop_tokens.value_or(std::vector<Token>()),
+  rows.reader = std::make_unique<PlainReader>(*rows.target, sampling, declared.prompt.size(), std::move(constraint),
+                                              from, declared.stop_tokens.value_or(std::vector<Token>()),
                                               rows.foreign && target_.exact ? target_.twin() : nullptr);
   if (sequence.greedy() || sequence.rule() == AcceptanceRule::lossy) return;  // such tokens are not bet on
   for (const Suspect& suspect : target_.suspects) {
-    rows.suspects.push_back(std::make_unique<PlainReader>(*suspect.model, sampling));
+    rows.suspects.push_back(std::make_unique<PlainReader>(*suspect.model, sampling, declared.prompt.size()));
   }
 }
 

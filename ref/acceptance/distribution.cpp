@@ -158,6 +158,19 @@ void Distribution::become_mixture(const Distribution& p, const Distribution& q, 
   *this = exact(tokens, weights);
 }
 
+Distribution Distribution::scaled(std::span<const Token> tokens, std::span<const std::uint64_t> weights) {
+  const std::uint64_t sum = sum_of_weights(weights);
+  REQUIRE(sum > 0, "some weight is positive");
+  std::vector<std::uint64_t> scaled;
+  std::uint64_t rest = total;
+  for (const std::uint64_t weight : weights) {
+    scaled.push_back(static_cast<std::uint64_t>(Wide{weight} * total / sum));
+    rest -= scaled.back();
+  }
+  scaled[std::ranges::max_element(weights) - weights.begin()] += rest;
+  return exact(tokens, scaled);
+}
+
 std::uint64_t Distribution::weight(Token token) const noexcept {
   return block_or_none(*this, block_of(token))[offset_of(token)];
 }

@@ -50,6 +50,10 @@ class Distribution {
   /// distinct; when empty they are 0, 1, 2, ...
   static Distribution exact(std::span<const Token> tokens, std::span<const std::uint64_t> weights);
 
+  /// Scales weights, at least one of which is positive, to `total`: floor(weight * total / sum). The remainder goes to
+  /// the largest weight, the first among equals. `tokens` as above.
+  static Distribution scaled(std::span<const Token> tokens, std::span<const std::uint64_t> weights);
+
   std::uint64_t weight(Token token) const noexcept;  // 0 for a token that is not stored
   bool is_point() const noexcept;
 

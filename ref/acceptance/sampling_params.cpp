@@ -47,4 +47,20 @@ void Sampling::apply_only(std::span<const SamplerStep> listed) {
   }
 }
 
+void Sampling::apply_named(std::vector<std::string> names) {
+  const bool adapts = !names.empty() && names.back() == "adaptive_p";
+  if (adapts) names.pop_back();
+  const bool whole = names.size() == 1 && !find_sampler_step(names[0]);  // the name of an order
+  apply_only(parse_samplers(names));
+  if (!adapts && !whole) adaptive_target = -1;
+}
+
+void Sampling::apply_mirostat_alone() {
+  constexpr SamplerStep only[] = {SamplerStep::temperature};
+  apply_only(only);
+  order = transformers_order;
+  dynatemp_range = 0;
+  adaptive_target = -1;
+}
+
 }  // namespace draftproof

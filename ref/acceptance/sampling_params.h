@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <span>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -42,6 +43,11 @@ struct Sampling {
   float dry_base = 1.75f;      // below 1: off
   int dry_allowed_length = 2;
   int dry_penalty_last_n = -1;  // tokens of prompt and output that DRY sees; below 0: all; 0: off
+  int mirostat = 0;             // 2: on; else off
+  float mirostat_tau = 5;
+  float mirostat_eta = 0.1f;
+  float adaptive_target = -1;  // below 0: off
+  float adaptive_decay = 0.9f;
   SamplerOrder order = transformers_order;
   std::vector<LogitBias> logit_bias = {};
   std::vector<Token> dry_breakers = {};  // ascending: no repetition that DRY sees goes on over one of them
@@ -55,11 +61,18 @@ struct Sampling {
   bool repeats() const noexcept { return repeat_penalty > 0 && repeat_penalty != 1; }
   bool dries() const noexcept { return dry_multiplier != 0 && dry_base >= 1 && dry_penalty_last_n != 0; }
   bool excludes() const noexcept { return xtc_probability > 0 && xtc_threshold <= 0.5f; }
+  /// Whether what a token is drawn from depends on how likely the tokens before it were (feedback.h).
+  bool feeds_back() const noexcept { return !greedy() && (mirostat == 2 || adaptive_target >= 0); }
   /// Whether this step changes a row; of a sampling that is not greedy.
   bool applies(SamplerStep step) const noexcept;
 
   /// Takes these steps as the order, and turns off those that are not listed.
   void apply_only(std::span<const SamplerStep> listed);
+  /// The same of a list that users wrote (parse_samplers). adaptive_p may be its last name; where a list of samplers
+  /// lacks it, it is off.
+  void apply_named(std::vector<std::string> names);
+  /// What users ask for with mirostat 2: as in llama.cpp no step but a fixed temperature applies, and no adaptive p.
+  void apply_mirostat_alone();
 };
 
 /// What is known of a parameter beside its value. The default is the value of a Sampling{}.
@@ -171,6 +184,47 @@ inline constexpr std::tuple sampling_fields{
                        .placeholder = "N",
                        .help = "how many tokens DRY sees; -1 is all, 0 is none",
                        .rare = true},
+    SamplingField<int>{
+        .member = &Sampling::mirostat,
+        .name = "mirostat",
+        .min = 0,
+        .max = 2,
+        .off = 0,
+        .placeholder = "N",
+        .help = "2 keeps the surprise of tokens near a target, by the temperature and a cut alone; 0 is off",
+        .rare = true},
+    SamplingField<float>{.member = &Sampling::mirostat_tau,
+                         .name = "mirostat_tau",
+                         .min = 0,
+                         .max = 100,
+                         .off = 5,
+                         .placeholder = "X",
+                         .help = "that target, in bits",
+                         .rare = true},
+    SamplingField<float>{.member = &Sampling::mirostat_eta,
+                         .name = "mirostat_eta",
+                         .min = 0,
+                         .max = 1,
+                         .off = 0.1f,
+                         .placeholder = "X",
+                         .help = "how fast its cut moves",
+                         .rare = true},
+    SamplingField<float>{.member = &Sampling::adaptive_target,
+                         .name = "adaptive_target",
+                         .min = -1,
+                         .max = 1,
+                         .off = -1,
+                         .placeholder = "P",
+                         .help = "adaptive p: draw tokens of about this probability, on average; below 0 is off",
+                         .rare = true},
+    SamplingField<float>{.member = &Sampling::adaptive_decay,
+                         .name = "adaptive_decay",
+                         .min = 0,
+                         .max = 0.99f,
+                         .off = 0.9f,
+                         .placeholder = "X",
+                         .help = "how much of that average each token leaves",
+                         .rare = true},
 };
 
 /// Calls visit(field) for every parameter that is a number; whoever visits says what becomes of the order, the biases

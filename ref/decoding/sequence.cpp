@@ -2,6 +2,7 @@
 #include "ref/decoding/sequence.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "kernels/math64.h"
@@ -55,6 +56,30 @@ std::vector<Token> constrained_of(const Request& request, std::span<const Token>
   return tokens;
 }
 
+/// The feedback along a tree of draft tokens: that of each row, made from the one of the row before it.
+class PathFeedback {
+ public:
+  /// `committed`: after the committed text.
+  PathFeedback(const Feedback& committed, const Proposal& proposal) : committed_(committed), proposal_(proposal) {}
+
+  /// Makes of a row what a token is drawn from.
+  void apply(int row, Distribution& distribution) {
+    const Feedback feedback = row == 0 ? committed_ : after(proposal_.parent(row - 1) + 1, proposal_.tokens[row - 1]);
+    rows_.insert_or_assign(row, std::pair(feedback, distribution));
+    distribution = feedback.applied_to(distribution);
+  }
+  /// Returns the feedback after this token, which follows a row that was read.
+  Feedback after(int row, Token token) const {
+    const auto& [feedback, distribution] = rows_.at(row);
+    return feedback.after(distribution, token);
+  }
+
+ private:
+  const Feedback& committed_;
+  const Proposal& proposal_;
+  std::map<int, std::pair<Feedback, Distribution>> rows_;
+};
+
 /// The distributions of one verification pass, read from its logits when the rule asks for them.
 class VerifiedRows final : public TargetRows {
  public:
@@ -63,13 +88,14 @@ class VerifiedRows final : public TargetRows {
   /// `ends_with`: whether the text ends with the last of these draft tokens. `digests`, `rows`: what the round shall
   /// record of every row.
   VerifiedRows(const SegmentOutput& output, int vocabulary, const Request& request, std::span<const Token> committed,
-               ConstraintReader* constraint, EndsWith ends_with, Round& round, SequenceScratch& scratch, bool digests,
-               bool rows)
+               ConstraintReader* constraint, PathFeedback* feedback, EndsWith ends_with, Round& round,
+               SequenceScratch& scratch, bool digests, bool rows)
       : output_(output),
         vocabulary_(vocabulary),
         request_(request),
         committed_(committed),
         constraint_(constraint),
+        feedback_(feedback),
         ends_with_(std::move(ends_with)),
         round_(round),
         scratch_(scratch),
@@ -83,6 +109,7 @@ class VerifiedRows final : public TargetRows {
     for (const int node : round_.proposal.path_to(row - 1)) drafted_.push_back(round_.proposal.tokens[node]);
     const auto logits = output_.logits_row(row, vocabulary_);
     read(logits);
+    if (feedback_ != nullptr) feedback_->apply(row, scratch_.row);
     if (digests_) {
       round_.logits.push_back(digest_of(logits));
       round_.targets.push_back(scratch_.row.fingerprint());
@@ -116,6 +143,7 @@ class VerifiedRows final : public TargetRows {
   const Request& request_;
   std::span<const Token> committed_;
   ConstraintReader* constraint_;
+  PathFeedback* feedback_;
   EndsWith ends_with_;
   Round& round_;
   SequenceScratch& scratch_;
@@ -170,6 +198,7 @@ Sequence::Sequence(const Collaborators& with, Request request, const Execution& 
   trace_.request = std::move(request);
   trace_.execution = execution;
   if (trace_.request.constraint) constraint_ = trace_.request.constraint->reader();
+  if (trace_.request.sampling.feeds_back()) feedback_.emplace(trace_.request.sampling);
   draft_reach_ = draft_reach(trace_.request, with.draft);
   trace_.draft_reach = draft_reach_;
   trace_.own_stages = with_.own_stages;
@@ -461,13 +490,16 @@ std::optional<ObserveJob> Sequence::absorb(const SegmentOutput& output, double s
 /// Sets the verdict and what follows from it.
 void Sequence::judge(const SegmentOutput& output, SequenceScratch& scratch) {
   const int vocabulary = with_.target.vocabulary();
+  std::optional<PathFeedback> path;
+  if (feedback_) path.emplace(*feedback_, round_.proposal);
   VerifiedRows rows(
-      output, vocabulary, trace_.request, text_, constraint_.get(),
+      output, vocabulary, trace_.request, text_, constraint_.get(), path ? &*path : nullptr,
       [this](std::span<const Token> drafted) { return ends_with(drafted); }, round_, scratch,
       callback_.rows || digests(), callback_.rows);
   round_.verdict = with_.rule.judge(round_.proposal, rows, trace_.request.sequence, round_.position, with_.random);
   REQUIRE(round_.proposal.depth(round_.verdict.last) + 1 == round_.verdict.accepted,
           "the accepted draft tokens are a path");
+  if (path) next_feedback_ = path->after(round_.verdict.last + 1, round_.verdict.next);
   emit();
   round_.accepted = std::min(round_.verdict.accepted, static_cast<int>(round_.emitted.size()));
 
@@ -544,6 +576,7 @@ void Sequence::commit(const ObserveJob& observed, double seconds, SequenceScratc
 
 void Sequence::record() {
   text_.insert(text_.end(), round_.emitted.begin(), round_.emitted.end());
+  feedback_ = next_feedback_;
   trace_.output.insert(trace_.output.end(), round_.emitted.begin(), round_.emitted.end());
   round_.cache_length = cache_->length();
   Statistics& statistics = trace_.statistics;

@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "ref/acceptance/feedback.h"
 #include "ref/acceptance/random_source.h"
 #include "ref/acceptance/rule.h"
 #include "ref/acceptance/sampler.h"
@@ -167,6 +168,8 @@ class Sequence {
   int draft_reach_ = 0;      // draft_reach of the request
   std::vector<Token> text_;  // prompt and output; the last is the anchor
   std::unique_ptr<ConstraintReader> constraint_;
+  std::optional<Feedback> feedback_;       // after text_; empty: nothing is fed back
+  std::optional<Feedback> next_feedback_;  // after the round that is pending
   Trace trace_;
   Next next_ = Next::go_on;  // what the stop condition or the callback said last
   std::exception_ptr error_;

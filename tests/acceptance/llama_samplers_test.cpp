@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "ref/acceptance/feedback.h"
 #include "ref/acceptance/sampler.h"
 
 namespace draftproof::llama_samplers_test {
@@ -51,6 +52,33 @@ TEST(LlamaSamplers, LeaveTheSameTokens) {
   }
   EXPECT_LT(furthest, 2e-5);
   RecordProperty("furthest", std::to_string(furthest));
+}
+
+TEST(LlamaSamplers, ThatFeedBackLeaveTheSameTokens) {
+  std::ifstream file(std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/external/llama-cpp-samplers/cases.json");
+  const Json cases = Json::parse(file)["fed_back"];
+  EXPECT_EQ(cases.size(), 6U);
+  double furthest = 0;
+  for (const Json& asked : cases) {
+    Sampling sampling;
+    for_each_sampling_field([&](const auto& field) {
+      if (asked.contains(field.name)) sampling.*field.member = asked[field.name];
+    });
+    Feedback feedback(sampling);
+    for (const Json& step : asked["steps"]) {
+      const Distribution row = compute_distribution(step["logits"].get<std::vector<float>>(), sampling, {});
+      const Distribution p = feedback.applied_to(row);
+      std::vector<Token> left;
+      for (const Json& one : step["left"]) {
+        left.push_back(one[0]);
+        const double own = static_cast<double>(p.weight(one[0])) / static_cast<double>(Distribution::total);
+        furthest = std::max(furthest, std::abs(own - one[1].get<double>()));
+      }
+      EXPECT_EQ(p.tokens(), left) << step;
+      feedback = feedback.after(row, step["token"]);
+    }
+  }
+  EXPECT_LT(furthest, 2e-5);
 }
 
 }  // namespace

@@ -81,6 +81,28 @@ TEST(SamplerOrder, OfSomeTurnsOffTheOthers) {
   EXPECT_EQ(s.temperature, 1);
 }
 
+TEST(SamplerOrder, OfAListHasAdaptivePLast) {
+  const auto target = [](std::vector<std::string> names) {
+    Sampling sampling{.temperature = 1, .adaptive_target = 0.5F};
+    sampling.apply_named(std::move(names));
+    return sampling.adaptive_target;
+  };
+  EXPECT_EQ(target({"min_p", "adaptive_p"}), 0.5F);
+  EXPECT_EQ(target({"adaptive_p"}), 0.5F);
+  EXPECT_EQ(target({"llama.cpp"}), 0.5F);
+  EXPECT_LT(target({"min_p"}), 0);
+  EXPECT_THAT(error_of([&] { target({"adaptive_p", "min_p"}); }), HasSubstr("there is no sampler adaptive_p"));
+  EXPECT_THAT(error_of([&] { target({"mirostat"}); }), HasSubstr("there is no sampler mirostat"));
+}
+
+TEST(SamplerOrder, OfMirostatIsTheTemperatureAlone) {
+  Sampling s{.temperature = 2, .top_p = 0.5F, .dynatemp_range = 1, .mirostat = 2, .adaptive_target = 0.5F};
+  s.apply_mirostat_alone();
+  for (const SamplerStep step : s.order) EXPECT_EQ(s.applies(step), step == temperature) << name_of(step);
+  EXPECT_EQ(s.dynatemp_range, 0);
+  EXPECT_TRUE(s.feeds_back());
+}
+
 TEST(SamplerOrder, OfLlamaCppCutsWhatTheModelItselfSays) {
   // A row of 200 tokens, each a factor of 0.97 below the one before.
   std::vector<float> row;

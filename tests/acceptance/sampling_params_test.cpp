@@ -14,9 +14,9 @@ namespace {
 
 TEST(SamplingFields, AreAllMembersThatAreNumbers) {
   // Does not compile with a member more or less.
-  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, order, logit_bias, dry_breakers] =
-      Sampling{};
-  constexpr std::size_t members = 18;
+  [[maybe_unused]] const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, order, logit_bias,
+                                dry_breakers] = Sampling{};
+  constexpr std::size_t members = 23;
   std::set<std::string> names;
   std::set<std::string> api_names;
   for_each_sampling_field([&](const auto& field) {

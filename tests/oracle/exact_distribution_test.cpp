@@ -4,10 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <map>
+#include <numeric>
 
 #include "oracle/exact/exact_cases.h"
+#include "oracle/exact/enumerate.h"
+#include "oracle/plain/plain.h"
 #include "ref/acceptance/bans.h"
+#include "ref/acceptance/sampler.h"
 #include "tests/oracle/constant_model.h"
 #include "tests/oracle/told.h"
 #include "zoo/loop.h"
@@ -126,6 +133,8 @@ std::vector<Sampling> samplers() {
     all.order = order;
     list.push_back(all);
   }
+  list.push_back({.temperature = 1.5F, .mirostat = 2, .mirostat_tau = 1, .mirostat_eta = 0.5F});
+  list.push_back({.temperature = 1, .min_p = 0.05F, .adaptive_target = 0.4F, .adaptive_decay = 0.5F});
   return list;
 }
 
@@ -157,6 +166,71 @@ TEST(CompareDistributions, OfEverySamplerAndOfBansAreThoseOfPlainDecoding) {
           std::make_shared<Bans>(nullptr, 4, banned.request.stops, 2, std::vector<std::vector<Token>>{{3}, {1, 2}});
       EXPECT_EQ(compare_distributions(subject, banned).distance, 0) << rule->name << " " << draft;
     }
+  }
+}
+
+/// The distribution of whole texts, straight from the definition of what feeds back.
+void add_texts(Model& target, const Request& request, const std::vector<Token>& text, double mu, double sum,
+               double count, double probability, std::map<std::vector<Token>, double>& all) {
+  const Sampling& s = request.sampling;
+  const bool ended = text.size() > request.prompt.size() && request.stops_at(text.back());
+  if (ended || text.size() == request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens)) {
+    all[text] += probability;
+    return;
+  }
+  const Distribution row = compute_distribution(logits_after(target, text), s, {text, {}});
+  std::vector<double> p, left;
+  for (Token token = 0; token < target.vocabulary(); ++token) {
+    p.push_back(static_cast<double>(row.weight(token)) / static_cast<double>(Distribution::total));
+  }
+  if (s.mirostat == 2) {
+    for (const double each : p) left.push_back(each > 0 && -std::log2(each) <= mu ? each : 0);
+    if (*std::ranges::max_element(left) == 0) left[std::ranges::max_element(p) - p.begin()] = 1;
+  } else {
+    const double aim = std::clamp(2 * s.adaptive_target - sum / count, 0.0, 1.0);
+    for (const double each : p) {
+      const double off = std::fabs(each - aim) / 0.3;
+      left.push_back(each > 0 ? std::exp(5 - 10 * off * off / (1 + off)) : 0);
+    }
+  }
+  const double whole = std::accumulate(left.begin(), left.end(), 0.0);
+  for (Token token = 0; token < target.vocabulary(); ++token) {
+    if (left[token] == 0) continue;
+    std::vector<Token> longer = text;
+    longer.push_back(token);
+    const double drawn = left[token] / whole;
+    add_texts(target, request, longer, mu - s.mirostat_eta * (-std::log2(drawn) - s.mirostat_tau),
+              p[token] + s.adaptive_decay * sum, 1 + s.adaptive_decay * count, probability * drawn, all);
+  }
+}
+
+TEST(CompareDistributions, OfWhatFeedsBackAreThoseOfItsDefinition) {
+  zoo::ZooSubject subject(small_model);
+  for (const Sampling& sampling : samplers()) {
+    if (!sampling.feeds_back()) continue;
+    const Request request = small_input(matching, sampling, "perturbed").request;
+    Model& target = subject.target({});
+    std::map<std::vector<Token>, double> expected, found;
+    const double count = 1 / (1 - double{sampling.adaptive_decay});
+    add_texts(target, request, request.prompt, 2 * double{sampling.mirostat_tau}, sampling.adaptive_target * count,
+              count, 1, expected);
+    EnumeratedSource random;
+    do {
+      random.begin_path();
+      std::vector<Token> text = request.prompt;
+      for (const Token token : plain(target, request, random).output) text.push_back(token);
+      found[text] += random.probability().convert_to<double>();
+    } while (random.next_path());
+    EXPECT_EQ(found.size(), expected.size());
+    for (const auto& [text, probability] : expected) EXPECT_NEAR(found[text], probability, 1e-6);
+  }
+}
+
+TEST(CompareDistributions, FindFeedbackThatIsLeftOut) {
+  zoo::ZooSubject subject(small_model, {.loop = zoo::Fault::none});
+  for (const Sampling& sampling : samplers()) {
+    const ExactResult answer = compare_distributions(subject, small_input(rejection, sampling, "perturbed"));
+    EXPECT_EQ(answer.distance > 0, sampling.feeds_back());
   }
 }
 

@@ -53,6 +53,11 @@ Case everything() {
                               .dry_base = 2,
                               .dry_allowed_length = 1,
                               .dry_penalty_last_n = 9,
+                              .mirostat = 1,
+                              .mirostat_tau = 3,
+                              .mirostat_eta = 0.2F,
+                              .adaptive_target = 0.5F,
+                              .adaptive_decay = 0.5F,
                               .order = llama_cpp_order,
                               .dry_breakers = {2}};
   failing.request.max_new_tokens = 24;

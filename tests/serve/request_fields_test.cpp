@@ -149,10 +149,17 @@ std::string proven_text_of(const Json& body) {
 TEST(RequestFields, ThatNameSamplersAreObeyed) {
   const Json body = with(asked, "max_tokens", 40);
   const std::string plain = text_of(body);
-  for (const auto& [field, value] : std::map<std::string, double>{
-           {"typical_p", 0.2}, {"top_n_sigma", 0.1}, {"dynatemp_range", 0.9}, {"xtc_probability", 1}}) {
+  for (const auto& [field, value] : std::map<std::string, double>{{"typical_p", 0.2},
+                                                                  {"top_n_sigma", 0.1},
+                                                                  {"dynatemp_range", 0.9},
+                                                                  {"xtc_probability", 1},
+                                                                  {"adaptive_target", 0.2}}) {
     EXPECT_NE(proven_text_of(with(body, field, value)), plain) << field;
   }
+  const Json surprising = with(with(body, "mirostat", 2), "mirostat_tau", 1);
+  EXPECT_NE(proven_text_of(surprising), plain);
+  EXPECT_EQ(text_of(with(surprising, "top_k", 1)), text_of(surprising)) << "other samplers do not apply";
+  EXPECT_THAT(error_of(with(body, "mirostat", 1)), HasSubstr("field mirostat: must be 0 or 2"));
   const Json repeating = {
       {"prompt", "Once upon a time"}, {"max_tokens", 80}, {"temperature", 0}, {"dry_allowed_length", 1}};
   const Json dry = with(repeating, "dry_multiplier", 50);

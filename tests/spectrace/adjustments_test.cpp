@@ -196,6 +196,30 @@ TEST_F(Adjustments, SamplersAreAppliedAgainInTheirOrder) {
   }
 }
 
+TEST_F(Adjustments, WhatFeedsBackIsAppliedAgain) {
+  for (const Rule* const rule : {&matching, &rejection}) {
+    for (const bool mirostat : {false, true}) {
+      Case c = case_of(*rule, 1.5F, false);
+      if (mirostat) c.sampling.mirostat = 2;
+      else c.sampling.adaptive_target = 0.3F;
+      c.sampling.mirostat_tau = 1.5F;
+      c.sampling.adaptive_decay = 0.5F;
+      const std::string text = recorded.text(c);
+      const TraceReport report = check(text);
+      ASSERT_EQ(report.verdict(), ReportVerdict::pass_exact) << report_text(make_report(report));
+      const Json half = "0x1p-1";
+      for (const char* const field : {"mirostat_tau", "mirostat_eta"}) {
+        EXPECT_EQ(check_with(text, field, half).verdict() == ReportVerdict::bug_proven, mirostat) << field;
+      }
+      for (const auto& [field, value] :
+           {std::pair("adaptive_target", half), std::pair("adaptive_decay", Json("0x1p-3"))}) {
+        EXPECT_EQ(check_with(text, field, value).verdict() == ReportVerdict::bug_proven, !mirostat) << field;
+      }
+      EXPECT_EQ(check_with(text, "mirostat", 1).verdict(), ReportVerdict::invalid_trace);
+    }
+  }
+}
+
 /// A round whose p is masked beside the raw logits.
 std::string masked_row(const std::string& field) {
   return R"({"type":"header","schema":"spectrace/2","engine":"x","vocabulary":4,"rule":"rejection","dtype":"f64",)"

@@ -85,6 +85,10 @@ constexpr Setting settings[] = {
     {"min-p 0.05", {.temperature = 1, .min_p = 0.05f}},
     {"top-k, top-p, min-p", {.temperature = 0.7f, .top_k = 20, .top_p = 0.8f, .min_p = 0.01f}},
     {"penalties, top-p", {.temperature = 1, .top_p = 0.9f, .repeat_penalty = 1.1f}},
+    {"llama.cpp's defaults",
+     {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .order = llama_cpp_order}},
+    {"top-p, temperature", {.temperature = 0.8f, .top_p = 0.95f, .order = llama_cpp_order}},
+    {"typical-p 0.9", {.temperature = 1, .typical_p = 0.9f}},
 };
 
 /// Rows of one kind: the target's after each draft token, and the draft's, which are nearly the same.
