@@ -27,7 +27,7 @@ void add_options(const Json& request, ForeignJson& chat) {
        "mirostat",    "mirostat_tau", "mirostat_eta",   "tfs_z"});
   for (const char* const same :
        {"temperature", "top_k", "top_p", "min_p", "typical_p", "seed", "stop", "repeat_penalty", "repeat_last_n",
-        "presence_penalty", "frequency_penalty", "mirostat", "tfs_z"}) {
+        "presence_penalty", "frequency_penalty", "mirostat", "mirostat_tau", "mirostat_eta", "tfs_z"}) {
     if (const auto value = options->find(same)) chat[same] = foreign(*value);
   }
   if (const auto count = options->find("num_predict"); count && count->number() >= 0) {
