@@ -65,8 +65,8 @@ TEST(OtherFlags, AreNamedOnceAndEachSaysWhatItIs) {
 TEST(OtherFlags, OfLlamaCppGiveTheTextOfOurs) {
   const std::string model = fixture("models/tale-target");
   const Outcome ours = run_command({"generate", "-m", model, "-p", "Once", "-n", "12", "--seed", "3"});
-  const Outcome theirs = run_command({"generate", "-m", model, "-p", "Once", "--n-predict", "12", "-s", "3", "-ngl",
-                                      "99", "-fa", "on", "-no-cnv"});
+  const Outcome theirs = run_command(
+      {"generate", "-m", model, "-p", "Once", "--n-predict", "12", "-s", "3", "-ngl", "99", "-fa", "on", "-no-cnv"});
   EXPECT_EQ(theirs.status, 0) << theirs.err;
   EXPECT_EQ(theirs.out, ours.out);
   EXPECT_NE(ours.out, "");
