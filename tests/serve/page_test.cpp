@@ -107,6 +107,13 @@ TEST(PageSlow, SeesATokenALogprobAndAnEndThatDiffer) {
               HasSubstr("not compared: a run has not come to its end"));
 }
 
+TEST(PageSlow, ShowsWhatIsThoughtBeforeTheAnswer) {
+  if (!has_chromium()) return;
+  const RunningServer server({.chat_template = "{{ messages[0].content }}<think>\n{# ends with </think> #}"});
+  const std::string shown = FrontServer(server, 1, {}).shown("ask=A tale");
+  EXPECT_THAT(shown, HasSubstr("<details class=\"thoughts\" open=\"\"><summary class=\"soft\">Thoughts</summary>"));
+}
+
 TEST(PageSlow, ShowsWhichTokensWereDraftedAndWritesTextAsText) {
   if (!has_chromium()) return;
   const RunningServer server;
