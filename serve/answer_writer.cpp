@@ -9,7 +9,7 @@
 namespace draftproof::serve {
 namespace {
 
-/// Nine letters and digits, as the templates of Mistral demand, that no other call of the answers here has.
+/// Nine letters and digits, as the templates of Mistral demand. Calls of requests with different ids differ.
 std::string call_id(const std::string& answer, int choice, std::size_t call) {
   constexpr std::size_t length = 9;
   Digest digest;
@@ -117,9 +117,16 @@ std::string AnswerWriter::take(const StreamEvent& event) {
       case AnswerPart::Kind::call: calls.push_back({call_id(id_, event.choice, calls.size()), part.text, ""}); break;
       case AnswerPart::Kind::arguments: calls.back().arguments += part.text; break;
     }
-    news.parts.push_back({part.kind, std::move(part.text), calls.empty() ? 0 : calls.size() - 1});
+    const ToldPart told = {part.kind, std::move(part.text), calls.empty() ? 0 : calls.size() - 1};
+    std::vector<ToldPart>& items = choice.told.items;
+    const bool goes_on = !items.empty() && items.back().kind == told.kind && told.kind != AnswerPart::Kind::call;
+    if (goes_on) items.back().text += told.text;
+    else if (told.kind != AnswerPart::Kind::arguments) items.push_back(told);
+    news.parts.push_back(told);
   }
-  if (event.end && !calls.empty() && choice.told.finish == name_of(Finish::stop)) choice.told.finish = "tool_calls";
+  // A call that a stop string or the number of tokens has cut off is none to act on.
+  const bool whole = event.end && !calls.empty() && !choice.reader->cut_off() && !choice.told.ended;
+  if (whole && choice.told.finish == name_of(Finish::stop)) choice.told.finish = "tool_calls";
   return tell(news);
 }
 

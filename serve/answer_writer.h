@@ -32,11 +32,19 @@ struct ToldCall {
   std::string arguments;  // JSON, as the model wrote it
 };
 
+/// A part of a chat's answer; `call`: the number of the call that it is part of.
+struct ToldPart {
+  AnswerPart::Kind kind;
+  std::string text;
+  std::size_t call;
+};
+
 /// One choice, as far as it was told.
 struct ToldChoice {
   std::string text;     // of a chat: the content
   std::string thought;  // what the model thought before it, if the request wants to know
   std::vector<ToldCall> calls;
+  std::vector<ToldPart> items;       // of a chat, in order: thoughts, content, and calls with their names
   std::string finish;                // stop, length, ...; empty: it has not ended
   std::optional<std::string> ended;  // the stop string that ended it
 };
@@ -61,12 +69,6 @@ class AnswerWriter {
   const Usage& usage() const noexcept { return usage_; }
 
  protected:
-  /// A part of a chat's answer; `call`: the number of the call that it is part of.
-  struct ToldPart {
-    AnswerPart::Kind kind;
-    std::string text;
-    std::size_t call;
-  };
   /// What came with an event; it is part of the choice by now.
   struct News {
     int choice;

@@ -45,16 +45,18 @@ void add_message(const Json& message, ForeignJson& messages) {
     if (kind == "tool_result") {
       refuse_unknown(block, {"type", "tool_use_id", "content", "is_error", "cache_control"});
       const auto result = block.find("content");
+      const auto failed = block.find("is_error");
+      const std::string text = result ? text_of_blocks(*result) : "";
       messages.push_back({{"role", "tool"},
                           {"tool_call_id", block.at("tool_use_id").string()},
-                          {"content", result ? text_of_blocks(*result) : ""}});
+                          {"content", failed && failed->boolean() ? "Error: " + text : text}});
       continue;
     }
     is_empty = false;
     if (kind == "text") {
       own["content"].get_ref<std::string&>() += block.at("text").string();
     } else if (kind == "thinking") {
-      own["reasoning_content"] = block.at("thinking").string();
+      own["reasoning_content"] = own.value("reasoning_content", "") + block.at("thinking").string();
     } else if (kind == "tool_use") {
       own["tool_calls"].push_back(
           {{"id", block.at("id").string()},
@@ -103,7 +105,8 @@ void add_thinking(const Json& request, const ServedModel& model, ForeignJson& ch
   if (thinking) refuse_unknown(*thinking, {"type", "budget_tokens", "display"});
   const bool enabled = type == "enabled" || type == "adaptive";
   if (!enabled && type != "disabled") thinking->at("type").fail("is not one of enabled, adaptive and disabled");
-  chat["include_reasoning"] = enabled;
+  const auto display = thinking ? thinking->find("display") : std::nullopt;
+  chat["include_reasoning"] = enabled && !(display && display->string() == "omitted");
   if (const auto budget = enabled ? thinking->find("budget_tokens") : std::nullopt) {
     chat["thinking_budget_tokens"] = foreign(*budget);
   }
@@ -158,11 +161,13 @@ class AnthropicWriter final : public AnswerWriter {
   std::string whole() const override {
     ForeignJson message = message_object();
     const ToldChoice& answer = told(0);
-    if (!answer.thought.empty()) message["content"].push_back(block("thinking", answer.thought));
-    if (!answer.text.empty()) message["content"].push_back(block("text", answer.text));
-    for (const ToldCall& call : answer.calls) {
-      ForeignJson use = block_of(call);
-      use["input"] = object_or_empty(call.arguments);
+    for (const ToldPart& item : answer.items) {
+      if (item.kind != AnswerPart::Kind::call) {
+        message["content"].push_back(block(item.kind == AnswerPart::Kind::thought ? "thinking" : "text", item.text));
+        continue;
+      }
+      ForeignJson use = block_of(answer.calls[item.call]);
+      use["input"] = object_or_empty(answer.calls[item.call].arguments);
       message["content"].push_back(std::move(use));
     }
     message["stop_reason"] = stop_reason(answer);

@@ -217,23 +217,19 @@ bool is_set(const Json& json, const char* field, bool default_value) {
 
 /// Ends the text with that of the last message, as transformers does: without the blanks that the template drops.
 void cut_behind(const std::string& content, std::vector<Piece>& pieces, const Json& field) {
-  const std::string text = text_of(pieces);
   const std::size_t first = behind_blanks(content);
   const std::string_view bare = std::string_view(content).substr(0, without_blanks_behind(content)).substr(first);
-  const std::size_t at = text.rfind(bare);
+  std::size_t last = pieces.size();  // the last piece that users wrote, if it has the text
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (!pieces[i].from_template) last = i;
+  }
+  const std::size_t at = last == pieces.size() ? std::string::npos : pieces[last].text.rfind(bare);
   if (at == std::string::npos)
     field.fail("cannot be obeyed: the chat template does not write the last message as it is");
   const std::string_view whole = std::string_view(content).substr(first);
-  std::size_t left = at + (std::string_view(text).substr(at).starts_with(whole) ? whole.size() : bare.size());
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const std::size_t size = pieces[i].text.size();
-    if (left <= size) {
-      pieces[i].text.resize(left);
-      pieces.resize(i + 1);
-      return;
-    }
-    left -= size;
-  }
+  std::string& text = pieces[last].text;
+  text.resize(at + (std::string_view(text).substr(at).starts_with(whole) ? whole.size() : bare.size()));
+  pieces.resize(last + 1);
 }
 
 /// The variables of the template that the request sets.

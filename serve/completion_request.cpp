@@ -377,7 +377,7 @@ CompletionRequest read_chat(const std::string& body, const ServedModel& model) {
   }
   completion.format = chat.format;
   completion.terms = chat.terms;
-  if (!apart) completion.format.thoughts = nullptr;
+  completion.terms.thoughts = apart;
   for (const Token token : shown_tokens(completion.format, *model.tokenizer)) completion.job.shown.push_back(token);
   return completion;
 }

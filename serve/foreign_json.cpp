@@ -10,7 +10,21 @@ namespace draftproof::serve {
 Json parse_foreign(const std::string& body) {
   const Json json = Json::parse(body, "the request");
   if (!json.is_object()) json.fail("is not a JSON object");
+  require_few(json);
   return json;
+}
+
+void require_few(const Json& json) {
+  constexpr std::size_t fields_max = 1024;
+  if (json.is_array()) {
+    for (std::size_t i = 0; i < json.size(); ++i) require_few(json[i]);
+  } else if (json.is_object()) {
+    const std::vector<std::string> names = json.fields();
+    if (names.size() > fields_max) json.fail("has more than " + std::to_string(fields_max) + " fields");
+    for (const std::string& name : names) {
+      if (const auto value = json.find(name)) require_few(*value);
+    }
+  }
 }
 
 ForeignJson foreign(const Json& value) { return ForeignJson::parse(value.text()); }

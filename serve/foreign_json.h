@@ -13,8 +13,10 @@ namespace draftproof::serve {
 
 using ForeignJson = nlohmann::ordered_json;
 
-/// Throws Error for what is no JSON object, or nests too deep.
+/// Throws Error for what is no JSON object, nests too deep, or has an object of more fields than require_few takes.
 Json parse_foreign(const std::string& body);
+/// Throws Error for an object of more than a thousand fields in it: ForeignJson looks through all of them for each.
+void require_few(const Json& json);
 /// The same value, to be written.
 ForeignJson foreign(const Json& value);
 /// Throws Error for a field that is none of these, unless it says nothing.

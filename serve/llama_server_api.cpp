@@ -16,29 +16,22 @@ class LlamaServerWriter final : public AnswerWriter {
   LlamaServerWriter(const CompletionRequest& request, const ServedModel& model, const std::string& id)
       : AnswerWriter(request, model, id) {}
 
-  std::string end_of_stream() override { return failure() ? "" : event(answer(0, "")); }
-
-  /// Of several prompts or choices a list.
-  std::string whole() const override {
-    if (choices() == 1) return text_of(answer(0, told(0).text));
-    auto list = ForeignJson::array();
-    for (std::size_t i = 0; i < choices(); ++i) list.push_back(answer(i, told(i).text));
-    return text_of(list);
-  }
+  std::string end_of_stream() override { return failure() ? "" : event(answer("")); }
+  std::string whole() const override { return text_of(answer(told(0).text)); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
   static std::string event(const ForeignJson& json) { return "data: " + text_of(json) + "\n\n"; }
 
-  ForeignJson answer(std::size_t choice, const std::string& text) const {
-    const ToldChoice& one = told(choice);
+  ForeignJson answer(const std::string& text) const {
+    const ToldChoice& one = told(0);
     const char* const type = one.ended ? "word" : one.finish == "length" ? "limit" : "eos";
     const auto milliseconds = [](Clock::time_point from, Clock::time_point to) {
       return std::chrono::duration<double, std::milli>(to - from).count();
     };
     const Clock::time_point end = Clock::now();
-    return {{"index", choice},
+    return {{"index", 0},
             {"content", text},
             {"stop", true},
             {"model", model_.name},
@@ -71,6 +64,20 @@ class LlamaServerWriter final : public AnswerWriter {
   Clock::time_point first_ = begun_;
 };
 
+/// One prompt, and a number of tokens that may be -1, for as many as the server gives.
+CompletionRequest read_llama_server(const std::string& body, const ServedModel& model) {
+  const Json request = parse_foreign(body);
+  for (const char* const field : {"logprobs", "return_tokens", "n"}) {
+    if (const auto value = request.find(field)) value->fail("is told by /v1/completions, not here; leave it out");
+  }
+  const Json prompt = request.at("prompt");
+  if (prompt.is_array() && prompt.size() > 1 && !prompt[0].is_number()) prompt.fail("has several texts; ask for one");
+  ForeignJson completion = foreign(request);
+  const auto count = request.find("n_predict");
+  if (count && count->is_number() && count->number() < 0) completion.erase("n_predict");
+  return read_completion(completion.dump(), model);
+}
+
 std::unique_ptr<AnswerWriter> llama_server_writer(const CompletionRequest& request, const ServedModel& model,
                                                   const std::string& id, const std::string&) {
   return std::make_unique<LlamaServerWriter>(request, model, id);
@@ -78,7 +85,7 @@ std::unique_ptr<AnswerWriter> llama_server_writer(const CompletionRequest& reque
 
 }  // namespace
 
-const Api llama_server_completions = {.read = read_completion, .writer = llama_server_writer, .error = openai_error};
+const Api llama_server_completions = {.read = read_llama_server, .writer = llama_server_writer, .error = openai_error};
 
 std::string llama_server_props_json(const ServedModel& model) {
   return text_of({{"default_generation_settings", {{"n_ctx", model.context}}},

@@ -31,7 +31,7 @@ void add_options(const Json& request, ForeignJson& chat) {
     if (const auto value = options->find(same)) chat[same] = foreign(*value);
   }
   if (const auto count = options->find("num_predict"); count && count->number() >= 0) {
-    chat["max_tokens"] = foreign(*count);  // -1 and -2: as many as there is room for
+    chat["max_tokens"] = foreign(*count);  // -1 and -2: as many as the server gives
   }
 }
 

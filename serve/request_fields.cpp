@@ -5,6 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "serve/foreign_json.h"
+
 namespace draftproof::serve {
 namespace {
 
@@ -138,6 +140,7 @@ Json parse_request(const std::string& body) {
     if (!first || json.find(top)) value->fail("and " + (first ? top : other->second) + " say the same; leave one out");
   }
   if (aliases.empty()) return json;
+  require_few(json);
   auto renamed = nlohmann::ordered_json::parse(body);
   std::map<std::string, std::string> names;
   for (const auto& [of, name] : aliases) {

@@ -124,6 +124,12 @@ CompletionRequest read_response_request(const std::string& body, const ServedMod
                            "prompt_cache_key",
                            "prompt_cache_retention",
                            "seed"});
+  if (const auto include = request.find("include")) {
+    for (std::size_t i = 0; i < include->size(); ++i) {
+      if ((*include)[i].string() != "reasoning.encrypted_content")
+        (*include)[i].fail("is nothing that this server has");
+    }
+  }
   if (const auto truncation = request.find("truncation"); truncation && truncation->string() != "disabled") {
     truncation->fail("is not disabled; a text that is too long is refused here");
   }
@@ -181,8 +187,8 @@ class ResponsesWriter final : public AnswerWriter {
     return asked_.contains(field) && !asked_[field].is_null() ? asked_[field] : std::move(default_value);
   }
 
-  ForeignJson thought_item(const std::string& text, const std::string& status) const {
-    ForeignJson item = {{"id", "rs_" + id_},
+  ForeignJson thought_item(const std::string& text, int number, const std::string& status) const {
+    ForeignJson item = {{"id", item_id("rs_", number)},
                         {"type", "reasoning"},
                         {"summary", ForeignJson::array()},
                         {"content", ForeignJson::array()},
@@ -190,14 +196,15 @@ class ResponsesWriter final : public AnswerWriter {
     if (!text.empty()) item["content"].push_back({{"type", "reasoning_text"}, {"text", text}});
     return item;
   }
+  std::string item_id(const char* kind, int number) const { return kind + std::to_string(number) + "_" + id_; }
   static ForeignJson text_part(const std::string& text) {
     return {{"type", "output_text"},
             {"text", text},
             {"annotations", ForeignJson::array()},
             {"logprobs", ForeignJson::array()}};
   }
-  ForeignJson message_item(const std::string& text, const std::string& status) const {
-    ForeignJson item = {{"id", "msg_" + id_},
+  ForeignJson message_item(const std::string& text, int number, const std::string& status) const {
+    ForeignJson item = {{"id", item_id("msg_", number)},
                         {"type", "message"},
                         {"status", status},
                         {"role", "assistant"},
@@ -214,9 +221,15 @@ class ResponsesWriter final : public AnswerWriter {
   ForeignJson items(const std::string& status) const {
     auto list = ForeignJson::array();
     const ToldChoice& answer = told(0);
-    if (!answer.thought.empty()) list.push_back(thought_item(answer.thought, status));
-    if (!answer.text.empty() || answer.calls.empty()) list.push_back(message_item(answer.text, status));
-    for (const ToldCall& call : answer.calls) list.push_back(call_item(call, call.arguments, status));
+    for (const ToldPart& item : answer.items) {
+      const int number = static_cast<int>(list.size());
+      const bool is_thought = item.kind == AnswerPart::Kind::thought;
+      if (item.kind == AnswerPart::Kind::call) {
+        list.push_back(call_item(answer.calls[item.call], answer.calls[item.call].arguments, status));
+      } else {
+        list.push_back(is_thought ? thought_item(item.text, number, status) : message_item(item.text, number, status));
+      }
+    }
     return list;
   }
 
@@ -289,7 +302,7 @@ class ResponsesWriter final : public AnswerWriter {
       events += event("response.function_call_arguments.done", done);
     } else {
       const bool is_text = open_ == Open::message;
-      item = is_text ? message_item(open_text_, status) : thought_item(open_text_, status);
+      item = is_text ? message_item(open_text_, item_, status) : thought_item(open_text_, item_, status);
       ForeignJson done = place_of(item);
       done["text"] = open_text_;
       if (is_text) done["logprobs"] = ForeignJson::array();
@@ -311,8 +324,8 @@ class ResponsesWriter final : public AnswerWriter {
     std::string events = end_item();
     open_ = kind;
     const ForeignJson item = kind == Open::call      ? call_item(told(0).calls[call_], "", "in_progress")
-                             : kind == Open::message ? message_item("", "in_progress")
-                                                     : thought_item("", "in_progress");
+                             : kind == Open::message ? message_item("", item_, "in_progress")
+                                                     : thought_item("", item_, "in_progress");
     ForeignJson added = place();
     added["item"] = item;
     events += event("response.output_item.added", added);
@@ -325,7 +338,8 @@ class ResponsesWriter final : public AnswerWriter {
   std::string add_text(Open kind, const char* type, const std::string& text) {
     std::string events = open_ == kind ? "" : begin_item(kind);
     open_text_ += text;
-    const ForeignJson item = kind == Open::message ? message_item("", "in_progress") : thought_item("", "in_progress");
+    const ForeignJson item =
+        kind == Open::message ? message_item("", item_, "in_progress") : thought_item("", item_, "in_progress");
     ForeignJson delta = place_of(item);
     delta["delta"] = text;
     if (kind == Open::message) delta["logprobs"] = ForeignJson::array();

@@ -160,7 +160,7 @@ class Server::Http {
     http_.Get("/health", route(&Http::get_health));
     http_.Get("/metrics", route(&Http::get_metrics));
     http_.Get("/props", route(&Http::get_props));
-    http_.Post("(?:/v1)?/(embeddings|rerank|responses/.*|audio/.*|images/.*)", route(&Http::refuse_by_name));
+    http_.Post("(?:/v1)?/(embeddings|rerank|responses/.+|audio/.*|images/.*)", route(&Http::refuse_by_name));
     http_.Post("/tokenize", route(&Http::tokenize));
     http_.Post("/detokenize", route(&Http::detokenize));
     http_.Post("/v1/messages/count_tokens", route(&Http::count_tokens));

@@ -313,7 +313,8 @@ PlainAnswer plain_answer(const EndpointRequest& request, Request choice, int max
   }
   if (stream && to_end) add(stream->finish());
   if (reader != nullptr && to_end) take(reader->finish(), answer);
-  if (!answer.calls.empty() && answer.finish == name_of(Finish::stop)) answer.finish = "tool_calls";
+  const bool whole = !answer.calls.empty() && !stopped && !reader->cut_off();
+  if (whole && answer.finish == name_of(Finish::stop)) answer.finish = "tool_calls";
   return answer;
 }
 

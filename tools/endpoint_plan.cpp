@@ -162,6 +162,9 @@ void RequestMaker::add_chat() {
   add_conversation();
   if (fits(prompts_.front())) return;
   made_.chat = false;
+  made_.format = {};
+  made_.terms = {};
+  made_.shown.clear();
   conversation_.reset();
   prompts_.clear();
   for (const char* const field : {"messages", "tools", "tool_choice", "parallel_tool_calls"}) body_.erase(field);
@@ -188,10 +191,19 @@ void RequestMaker::add_conversation() {
   model.name = setup_.model;
   model.tokenizer = setup_.tokenizer;
   model.chat = setup_.chat;
-  conversation_ = serve::read_conversation(Json::parse(body_.dump(), "a request of the plan"), model);
-  if (conversation_->format.calls != nullptr && !can_be_held(*conversation_->format.calls)) {
-    for (const char* const field : {"tools", "tool_choice", "parallel_tool_calls"}) body_.erase(field);
+  const auto read = [&] {
     conversation_ = serve::read_conversation(Json::parse(body_.dump(), "a request of the plan"), model);
+  };
+  bool takes_tools = true;
+  try {
+    read();
+    takes_tools = conversation_->format.calls == nullptr || can_be_held(*conversation_->format.calls);
+  } catch (const Error&) {  // the template has no place for them
+    takes_tools = false;
+  }
+  if (!takes_tools) {
+    for (const char* const field : {"tools", "tool_choice", "parallel_tool_calls"}) body_.erase(field);
+    read();
   }
   prompts_.push_back(conversation_->prompt);
   made_.format = conversation_->format;

@@ -133,8 +133,9 @@ std::vector<std::string> translate_flags(const Command& command, std::vector<std
     } else {
       notes.push_back(name + " is passed over: " + std::string(flag->text));
       const auto is_state = [](const std::string& word) { return word == "on" || word == "off" || word == "auto"; };
-      const bool takes_next =
-          flag->value == one || (flag->value == maybe && i + 1 < words.size() && is_state(words[i + 1]));
+      const std::string next = i + 1 < words.size() ? words[i + 1] : "";
+      const bool is_value = !next.empty() && (next[0] != '-' || (next.size() > 1 && next[1] >= '0' && next[1] <= '9'));
+      const bool takes_next = flag->value == one ? is_value : flag->value == maybe && is_state(next);
       if (!joined && takes_next) ++i;
     }
   }

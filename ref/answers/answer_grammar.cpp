@@ -2,6 +2,7 @@
 #include "ref/answers/answer_grammar.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
@@ -49,17 +50,26 @@ class AnswerCompiler {
   static std::string rule(std::string_view name) { return std::string(prefix) + std::string(name); }
   std::string add(std::string_view name, const std::string& body) {
     if (added_.insert(std::string(name)).second) rules_ += rule(name) + " ::= " + body + "\n";
+    require_size(rules_);
     return rule(name);
+  }
+  static void require_size(const std::string& text) {
+    if (text.size() > Grammar::text_max) throw Error("the schemas of the tools are too large together; simplify them");
   }
   std::string blanks() { return add("blanks", "[ \\t\\n]{0,8}") + " "; }
 
+  /// Where a text as it is stands beside a mark, a line end between them is one.
+  enum class Beside { nothing, text_behind, text_before };
+
   /// The text of a mark, in which special tokens are tokens, an asterisk digits, and line ends blanks.
-  std::string mark(std::string_view text) {
+  std::string mark(std::string_view text, Beside beside = Beside::nothing) {
+    const std::string line_end = "\"\\n\" ";
     std::string gbnf;
-    bool blank = text.starts_with('\n');
+    bool is_first = true;
     for (const std::string_view part : parts_of_mark(text)) {
-      if (blank) gbnf += blanks();
-      blank = true;
+      if (!is_first) gbnf += blanks();
+      else if (text.starts_with('\n')) gbnf += beside == Beside::text_before ? line_end : blanks();
+      is_first = false;
       for (std::size_t at = 0; at < part.size();) {
         const std::size_t star = std::min(part.find('*', at), part.size());
         std::string plain;
@@ -77,15 +87,13 @@ class AnswerCompiler {
         at = star + 1;
       }
     }
-    if (text.ends_with('\n')) gbnf += blanks();
+    if (text.ends_with('\n')) gbnf += beside == Beside::text_behind ? line_end : blanks();
     return gbnf;
   }
 
-  /// Any text in which `end` does not occur, by the automaton of Knuth, Morris and Pratt. No text spells a special
-  /// token.
+  /// Any text in which `end` does not occur, by the automaton of Knuth, Morris and Pratt. The mark may be a special
+  /// token, which no text is, but it is not spelled by other tokens either: a reader would take that for the mark.
   std::string text_without(std::string_view name, std::string_view end) {
-    const std::vector<Token> tokens = tokenizer_.encode(end, false, true);
-    if (!tokens.empty() && tokenizer_.is_special(tokens.front())) return add(name, ".*");
     std::vector<char32_t> letters;
     for (std::size_t at = 0; at < end.size();) {
       const utf8::Character step = utf8::step(end, at);
@@ -153,48 +161,90 @@ class AnswerCompiler {
     }
   }
 
+  /// Throws Error for a strict tool; where nothing demands its schema, the arguments are any.
+  static void demand(const Tool& tool, const std::string& why) {
+    if (tool.strict) throw Error(no_schema(tool.name, why));
+  }
+
+  /// The first field of a schema that is none of these and may restrict what is allowed; empty: none is.
+  static std::string other_field(const Json& schema, std::initializer_list<std::string_view> known) {
+    constexpr std::array<std::string_view, 12> notes = {"title",    "description", "default", "examples",
+                                                        "$schema",  "$id",         "$defs",   "definitions",
+                                                        "$comment", "deprecated",  "example", "additionalProperties"};
+    for (const std::string& field : schema.fields()) {
+      if (std::ranges::find(known, field) == known.end() && std::ranges::find(notes, field) == notes.end())
+        return field;
+    }
+    return "";
+  }
+
   /// One argument after the other, in the order of the schema.
   std::string parameters(const Tool& tool, int number) {
-    std::string body;
-    if (!tool.parameters) return body;
-    const auto properties = tool.parameters->find("properties");
-    if (!properties) return body;
-    std::set<std::string> required;
-    if (const auto list = tool.parameters->find("required")) {
-      for (std::size_t i = 0; i < list->size(); ++i) required.insert((*list)[i].string());
+    if (!tool.parameters) return "";
+    const std::string before = mark(calls_->before_key);
+    const std::string after = mark(calls_->after_key, Beside::text_behind);
+    const std::string end = mark(calls_->after_value, Beside::text_before);
+    const std::string any = "( " + before + "[a-zA-Z0-9_]+ " + after +
+                            text_without("value", parts_of_mark(calls_->after_value).front()) + " " + end + ")* ";
+    const std::string other = other_field(*tool.parameters, {"type", "properties", "required"});
+    if (!other.empty()) {
+      demand(tool, "the keyword " + in_quotes(other) + " is not supported there");
+      return any;
     }
+    std::vector<std::string> required;
+    if (const auto list = tool.parameters->find("required")) {
+      for (std::size_t i = 0; i < list->size(); ++i) required.push_back((*list)[i].string());
+    }
+    const auto properties = tool.parameters->find("properties");
+    const std::vector<std::string> names = properties ? properties->fields() : std::vector<std::string>();
+    const std::set<std::string> is_required(required.begin(), required.end());
+    std::string body;
     int place = 0;
-    for (const std::string& name : properties->fields()) {
+    for (const std::string& name : names) {
       const std::string own = "tool" + std::to_string(number) + "-" + std::to_string(place++) + "-";
-      const auto schema = properties->find(name);
-      const std::string one = "( " + mark(calls_->before_key) + gbnf_string(name) + " " + mark(calls_->after_key) +
-                              value(tool, schema, own) + " " + mark(calls_->after_value) + ")";
-      body += one + (required.contains(name) ? " " : "? ");
+      body += "( " + before + gbnf_string(name) + " " + after + value(tool, properties->find(name), own) + " " + end +
+              (is_required.contains(name) ? ") " : ")? ");
+      require_size(body);
+    }
+    for (const std::string& name : is_required) {
+      if (std::ranges::find(names, name) != names.end()) continue;
+      demand(tool, "the argument " + in_quotes(name) + " is required, and no property says what it is");
+      return any;
     }
     return body;
   }
 
   /// A text as it is, or JSON.
   std::string value(const Tool& tool, const std::optional<Json>& schema, const std::string& own) {
-    const std::string_view end = parts_of_mark(calls_->after_value).front();
-    if (!schema) return text_without("value", end);
-    if (is_text(*schema)) {
-      const auto values = schema->find("enum");
-      if (!values) return text_without("value", end);
-      std::string alternatives;
-      for (std::size_t i = 0; i < values->size(); ++i) {
-        alternatives += (i == 0 ? "" : " | ") + gbnf_string((*values)[i].string());
+    const std::string text = text_without("value", parts_of_mark(calls_->after_value).front());
+    if (!schema) return text;
+    if (!is_text(*schema)) {
+      try {
+        const auto [body, rules] = schema_rules(*schema, rule(own), &*tool.parameters);
+        rules_ += rules;
+        require_size(rules_);
+        return body;
+      } catch (const Error& wrong) {
+        demand(tool, wrong.what());
+        return "value";
       }
-      return "( " + alternatives + " )";
     }
-    try {
-      const auto [body, rules] = schema_rules(*schema, rule(own));
-      rules_ += rules;
-      return body;
-    } catch (const Error& wrong) {
-      if (tool.strict) throw Error(no_schema(tool.name, wrong.what()));
-      return "value";
+    const std::string other = other_field(*schema, {"type", "enum"});
+    if (!other.empty()) {
+      demand(tool, "the keyword " + in_quotes(other) + " is not supported for its texts");
+      return text;
     }
+    const auto values = schema->find("enum");
+    if (!values) return text;
+    std::string alternatives;
+    for (std::size_t i = 0; i < values->size(); ++i) {
+      if (!(*values)[i].is_string()) {
+        demand(tool, "a text is said to be one of several values that are no texts");
+        return text;
+      }
+      alternatives += (i == 0 ? "" : " | ") + gbnf_string((*values)[i].string());
+    }
+    return "( " + alternatives + " )";
   }
 
   static bool is_text(const Json& schema) {
@@ -239,7 +289,7 @@ class AnswerCompiler {
     if (terms.choice == CallChoice::forced) return calls;
     const std::string_view section = calls_->section.empty() ? calls_->begin : calls_->section;
     if (section.empty()) {  // an answer that begins as a call is one
-      return "( " + calls + "| [^{] .* )?";
+      return "[ \\t\\r\\n]* ( " + calls + "| [^{ \\t\\r\\n] .* )?";
     }
     if (is_harmony()) return "( " + calls + "| " + mark("<|channel|>final<|message|>") + add("any", ".*") + " )";
     const std::string content = text_without("content", parts_of_mark(section).front());
@@ -261,9 +311,9 @@ bool can_be_held(const CallFormat& calls) {
 
 std::optional<std::string> answer_gbnf(const AnswerFormat& format, Thinking thinking, const CallTerms& calls,
                                        const std::optional<std::string>& content, const Tokenizer& tokenizer) {
-  const bool strict = std::ranges::any_of(calls.tools, &Tool::strict);
+  const bool free = calls.several && std::ranges::none_of(calls.tools, &Tool::strict);
   CallTerms held = calls;
-  if (calls.choice == CallChoice::free && !strict) held.choice = CallChoice::none;
+  if (calls.choice == CallChoice::free && free) held.choice = CallChoice::none;
   if (held.choice == CallChoice::none && !content) return std::nullopt;
   if (held.choice != CallChoice::none && content) {
     throw Error(

@@ -22,7 +22,7 @@ struct Tool {
 
 enum class CallChoice {
   none,    // no tool is called
-  free,    // the model decides; a call of a strict tool follows its schema
+  free,    // the model decides; a call of a strict tool, and one that has to be the only one, follows its schema
   forced,  // the answer is calls, one or more
 };
 

@@ -24,12 +24,14 @@ class MarkedReader final : public PartReader {
  public:
   MarkedReader(const AnswerFormat& format, AnswerTerms terms)
       : calls_(terms.calls ? format.calls : nullptr),
-        thoughts_(format.thoughts),
+        thoughts_(terms.thoughts ? format.thoughts : nullptr),
         texts_(std::move(terms.texts)),
         place_(thoughts_ == nullptr                   ? Place::content
                : terms.thinking == Thinking::begun    ? Place::thought
                : terms.thinking == Thinking::possible ? Place::start
                                                       : Place::content) {}
+
+  bool cut_off() const override { return told_name_; }
 
  private:
   enum class Place { start, thought, content, section, call, behind_call };
@@ -187,7 +189,7 @@ class MarkedReader final : public PartReader {
   TextArguments texts_;
   Place place_;
   bool last_ = false;
-  bool drop_blanks_ = true;
+  bool drop_blanks_ = place_ == Place::thought;
   bool content_ = false;    // there was something
   std::string before_;      // of the section, while its first call is not certain
   bool told_name_ = false;  // of the call that is read
@@ -237,7 +239,7 @@ class HarmonyReader final : public PartReader {
     };
     const std::string recipient = word_after("to=");
     constexpr std::string_view functions = "functions.";
-    kind_ = word_after("<|channel|>") == "analysis" ? Kind::thought : Kind::content;
+    kind_ = word_after("<|channel|>") == "analysis" && terms_.thoughts ? Kind::thought : Kind::content;
     if (terms_.calls && recipient.starts_with(functions) && recipient.size() > functions.size()) {
       add(Kind::call, recipient.substr(functions.size()));
       kind_ = Kind::arguments;

@@ -28,6 +28,7 @@ struct AnswerPart {
 struct AnswerTerms {
   Thinking thinking = Thinking::none;
   bool calls = false;        // tools may be called
+  bool thoughts = true;      // are told apart; false: they are content
   TextArguments texts = {};  // of these tools
 };
 
@@ -39,6 +40,8 @@ class PartReader {
   /// Return the parts that became certain. Neighbors of one kind are one part.
   std::vector<AnswerPart> push(std::string_view text);
   std::vector<AnswerPart> finish();
+  /// Whether the text has ended inside of a call.
+  virtual bool cut_off() const { return false; }
 
  protected:
   using Kind = AnswerPart::Kind;

@@ -14,30 +14,31 @@ class ThoughtBudget::Reader final : public ConstraintReader {
       : budget_(budget), held_(budget.held_ ? budget.held_->reader() : nullptr), set_(budget.all_) {}
 
   bool possible(std::span<const Token> output) override {
-    const auto forced = forced_from(output);
-    if (forced) {
-      const auto ending = output.subspan(*forced);
-      if (ending.size() > budget_.end_.size() ||
-          !std::ranges::equal(ending, std::span(budget_.end_).first(ending.size()))) {
-        return false;
-      }
+    if (held_ != nullptr && !held_->possible(output)) return false;
+    const auto max = forced_from(output);
+    for (std::size_t place = max.value_or(output.size()); place < output.size(); ++place) {
+      if (!allowed(output.first(place)).has(output[place])) return false;
     }
-    return held_ == nullptr || held_->possible(output);
+    return true;
   }
 
+  /// The mark begins where what the answer is held to lets it: not inside of a character, for example.
   const TokenSet& allowed(std::span<const Token> output) override {
-    const auto forced = forced_from(output);
-    if (!forced) return held_ ? held_->allowed(output) : budget_.all_;
-    const std::size_t place = output.size() - *forced;
+    const TokenSet& others = held_ ? held_->allowed(output) : budget_.all_;
+    const auto max = forced_from(output);
+    if (!max) return others;
+    std::size_t written = std::min(budget_.end_.size() - 1, output.size() - *max);  // tokens of the mark
+    while (written > 0 && !std::ranges::equal(output.last(written), std::span(budget_.end_).first(written))) --written;
+    if (!others.has(budget_.end_[written])) return others;
     set_.clear();
-    if (place < budget_.end_.size() && possible(output)) set_.add(budget_.end_[place]);
+    set_.add(budget_.end_[written]);
     return set_;
   }
 
   bool complete(std::span<const Token> output) override { return held_ != nullptr && held_->complete(output); }
 
  private:
-  /// How many tokens of the output come before the mark that has to end its thoughts; nullopt where none has to.
+  /// From which token of the output on the mark has to come that ends its thoughts; nullopt where it has not.
   std::optional<std::size_t> forced_from(std::span<const Token> output) {
     read(output);
     const std::string_view text = text_;

@@ -7,10 +7,12 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
 #include "ref/formats/printable.h"
+#include "ref/grammar/grammar.h"
 
 namespace draftproof {
 
@@ -132,15 +134,17 @@ class SchemaCompiler {
  public:
   SchemaCompiler(const Json& root, std::string_view prefix) : root_(root), prefix_(prefix) {}
 
-  SchemaRules compiled() && {
-    SchemaRules schema = {body_of(root_), ""};
-    for (const auto& [name, rule] : rules_) schema.rules += name + " ::= " + rule + "\n";
-    return schema;
+  SchemaRules compiled(const Json& schema) && {
+    SchemaRules result = {body_of(schema), ""};
+    for (const auto& [name, rule] : rules_) result.rules += name + " ::= " + rule + "\n";
+    return result;
   }
 
  private:
   /// Adds a rule and returns its name.
   std::string rule(const std::string& body) {
+    size_ += body.size();
+    if (size_ > Grammar::text_max) root_.fail("is too large for a grammar; simplify it");
     const std::string name = prefix_ + "r" + std::to_string(rules_.size());
     rules_.emplace_back(name, body);
     return name;
@@ -162,6 +166,13 @@ class SchemaCompiler {
 
   /// What a schema allows, as an element of GBNF.
   std::string body_of(const Json& schema) {
+    if (++depth_ > depth_max) schema.fail("nests too deep, references included");
+    std::string body = body_at_depth(schema);
+    --depth_;
+    return body;
+  }
+
+  std::string body_at_depth(const Json& schema) {
     if (schema.is_boolean()) {
       if (!schema.boolean()) schema.fail("allows nothing");
       return "value";
@@ -272,20 +283,19 @@ class SchemaCompiler {
     if (const auto list = schema.find("required")) {
       for (std::size_t i = 0; i < list->size(); ++i) required.push_back((*list)[i].string());
     }
-    const auto is_required = [&](const std::string& name) {
-      return std::ranges::find(required, name) != required.end();
-    };
+    const std::set<std::string> is_required(required.begin(), required.end());
+    std::set<std::string> named_properties;
     const auto pair = [&](const std::string& name, const std::string& value) {
       return gbnf_string(json_string(name)) + " colon " + value;
     };
     if (const auto named = schema.find("properties")) {
       for (const std::string& name : named->fields()) {
-        properties.push_back({name, pair(name, body_of(*value_of(*named, name))), is_required(name)});
+        properties.push_back({name, pair(name, body_of(*value_of(*named, name))), is_required.contains(name)});
+        named_properties.insert(name);
       }
     }
     for (const std::string& name : required) {
-      const bool named = std::ranges::find(properties, name, &Property::name) != properties.end();
-      if (!named) properties.push_back({name, pair(name, "value"), true});
+      if (named_properties.insert(name).second) properties.push_back({name, pair(name, "value"), true});
     }
     if (properties.empty()) {
       const auto others = schema.find("additionalProperties");
@@ -377,8 +387,12 @@ class SchemaCompiler {
     return rule(body);
   }
 
+  static constexpr int depth_max = 512;
+
   const Json& root_;
   std::string prefix_;
+  int depth_ = 0;
+  std::size_t size_ = 0;  // bytes of the rules
   std::vector<std::pair<std::string, std::string>> rules_;
   std::map<std::string, std::string> references_;  // the rules, by pointer
 };
@@ -392,8 +406,8 @@ std::string schema_to_gbnf(const Json& schema) {
   return "root ::= " + body + "\n" + rules + rules_of_json;
 }
 
-SchemaRules schema_rules(const Json& schema, std::string_view prefix) {
-  return SchemaCompiler(schema, prefix).compiled();
+SchemaRules schema_rules(const Json& schema, std::string_view prefix, const Json* root) {
+  return SchemaCompiler(root != nullptr ? *root : schema, prefix).compiled(schema);
 }
 
 std::string_view json_rules() { return rules_of_json; }

@@ -30,8 +30,9 @@ struct SchemaRules {
   std::string body;   // an element of GBNF: what the schema allows
   std::string rules;  // that it names, but for those of JSON
 };
-/// Every rule has a name that begins with `prefix`. Throws Error as schema_to_gbnf does.
-SchemaRules schema_rules(const Json& schema, std::string_view prefix);
+/// Every rule has a name that begins with `prefix`. `root`: what references point into; nullptr: the schema itself.
+/// Throws Error as schema_to_gbnf does.
+SchemaRules schema_rules(const Json& schema, std::string_view prefix, const Json* root = nullptr);
 /// The rules of JSON, of which `object` and `value` are any.
 std::string_view json_rules();
 /// A text as a string of GBNF; as JSON.

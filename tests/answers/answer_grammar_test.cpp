@@ -147,6 +147,43 @@ TEST(AnswerGrammar, WhatAnAnswerIsHeldToBeginsBehindItsThoughts) {
   EXPECT_FALSE(allows(forced, "Hm.</think>\n\nNow."));
 }
 
+/// Arguments between marks.
+TEST(AnswerGrammar, ArgumentsOfTheirOwnAreHeldToTheirSchemasOrRefused) {
+  const AnswerFormat format = {&named("Qwen3-Coder"), nullptr};
+  const auto terms = [](const std::string& schema, bool strict) {
+    return CallTerms{{{"f", Json::parse(schema, "schema"), strict}}, CallChoice::forced, true};
+  };
+  const auto call = [](const std::string& value) {
+    return "<tool_call>\n<function=f>\n<parameter=a>\n" + value + "\n</parameter>\n</function>\n</tool_call>";
+  };
+  const Grammar referenced = grammar_of(
+      format, Thinking::none,
+      terms(
+          R"({"type":"object","properties":{"a":{"$ref":"#/$defs/p"}},"required":["a"],"$defs":{"p":{"type":"integer"}}})",
+          true));
+  EXPECT_TRUE(allows(referenced, call("12")));
+  EXPECT_FALSE(allows(referenced, call("x")));
+  const Grammar chosen = grammar_of(
+      format, Thinking::none,
+      terms(R"({"type":"object","properties":{"a":{"type":"string","enum":["ok"]}},"required":["a"]})", true));
+  EXPECT_TRUE(allows(chosen, call("ok")));
+  EXPECT_FALSE(allows(chosen, call("\n ok")));
+  for (const char* const schema :
+       {R"({"$ref":"#/$defs/p","$defs":{"p":{"type":"object"}}})", R"({"type":"object","required":["z"]})",
+        R"({"type":"object","properties":{"a":{"type":"string","pattern":"x"}}})",
+        R"({"type":"object","properties":{"a":{"type":"string","enum":["a",null]}}})"}) {
+    EXPECT_THROW(answer_gbnf(format, Thinking::none, terms(schema, true), {}, tokenizer()), Error) << schema;
+    EXPECT_TRUE(allows(grammar_of(format, Thinking::none, terms(schema, false)), call("anything"))) << schema;
+  }
+}
+
+TEST(AnswerGrammar, AStrictCallOfLlamaIsNotPassedByWithABlank) {
+  const Grammar grammar = grammar_of({&named("Llama 3"), nullptr}, Thinking::none, weather(CallChoice::free, true));
+  EXPECT_TRUE(allows(grammar, "\n It is warm."));
+  EXPECT_TRUE(allows(grammar, "\n{\"name\": \"now\", \"parameters\": {}}"));
+  EXPECT_FALSE(allows(grammar, "\n{\"name\": \"other\", \"parameters\": {}}"));
+}
+
 TEST(AnswerGrammar, SpecialTokensAmongMarksAreTokens) {
   const Token special = tokenizer().find("<|im_start|>");
   ASSERT_TRUE(tokenizer().is_special(special));
@@ -160,7 +197,8 @@ TEST(AnswerGrammar, SpecialTokensAmongMarksAreTokens) {
   const GrammarConstraint constraint(std::make_shared<const Grammar>(Grammar::from_gbnf(*gbnf, "g")), tokens, {});
   const auto reader = constraint.reader();
   std::vector<Token> text = tokenizer().encode("Once <|im_start|>call upon", false, false);
-  EXPECT_TRUE(reader->possible(text)) << "a text that spells the mark is text";
+  EXPECT_FALSE(reader->possible(text)) << "a text that spells the mark would be read as one";
+  text = tokenizer().encode("Once upon", false, false);
   EXPECT_TRUE(reader->allowed(text).has(special));
   text.push_back(special);
   EXPECT_TRUE(reader->possible(text));

@@ -92,5 +92,27 @@ TEST(ThoughtBudget, WhatFollowsIsHeldToWhatItWouldBeHeldTo) {
   EXPECT_TRUE(reader->complete(output));
 }
 
+/// Inside of a character, for example: there the mark would be no sentence of the grammar.
+TEST(ThoughtBudget, WaitsUntilTheMarkMayCome) {
+  const auto trie = std::make_shared<const TokenTrie>(tokenizer(), vocabulary());
+  const auto held = std::make_shared<GrammarConstraint>(
+      std::make_shared<const Grammar>(Grammar::from_gbnf("root ::= [a-z]{4} \"</think>\" \"ok\"", "g")), trie,
+      std::vector<Token>());
+  const ThoughtBudget constraint(marks, Thinking::begun, 1, tokenizer(), vocabulary(), held);
+  const auto reader = constraint.reader();
+  std::vector<Token> output;
+  std::string text;
+  while (!reader->complete(output)) {
+    const TokenSet& set = reader->allowed(output);
+    Token next = 0;
+    while (next < vocabulary() && !set.has(next)) ++next;
+    ASSERT_LT(next, vocabulary()) << "a dead end behind " << text;
+    output.push_back(next);
+    ASSERT_TRUE(reader->possible(output));
+    tokenizer().append_bytes(next, false, text);
+  }
+  EXPECT_EQ(text.substr(4), "</think>ok");
+}
+
 }  // namespace
 }  // namespace draftproof::test::thought_budget_test

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "tests/serve/running_server.h"
 
 namespace draftproof::serve::tools_test {
@@ -178,6 +180,68 @@ TEST(Chats, GoOnWithTheLastMessageWhereTheyAreAskedTo) {
   const json without = server.answer(path, request);
   request["add_generation_prompt"] = true;
   EXPECT_LT(without["usage"]["prompt_tokens"], server.answer(path, request)["usage"]["prompt_tokens"]);
+}
+
+/// The text of the last message is looked for in what users wrote, not in what the template did.
+TEST(Chats, GoOnWithALastMessageThatTheTemplateHasToo) {
+  const RunningServer server;
+  for (const char* const last : {"<", "e", "im_end", "assistant"}) {
+    json request = chat("A tale.");
+    request["max_tokens"] = 1;
+    request["messages"].push_back({{"role", "assistant"}, {"content", last}});
+    request["continue_final_message"] = true;
+    const std::string text = "<|im_start|>user\nA tale.<|im_end|>\n<|im_start|>assistant\n";
+    const json before = server.answer("/tokenize", {{"content", text}, {"parse_special", true}})["tokens"];
+    const json after = server.answer("/tokenize", {{"content", last}, {"parse_special", false}})["tokens"];
+    EXPECT_LE(server.answer(path, request)["usage"]["prompt_tokens"], before.size() + after.size()) << last;
+  }
+}
+
+TEST(Chats, KeepTheBlanksThatContentBeginsWith) {
+  const RunningServer server;
+  json request = chat();
+  request["grammar"] = "root ::= \" \\n world\"";
+  EXPECT_EQ(asked(server, request)["choices"][0]["message"]["content"], " \n world");
+}
+
+TEST(Tools, ACallThatWasCutOffIsNoneToActOn) {
+  const RunningServer server;
+  json request = chat();
+  request["tools"] = {weather()};
+  request["tool_choice"] = "required";
+  request["stop"] = {"\"city"};
+  EXPECT_EQ(asked(server, request)["choices"][0]["finish_reason"], "stop");
+  request.erase("stop");
+  request["max_tokens"] = 12;
+  EXPECT_EQ(asked(server, request)["choices"][0]["finish_reason"], "length");
+}
+
+TEST(Tools, RequestsThatExplodeAreRefusedInAMoment) {
+  const RunningServer server;
+  json chain = {{"$ref", "#/$defs/d0"}, {"$defs", json::object()}};
+  for (int i = 0; i < 20000; ++i) {
+    chain["$defs"]["d" + std::to_string(i)] = {{"$ref", "#/$defs/d" + std::to_string(i + 1)}};
+  }
+  json request = chat();
+  request["response_format"] = {{"type", "json_schema"}, {"json_schema", {{"schema", chain}}}};
+  EXPECT_THAT(server.post(path, request)->body, HasSubstr("nests too deep"));
+  json many = json::object();
+  for (int i = 0; i < 50000; ++i) many["k" + std::to_string(i)] = i;
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(server.post("/v1/responses", {{"input", "x"}, {"metadata", many}})->body, HasSubstr("more than 1024"));
+  EXPECT_EQ(
+      server
+          .post("/v1/messages/count_tokens", {{"messages", {{{"role", "user"}, {"content", "x"}}}}, {"metadata", many}})
+          ->status,
+      400);
+  json required = {{"type", "object"}, {"properties", json::object()}, {"required", json::array()}};
+  for (int i = 0; i < 30000; ++i) {
+    required["properties"]["k" + std::to_string(i)] = {{"type", "integer"}};
+    required["required"].push_back("k" + std::to_string(i));
+  }
+  request["response_format"]["json_schema"]["schema"] = required;
+  EXPECT_EQ(server.post(path, request)->status, 400);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << "it takes one or two";
 }
 
 TEST(Tools, WhatCannotBeObeyedIsRefusedByName) {

@@ -41,6 +41,13 @@ TEST(OtherFlags, AreWrittenAsOursOrTakenOutWithANote) {
   EXPECT_THAT(notes[0], testing::AllOf(HasSubstr("-ngl"), HasSubstr("CPU")));
 }
 
+TEST(OtherFlags, AValueThatIsMissingIsNotTheNextFlag) {
+  const Small small;
+  Words words = {"generate", "-ngl", "--quiet", "-c", "-1", "-ngl"};
+  EXPECT_EQ(translate_flags(small.command, words).size(), 3U);
+  EXPECT_THAT(words, ElementsAre("generate", "--quiet"));
+}
+
 TEST(OtherFlags, ValuesAndWhatTheCommandHasNotStay) {
   const Small small;
   const Words words = {"generate", "-m", "-ngl",        "--draft", "-c", "--seed", "3",
