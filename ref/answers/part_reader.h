@@ -28,8 +28,8 @@ struct AnswerPart {
 struct AnswerTerms {
   Thinking thinking = Thinking::none;
   bool calls = false;        // tools may be called
-  bool thoughts = true;      // are told apart; false: they are content
   TextArguments texts = {};  // of these tools
+  bool thoughts = true;      // are told apart; false: they are content
 };
 
 class PartReader {

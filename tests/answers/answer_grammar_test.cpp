@@ -156,11 +156,11 @@ TEST(AnswerGrammar, ArgumentsOfTheirOwnAreHeldToTheirSchemasOrRefused) {
   const auto call = [](const std::string& value) {
     return "<tool_call>\n<function=f>\n<parameter=a>\n" + value + "\n</parameter>\n</function>\n</tool_call>";
   };
-  const Grammar referenced = grammar_of(
-      format, Thinking::none,
-      terms(
-          R"({"type":"object","properties":{"a":{"$ref":"#/$defs/p"}},"required":["a"],"$defs":{"p":{"type":"integer"}}})",
-          true));
+  const Grammar referenced =
+      grammar_of(format, Thinking::none,
+                 terms(R"({"type":"object","properties":{"a":{"$ref":"#/$defs/p"}},"required":["a"],)"
+                       R"("$defs":{"p":{"type":"integer"}}})",
+                       true));
   EXPECT_TRUE(allows(referenced, call("12")));
   EXPECT_FALSE(allows(referenced, call("x")));
   const Grammar chosen = grammar_of(

@@ -156,7 +156,7 @@ TEST(Bench, SamplingMeasuresEveryKindOfRowUnderEverySetting) {
   const json said = measured({"sampling", "--vocabulary", "1000"});
   EXPECT_EQ(said["vocabulary"], 1000);
   expect_limits(said["limits"]);
-  EXPECT_EQ(said["rows"].size(), 21U);
+  EXPECT_EQ(said["rows"].size(), 30U);
   for (const json& row : said["rows"]) {
     for (const char* part : {"to_read", "to_draw", "a_draft_token_by_matching", "a_draft_token_by_rejection"})
       expect_spread(row[std::string("milliseconds_") + part]);
