@@ -328,13 +328,12 @@ TEST_F(MutantsSlow, AWrongFinishReason) {
   caught("finish reason");
 }
 
-/// Adds a blank to the arguments of a call: tokens and content stay right.
+/// Names another tool: tokens and content stay right.
 bool spoil_call(ordered_json& message) {
   if (!message.contains("tool_calls")) return false;
   for (ordered_json& call : message["tool_calls"]) {
-    ordered_json& arguments = call["function"]["arguments"];
-    if (arguments == "") continue;
-    arguments = arguments.get<std::string>() + " ";
+    if (!call["function"].contains("name")) continue;
+    call["function"]["name"] = "delete_all";
     return true;
   }
   return false;

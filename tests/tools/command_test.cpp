@@ -672,7 +672,8 @@ std::vector<std::string> llama_cpp_models() {
   std::vector<std::string> models;
   for (const auto& entry : files::directory_iterator(fixture("external"))) {
     const auto model = entry.path() / "model.gguf";
-    if (entry.path().filename().string().starts_with("llama-cpp-")) models.push_back(model.string());
+    const bool is_theirs = entry.path().filename().string().starts_with("llama-cpp-");
+    if (is_theirs && files::exists(model)) models.push_back(model.string());
   }
   return models;
 }
