@@ -34,11 +34,11 @@ constexpr std::array<const char*, 5> planned_schemas = {
     R"({"type":"object","properties":{"at":{"type":"string","format":"date"},"tags":{"type":"array",)"
     R"("items":{"type":"string"}}},"required":["at","tags"]})"};
 
-/// Of each tool only some arguments are required; one has none.
+/// Short, as they are part of the prompt. Of one only some arguments are required; the other has none.
 constexpr const char* planned_tools =
-    R"([{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":)"
-    R"({"city":{"type":"string"},"days":{"type":"integer","minimum":1,"maximum":14},"unit":{"enum":["C","F"]}},)"
-    R"("required":["city"]}}},{"type":"function","function":{"name":"now"}}])";
+    R"([{"type":"function","function":{"name":"go","parameters":{"type":"object","properties":)"
+    R"({"n":{"type":"integer"},"to":{"enum":["a","b"]}},"required":["n"]}}},)"
+    R"({"type":"function","function":{"name":"stay"}}])";
 
 struct PlannedMessage {
   const char* role;

@@ -341,7 +341,7 @@ bool spoil_call(ordered_json& message) {
 }
 
 TEST_F(MutantsSlow, AWrongCallOfAToolInAStream) {
-  requests = 60;
+  requests = 160;
   new_tokens = 80;  // a call has to be written
   proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
     const auto spoil = [](ordered_json& event) {
@@ -354,7 +354,7 @@ TEST_F(MutantsSlow, AWrongCallOfAToolInAStream) {
 }
 
 TEST_F(MutantsSlow, AWrongCallOfAToolInAWholeAnswer) {
-  requests = 60;
+  requests = 160;
   new_tokens = 80;  // a call has to be written
   proxy.whole = [](const ordered_json&, ordered_json& answer) {
     return answer["choices"][0].contains("message") && spoil_call(answer["choices"][0]["message"]);
