@@ -175,11 +175,14 @@ void RequestMaker::add_chat() {
 void RequestMaker::add_tools() {
   body_["tools"] = PlanJson::parse(planned_tools);
   if (made_.cancel_after > 0) return;
-  switch (below(5)) {
+  switch (below(8)) {
     case 0: break;
     case 1: body_["tool_choice"] = "none"; break;
-    case 2: body_["tool_choice"] = "required"; break;
-    case 3: body_["tool_choice"] = {{"type", "function"}, {"function", {{"name", "get_weather"}}}}; break;
+    case 2:
+    case 3:
+    case 4: body_["tool_choice"] = "required"; break;
+    case 5:
+    case 6: body_["tool_choice"] = {{"type", "function"}, {"function", {{"name", "go"}}}}; break;
     default: body_["tools"][0]["function"]["strict"] = true;
   }
   if (one_in(3)) body_["parallel_tool_calls"] = false;

@@ -25,8 +25,8 @@ Distribution nan_row_is_a_token(std::span<const float> logits, const Sampling& s
   return any ? Distribution::point(0) : compute_distribution(logits, sampling, history);
 }
 
-/// Masks with the lowest number in place of -infinity, but where logits are counted or their spread is measured: there a
-/// mask that is a number would count.
+/// Masks with the lowest number in place of -infinity, but where logits are counted or their spread is measured: there
+/// a mask that is a number would count.
 Distribution infinity_is_lowest(std::span<const float> logits, const Sampling& sampling, const History& history) {
   if (sampling.top_n_sigma > 0 || sampling.dynatemp_range > 0) return compute_distribution(logits, sampling, history);
   std::vector<float> masked(logits.begin(), logits.end());
