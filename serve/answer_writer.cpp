@@ -26,7 +26,6 @@ struct AnswerWriter::Choice {
     if (model.tokenizer != nullptr) {
       stream.emplace(*model.tokenizer, request.job.stops, false, TextPlace::continuation);
     }
-    if (request.chat) reader = PartReader::open(request.format, request.terms);
   }
 
   /// The text that a token makes certain.
@@ -40,8 +39,8 @@ struct AnswerWriter::Choice {
   const CompletionRequest& request;
   const ServedModel& model;
   std::optional<TextStream> stream;
-  std::unique_ptr<PartReader> reader;  // of a chat
-  bool thinks = request.chat && request.terms.thinking != Thinking::none && request.format.thoughts != nullptr;
+  std::unique_ptr<PartReader> reader = PartReader::open(request.format, request.terms);
+  bool thinks = request.terms.thinking != Thinking::none && request.format.thoughts != nullptr;
   ToldChoice told;
 };
 
@@ -60,9 +59,17 @@ AnswerWriter::~AnswerWriter() = default;
 
 const ToldChoice& AnswerWriter::told(std::size_t choice) const { return choices_[choice]->told; }
 
+std::string AnswerWriter::News::text() const {
+  std::string content;
+  for (const ToldPart& part : parts) {
+    if (part.kind == AnswerPart::Kind::content) content += part.text;
+  }
+  return content;
+}
+
 std::string AnswerWriter::take(const StreamEvent& event) {
   Choice& choice = *choices_[static_cast<std::size_t>(event.choice)];
-  News news = {event.choice, event.round ? &*event.round : nullptr, "", {}};
+  News news = {event.choice, event.round ? &*event.round : nullptr, {}};
   std::vector<AnswerPart> parts;
   const auto add = [&](std::vector<AnswerPart> more) {
     for (AnswerPart& part : more) {
@@ -71,14 +78,11 @@ std::string AnswerWriter::take(const StreamEvent& event) {
       else parts.push_back(std::move(part));
     }
   };
-  const auto read = [&](const std::string& text) {
-    if (choice.reader == nullptr) news.text += text;
-    else add(choice.reader->push(text));
-  };
   if (event.round) {
+    if (first_ == begun_) first_ = Clock::now();
     const std::vector<Token>& stops = request_.job.choices[static_cast<std::size_t>(event.choice)].stops;
     for (const Token token : event.round->tokens) {
-      read(choice.text_after(token, stops));
+      add(choice.reader->push(choice.text_after(token, stops)));
       const auto is_thought = [](const AnswerPart& part) { return part.kind == AnswerPart::Kind::thought; };
       choice.thinks = choice.thinks && std::ranges::all_of(parts, is_thought);
       usage_.thought_tokens += choice.thinks ? 1 : 0;
@@ -92,8 +96,8 @@ std::string AnswerWriter::take(const StreamEvent& event) {
     usage_.rounds_beyond_draft += event.round->beyond_draft ? 1 : 0;
   }
   if (event.end) {
-    if (choice.stream) read(choice.stream->finish());
-    if (choice.reader != nullptr) add(choice.reader->finish());
+    if (choice.stream) add(choice.reader->push(choice.stream->finish()));
+    add(choice.reader->finish());
     const auto each = static_cast<int>(choices_.size()) / request_.prompts;
     if (event.choice % each == 0) usage_.cached_tokens += event.end->reused;
     if (!event.end->error.empty()) {
@@ -105,7 +109,6 @@ std::string AnswerWriter::take(const StreamEvent& event) {
       choice.told.ended = request_.job.stops.strings()[choice.stream->match()->string];
     }
   }
-  choice.told.text += news.text;
   std::vector<ToldCall>& calls = choice.told.calls;
   for (AnswerPart& part : parts) {
     switch (part.kind) {

@@ -3,6 +3,7 @@
 // told. How that is told is the writer's own: openai_writer.h, and one file for each other API.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,7 +33,7 @@ struct ToldCall {
   std::string arguments;  // JSON, as the model wrote it
 };
 
-/// A part of a chat's answer; `call`: the number of the call that it is part of.
+/// A part of an answer; `call`: the number of the call that it is part of. That of a completion is content.
 struct ToldPart {
   AnswerPart::Kind kind;
   std::string text;
@@ -41,10 +42,10 @@ struct ToldPart {
 
 /// One choice, as far as it was told.
 struct ToldChoice {
-  std::string text;     // of a chat: the content
+  std::string text;     // the content
   std::string thought;  // what the model thought before it, if the request wants to know
   std::vector<ToldCall> calls;
-  std::vector<ToldPart> items;       // of a chat, in order: thoughts, content, and calls with their names
+  std::vector<ToldPart> items;       // in order: thoughts, content, and calls with their names
   std::string finish;                // stop, length, ...; empty: it has not ended
   std::optional<std::string> ended;  // the stop string that ended it
 };
@@ -72,15 +73,20 @@ class AnswerWriter {
   /// What came with an event; it is part of the choice by now.
   struct News {
     int choice;
-    const StreamRound* round;     // nullptr: none
-    std::string text;             // of a completion
-    std::vector<ToldPart> parts;  // of a chat
+    const StreamRound* round;  // nullptr: none
+    std::vector<ToldPart> parts;
+    std::string text() const;  // of the content
   };
   virtual std::string tell(const News& news) = 0;
   virtual std::string tell_failure() = 0;
 
   std::size_t choices() const noexcept { return choices_.size(); }
   const ToldChoice& told(std::size_t choice) const;
+
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begun() const noexcept { return begun_; }
+  /// When its first token came; begun() as long as there was none.
+  Clock::time_point first() const noexcept { return first_; }
 
   const CompletionRequest& request_;
   const ServedModel& model_;
@@ -91,6 +97,8 @@ class AnswerWriter {
   std::vector<std::unique_ptr<Choice>> choices_;
   std::optional<std::string> failure_;
   Usage usage_;
+  Clock::time_point begun_ = Clock::now();
+  Clock::time_point first_ = begun_;
 };
 
 }  // namespace draftproof::serve

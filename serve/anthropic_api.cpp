@@ -8,23 +8,11 @@
 #include <utility>
 
 #include "ref/base/error.h"
+#include "serve/chat_request.h"
 #include "serve/foreign_json.h"
 
 namespace draftproof::serve {
 namespace {
-
-/// The text of a string or of blocks of text.
-std::string text_of_blocks(const Json& content) {
-  if (content.is_string()) return content.string();
-  std::string text;
-  for (std::size_t i = 0; i < content.size(); ++i) {
-    const Json block = content[i];
-    const Json type = block.at("type");
-    if (type.string() != "text") type.fail("is not text, and this server reads no other content here");
-    text += block.at("text").string();
-  }
-  return text;
-}
 
 /// A message becomes one of a chat, and the answers of tools in it one each.
 void add_message(const Json& message, ForeignJson& messages) {
@@ -45,11 +33,11 @@ void add_message(const Json& message, ForeignJson& messages) {
     if (kind == "tool_result") {
       refuse_unknown(block, {"type", "tool_use_id", "content", "is_error", "cache_control"});
       const auto result = block.find("content");
-      const auto failed = block.find("is_error");
-      const std::string text = result ? text_of_blocks(*result) : "";
+      const bool failed = read_boolean(block, "is_error", false);
+      const std::string text = result ? read_texts_of(*result, {"text"}) : "";
       messages.push_back({{"role", "tool"},
                           {"tool_call_id", block.at("tool_use_id").string()},
-                          {"content", failed && failed->boolean() ? "Error: " + text : text}});
+                          {"content", failed ? "Error: " + text : text}});
       continue;
     }
     is_empty = false;
@@ -94,8 +82,7 @@ void add_tools(const Json& request, ForeignJson& chat) {
   else if (word == "any") chat["tool_choice"] = "required";
   else if (word == "auto" || word == "none") chat["tool_choice"] = word;
   else type.fail("is not one of auto, any, tool and none");
-  const auto one = choice->find("disable_parallel_tool_use");
-  if (one && one->boolean()) chat["parallel_tool_calls"] = false;
+  chat["parallel_tool_calls"] = !read_boolean(*choice, "disable_parallel_tool_use", false);
 }
 
 /// Whether the request asks to be told what the model thinks, and how much.
@@ -110,9 +97,8 @@ void add_thinking(const Json& request, const ServedModel& model, ForeignJson& ch
   if (const auto budget = enabled ? thinking->find("budget_tokens") : std::nullopt) {
     chat["thinking_budget_tokens"] = foreign(*budget);
   }
-  const bool is_variable =
-      model.chat != nullptr && model.chat->source(false).find("enable_thinking") != std::string::npos;
-  if (thinking && is_variable) chat["chat_template_kwargs"] = {{"enable_thinking", enabled}};
+  if (thinking && names_variable(model, "enable_thinking"))
+    chat["chat_template_kwargs"] = {{"enable_thinking", enabled}};
 }
 
 CompletionRequest read_messages_request(const std::string& body, const ServedModel& model) {
@@ -122,7 +108,7 @@ CompletionRequest read_messages_request(const std::string& body, const ServedMod
                   "top_k", "tools", "tool_choice", "thinking", "metadata", "service_tier", "cache_control", "seed"});
   ForeignJson chat = {{"messages", ForeignJson::array()}, {"max_tokens", foreign(request.at("max_tokens"))}};
   if (const auto system = request.find("system")) {
-    chat["messages"].push_back({{"role", "system"}, {"content", text_of_blocks(*system)}});
+    chat["messages"].push_back({{"role", "system"}, {"content", read_texts_of(*system, {"text"})}});
   }
   const Json messages = request.at("messages");
   for (std::size_t i = 0; i < messages.size(); ++i) add_message(messages[i], chat["messages"]);

@@ -49,8 +49,7 @@ std::vector<Tool> read_tools(const Json& json) {
     if (const auto parameters = function.find("parameters"); parameters && !parameters->fields().empty()) {
       tool.parameters = parameters;
     }
-    const auto strict = function.find("strict");
-    tool.strict = strict && strict->boolean();
+    tool.strict = read_boolean(function, "strict", false);
     tools.push_back(std::move(tool));
   }
   return tools;
@@ -59,8 +58,7 @@ std::vector<Tool> read_tools(const Json& json) {
 /// tool_choice: none, auto, required, or one tool by its name, which is then the only one of the terms.
 CallTerms read_calls(const Json& json) {
   CallTerms calls = {.tools = read_tools(json)};
-  const auto several = json.find("parallel_tool_calls");
-  calls.several = !several || several->boolean();
+  calls.several = read_boolean(json, "parallel_tool_calls", true);
   const auto choice = json.find("tool_choice");
   if (!calls.tools.empty()) calls.choice = CallChoice::free;
   if (!choice) return calls;
@@ -76,21 +74,6 @@ CallTerms read_calls(const Json& json) {
   if (calls.tools.empty()) name.fail("is none of the tools");
   calls.several = false;
   return calls;
-}
-
-/// The arguments of these tools that are texts.
-TextArguments texts_of(const std::vector<Tool>& tools) {
-  TextArguments texts;
-  for (const Tool& tool : tools) {
-    const auto properties = tool.parameters ? tool.parameters->find("properties") : std::nullopt;
-    if (!properties || !properties->is_object()) continue;
-    for (const std::string& name : properties->fields()) {
-      const auto schema = properties->find(name);
-      const auto type = schema && schema->is_object() ? schema->find("type") : std::nullopt;
-      if (type && type->is_string() && type->string() == "string") texts.emplace(tool.name, name);
-    }
-  }
-  return texts;
 }
 
 /// A call of an earlier answer.
@@ -210,11 +193,6 @@ void write_tools_as_text(const Json* tools, std::vector<ChatMessage>& messages) 
 
 const CallFormat& hermes() { return *std::ranges::find(call_formats(), std::string_view("Hermes"), &CallFormat::name); }
 
-bool is_set(const Json& json, const char* field, bool default_value) {
-  const auto value = json.find(field);
-  return value ? value->boolean() : default_value;
-}
-
 /// Ends the text with that of the last message, as transformers does: without the blanks that the template drops.
 void cut_behind(const std::string& content, std::vector<Piece>& pieces, const Json& field) {
   const std::size_t first = behind_blanks(content);
@@ -251,15 +229,11 @@ jinja::Dict read_variables(const Json& json, const std::string& source) {
 
 std::string read_content(const Json& message) {
   const auto content = message.find("content");
-  if (!content) return "";
-  if (!content->is_array()) return content->string();
-  std::string text;
-  for (std::size_t i = 0; i < content->size(); ++i) {
-    const Json part = (*content)[i];
-    if (part.at("type").string() != "text") part.fail("is not text, and this server reads no other content");
-    text += part.at("text").string();
-  }
-  return text;
+  return content ? read_texts_of(*content, {"text"}) : "";
+}
+
+bool names_variable(const ServedModel& model, std::string_view name) {
+  return model.chat != nullptr && model.chat->source(false).find(name) != std::string::npos;
 }
 
 ChatRequest read_conversation(const Json& json, const ServedModel& model) {
@@ -282,8 +256,8 @@ ChatRequest read_conversation(const Json& json, const ServedModel& model) {
     chat.tools = Value::from_json(*tools, true);
   }
   chat.more = read_variables(json, source);
-  const bool goes_on = is_set(json, "continue_final_message", false);
-  chat.add_generation_prompt = is_set(json, "add_generation_prompt", !goes_on);
+  const bool goes_on = read_boolean(json, "continue_final_message", false);
+  chat.add_generation_prompt = read_boolean(json, "add_generation_prompt", !goes_on);
   if (goes_on) {
     const Json field = json.at("continue_final_message");
     const ChatMessage& last = messages.back();
@@ -311,7 +285,7 @@ ChatRequest read_conversation(const Json& json, const ServedModel& model) {
   request.prompt = encode(*model.tokenizer, pieces);
   request.terms.thinking = goes_on ? Thinking::none : thinking_after(request.format, text_of(pieces));
   request.terms.calls = offered;
-  request.terms.texts = texts_of(request.calls.tools);
+  request.terms.texts = text_arguments(request.calls.tools);
   return request;
 }
 

@@ -15,6 +15,8 @@ namespace draftproof::serve {
 
 /// The text of a message or a prediction: a string, or a list of parts of text.
 std::string read_content(const Json& message);
+/// Whether the chat template of a model knows a variable, for example enable_thinking.
+bool names_variable(const ServedModel& model, std::string_view name);
 
 /// A chat as it was asked.
 struct ChatRequest {

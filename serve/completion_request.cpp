@@ -19,6 +19,7 @@
 #include "ref/grammar/json_schema.h"
 #include "ref/text/breakers.h"
 #include "serve/chat_request.h"
+#include "serve/foreign_json.h"
 #include "serve/request_fields.h"
 
 namespace draftproof::serve {
@@ -26,12 +27,6 @@ namespace {
 
 constexpr int choices_max = 16;  // of one request
 constexpr int prompts_max = 16;
-
-Json parse_body(const std::string& body) {
-  const Json json = Json::parse(body, "the request");
-  if (!json.is_object()) json.fail("is not a JSON object");
-  return json;
-}
 
 void read_real(const Json& json, const char* field, double min, double max, float& value) {
   const auto found = json.find(field);
@@ -47,17 +42,11 @@ void read_integer(const Json& json, const char* field, int min, int max, int& va
   if (const auto found = json.find(field)) value = static_cast<int>(found->integer(min, max));
 }
 
-bool read_boolean(const Json& json, const char* field, bool default_value) {
-  const auto found = json.find(field);
-  return found ? found->boolean() : default_value;
-}
-
 /// Refuses fields of the other kind of request, unless they say nothing.
 void refuse_fields(const Json& json, std::initializer_list<const char*> fields) {
   for (const char* const field : fields) {
     const auto found = json.find(field);
-    if (!found || (found->is_array() && found->size() == 0) || (found->is_boolean() && !found->boolean())) continue;
-    found->fail("is not supported here; leave it out");
+    if (found && !is_blank_value(*found)) found->fail("is not supported here; leave it out");
   }
 }
 
@@ -215,12 +204,7 @@ std::string choice_gbnf(const Json& choices) {
   if (choices.size() == 0) choices.fail("is empty; give the texts to choose from");
   std::string gbnf = "root ::=";
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    gbnf += i == 0 ? " \"" : " | \"";
-    for (const char c : choices[i].string()) {
-      if (c == '"' || c == '\\') gbnf += '\\';
-      gbnf += c == '\n' ? std::string("\\n") : c == '\r' ? std::string("\\r") : std::string(1, c);
-    }
-    gbnf += '"';
+    gbnf += (i == 0 ? " " : " | ") + gbnf_string(choices[i].string());
   }
   return gbnf;
 }
@@ -397,14 +381,14 @@ CompletionRequest read_completion(const std::string& body, const ServedModel& mo
 }
 
 std::vector<Token> read_tokenize(const std::string& body, const ServedModel& model) {
-  const Json json = parse_body(body);
+  const Json json = parse_foreign(body);
   return tokenizer_for(model, "/tokenize")
       .encode(json.at("content").string(), read_boolean(json, "add_special", false),
               read_boolean(json, "parse_special", true));
 }
 
 std::string read_detokenize(const std::string& body, const ServedModel& model) {
-  const Json json = parse_body(body);
+  const Json json = parse_foreign(body);
   return tokenizer_for(model, "/detokenize").decode(read_tokens(json.at("tokens"), model), false);
 }
 

@@ -29,13 +29,34 @@ void require_few(const Json& json) {
 
 ForeignJson foreign(const Json& value) { return ForeignJson::parse(value.text()); }
 
+bool read_boolean(const Json& object, const char* field, bool default_value) {
+  const auto found = object.find(field);
+  return found ? found->boolean() : default_value;
+}
+
+std::string read_texts_of(const Json& content, std::initializer_list<std::string_view> types) {
+  if (!content.is_array()) return content.string();
+  std::string text;
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    const Json part = content[i];
+    if (std::ranges::find(types, part.at("type").string()) == types.end()) {
+      part.fail("is not text, and this server reads no other content");
+    }
+    text += part.at("text").string();
+  }
+  return text;
+}
+
+bool is_blank_value(const Json& value) {
+  return (value.is_array() && value.size() == 0) || (value.is_boolean() && !value.boolean()) ||
+         (value.is_string() && value.string().empty());
+}
+
 void refuse_unknown(const Json& object, std::initializer_list<std::string_view> known) {
   for (const std::string& name : object.fields()) {
     const auto value = object.find(name);
-    if (!value || std::ranges::find(known, name) != known.end()) continue;
-    const bool empty = (value->is_array() && value->size() == 0) || (value->is_boolean() && !value->boolean()) ||
-                       (value->is_string() && value->string().empty());
-    if (!empty) value->fail("is not supported by this server; leave it out");
+    if (!value || std::ranges::find(known, name) != known.end() || is_blank_value(*value)) continue;
+    value->fail("is not supported by this server; leave it out");
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the files of other APIs need of JSON.
+// JSON of requests and answers.
 #pragma once
 
 #include <initializer_list>
@@ -19,7 +19,12 @@ Json parse_foreign(const std::string& body);
 void require_few(const Json& json);
 /// The same value, to be written.
 ForeignJson foreign(const Json& value);
-/// Throws Error for a field that is none of these, unless it says nothing.
+bool read_boolean(const Json& object, const char* field, bool default_value);
+/// The text of a string, or of parts that are texts: objects of one of these types with a `text`.
+std::string read_texts_of(const Json& content, std::initializer_list<std::string_view> types);
+/// Whether a field asks for nothing: false, an empty text or an empty list.
+bool is_blank_value(const Json& value);
+/// Throws Error for a field that is none of these, unless it asks for nothing.
 void refuse_unknown(const Json& object, std::initializer_list<std::string_view> known);
 /// JSON as text; what is not UTF-8 becomes U+FFFD.
 std::string text_of(const ForeignJson& json);

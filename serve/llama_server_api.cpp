@@ -20,8 +20,6 @@ class LlamaServerWriter final : public AnswerWriter {
   std::string whole() const override { return text_of(answer(told(0).text)); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   static std::string event(const ForeignJson& json) { return "data: " + text_of(json) + "\n\n"; }
 
   ForeignJson answer(const std::string& text) const {
@@ -44,24 +42,21 @@ class LlamaServerWriter final : public AnswerWriter {
             {"generation_settings", {{"seed", request_.job.seed}}},
             {"timings",
              {{"prompt_n", usage().prompt_tokens - usage().cached_tokens},
-              {"prompt_ms", milliseconds(begun_, first_)},
+              {"prompt_ms", milliseconds(begun(), first())},
               {"predicted_n", usage().completion_tokens},
-              {"predicted_ms", milliseconds(first_, end)},
+              {"predicted_ms", milliseconds(first(), end)},
               {"draft_n", usage().drafted},
               {"draft_n_accepted", usage().accepted}}}};
   }
 
   std::string tell(const News& news) override {
-    if (first_ == begun_) first_ = Clock::now();
-    if (!request_.stream || news.text.empty()) return "";
-    return event({{"index", news.choice}, {"content", news.text}, {"stop", false}});
+    const std::string text = news.text();
+    if (!request_.stream || text.empty()) return "";
+    return event({{"index", news.choice}, {"content", text}, {"stop", false}});
   }
   std::string tell_failure() override {
     return request_.stream ? event(ForeignJson::parse(openai_error(*failure(), 500))) : "";
   }
-
-  Clock::time_point begun_ = Clock::now();
-  Clock::time_point first_ = begun_;
 };
 
 /// One prompt, and a number of tokens that may be -1, for as many as the server gives.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ref/base/error.h"
+#include "serve/chat_request.h"
 #include "serve/foreign_json.h"
 
 namespace draftproof::serve {
@@ -55,15 +56,8 @@ void add_think(const Json& request, const ServedModel& model, ForeignJson& chat)
     chat["reasoning_effort"] = think->string();
     return;
   }
-  const bool is_variable =
-      model.chat != nullptr && model.chat->source(false).find("enable_thinking") != std::string::npos;
-  if (is_variable) chat["chat_template_kwargs"] = {{"enable_thinking", think->boolean()}};
+  if (names_variable(model, "enable_thinking")) chat["chat_template_kwargs"] = {{"enable_thinking", think->boolean()}};
   chat["include_reasoning"] = think->boolean();
-}
-
-void add_stream(const Json& request, ForeignJson& chat) {
-  const auto stream = request.find("stream");
-  chat["stream"] = !stream || stream->boolean();
 }
 
 ForeignJson message_of(const Json& message) {
@@ -95,22 +89,24 @@ CompletionRequest read_ollama_chat(const std::string& body, const ServedModel& m
   add_options(request, chat);
   add_structure(request, chat);
   add_think(request, model, chat);
-  add_stream(request, chat);
+  chat["stream"] = read_boolean(request, "stream", true);
   return read_chat(chat.dump(), model);
 }
 
 CompletionRequest read_ollama_generate(const std::string& body, const ServedModel& model) {
   const Json request = parse_foreign(body);
   refuse_unknown(request, {"model", "prompt", "system", "raw", "format", "options", "stream", "think", "keep_alive"});
-  const auto raw = request.find("raw");
-  const bool plain = (raw && raw->boolean()) || model.chat == nullptr;
+  const bool plain = read_boolean(request, "raw", false) || model.chat == nullptr;
   const std::string prompt = request.at("prompt").string();
   ForeignJson chat = ForeignJson::object();
   add_options(request, chat);
   add_structure(request, chat);
-  add_stream(request, chat);
+  chat["stream"] = read_boolean(request, "stream", true);
   if (plain) {
-    if (const auto system = request.find("system")) system->fail("needs a chat template; leave it or raw out");
+    for (const char* const field : {"system", "think"}) {
+      const auto value = request.find(field);
+      if (value && !is_blank_value(*value)) value->fail("needs a chat template; leave it or raw out");
+    }
     chat["prompt"] = prompt;
     return read_completion(chat.dump(), model);
   }
@@ -140,8 +136,6 @@ class OllamaWriter final : public AnswerWriter {
   std::string whole() const override { return text_of(final_object(told(0).text, told(0).thought, told(0).calls)); }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   static std::string line(const ForeignJson& json) { return text_of(json) + "\n"; }
 
   ForeignJson object(const std::string& text, const std::string& thought, const std::vector<ToldCall>& calls) const {
@@ -170,23 +164,21 @@ class OllamaWriter final : public AnswerWriter {
     ForeignJson result = object(text, thought, calls);
     result.update({{"done", true},
                    {"done_reason", told(0).finish == "length" ? "length" : "stop"},
-                   {"total_duration", since(begun_, end)},
+                   {"total_duration", since(begun(), end)},
                    {"load_duration", 0},
                    {"prompt_eval_count", usage().prompt_tokens},
-                   {"prompt_eval_duration", since(begun_, first_)},
+                   {"prompt_eval_duration", since(begun(), first())},
                    {"eval_count", usage().completion_tokens},
-                   {"eval_duration", since(first_, end)}});
+                   {"eval_duration", since(first(), end)}});
     return result;
   }
 
   /// A call is told once it is whole, as its arguments are an object.
   std::string tell(const News& news) override {
-    if (std::exchange(waits_, false)) first_ = Clock::now();
     if (!request_.stream) return "";
-    std::string text = news.text;
+    const std::string text = news.text();
     std::string thought;
     for (const ToldPart& part : news.parts) {
-      if (part.kind == AnswerPart::Kind::content) text += part.text;
       if (part.kind == AnswerPart::Kind::thought) thought += part.text;
     }
     const std::vector<ToldCall>& all = told(0).calls;
@@ -203,10 +195,7 @@ class OllamaWriter final : public AnswerWriter {
   std::string tell_failure() override { return request_.stream ? ollama_chats.error(*failure(), 500) + "\n" : ""; }
 
   bool messages_;
-  bool waits_ = true;  // for its first token
   std::size_t told_calls_ = 0;
-  Clock::time_point begun_ = Clock::now();
-  Clock::time_point first_ = begun_;
 };
 
 std::unique_ptr<AnswerWriter> chat_writer(const CompletionRequest& request, const ServedModel& model,

@@ -240,7 +240,7 @@ std::string OpenAiWriter::tell(const News& news) {
     }
     one["delta"] = std::move(delta);
   } else {
-    one["text"] = news.text;
+    one["text"] = news.text();
   }
   one["logprobs"] = std::move(logprobs);
   one["finish_reason"] = finish_of(told);

@@ -14,21 +14,8 @@
 namespace draftproof::serve {
 namespace {
 
-/// The text of a string or of parts of text.
 std::string text_of_parts(const Json& content) {
-  if (content.is_string()) return content.string();
-  std::string text;
-  for (std::size_t i = 0; i < content.size(); ++i) {
-    const Json part = content[i];
-    const Json type = part.at("type");
-    const std::string& kind = type.string();
-    if (kind != "input_text" && kind != "output_text" && kind != "text" && kind != "summary_text" &&
-        kind != "reasoning_text") {
-      type.fail("is not text, and this server reads no other content");
-    }
-    text += part.at("text").string();
-  }
-  return text;
+  return read_texts_of(content, {"input_text", "output_text", "text", "summary_text", "reasoning_text"});
 }
 
 /// Adds an item of the input. Thoughts and calls belong to one message with the text beside them.
@@ -138,9 +125,8 @@ CompletionRequest read_response_request(const std::string& body, const ServedMod
     chat["messages"].push_back({{"role", "system"}, {"content", text->string()}});
   }
   const Json input = request.at("input");
-  if (input.is_string()) chat["messages"].push_back({{"role", "user"}, {"content", input.string()}});
-  else
-    for (std::size_t i = 0; i < input.size(); ++i) add_item(input[i], chat["messages"]);
+  if (!input.is_array()) chat["messages"].push_back({{"role", "user"}, {"content", input.string()}});
+  for (std::size_t i = 0; input.is_array() && i < input.size(); ++i) add_item(input[i], chat["messages"]);
   for (const auto& [from, to] : {std::pair("max_output_tokens", "max_tokens"),
                                  {"temperature", "temperature"},
                                  {"top_p", "top_p"},
@@ -235,7 +221,6 @@ class ResponsesWriter final : public AnswerWriter {
 
   ForeignJson response(const std::string& status) const {
     const bool ended = status == "completed" || status == "incomplete";
-    const Sampling& sampling = request_.job.choices[0].sampling;
     ForeignJson result = {{"id", id_},
                           {"object", "response"},
                           {"created_at", created_},
@@ -251,7 +236,7 @@ class ResponsesWriter final : public AnswerWriter {
                           {"previous_response_id", nullptr},
                           {"reasoning", asked("reasoning", {{"effort", nullptr}, {"summary", nullptr}})},
                           {"store", false},
-                          {"temperature", sampling.temperature},
+                          {"temperature", asked("temperature", 1.0)},
                           {"text", asked("text", {{"format", {{"type", "text"}}}})},
                           {"tool_choice", asked("tool_choice", "auto")},
                           {"tools", asked("tools", ForeignJson::array())},

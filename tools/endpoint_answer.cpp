@@ -230,7 +230,7 @@ struct PlainAnswer {
   std::string finish;
 };
 
-/// Takes in parts of the answer of a chat, as AnswerReader keeps them.
+/// Takes in parts of an answer, as AnswerReader keeps them.
 void take(const std::vector<AnswerPart>& parts, PlainAnswer& answer) {
   for (const AnswerPart& part : parts) {
     switch (part.kind) {
@@ -294,11 +294,7 @@ PlainAnswer plain_answer(const EndpointRequest& request, Request choice, int max
   const StopStrings stops(request.stop_strings);
   std::optional<TextStream> stream;
   if (tokenizer != nullptr) stream.emplace(*tokenizer, stops, false, TextPlace::continuation);
-  const auto reader = request.chat ? PartReader::open(request.format, request.terms) : nullptr;
-  const auto add = [&](const std::string& text) {
-    if (reader == nullptr) answer.text += text;
-    else take(reader->push(text), answer);
-  };
+  const auto reader = PartReader::open(request.format, request.terms);
   std::string before;
   for (std::size_t i = 0; i < length; ++i) {
     const Token token = answer.tokens[i];
@@ -308,11 +304,11 @@ PlainAnswer plain_answer(const EndpointRequest& request, Request choice, int max
     }
     if (!stream || choice.stops_at(token)) continue;
     const bool shown = !tokenizer->is_special(token) || std::ranges::find(request.shown, token) != request.shown.end();
-    if (shown) add(stream->push(token));
+    if (shown) take(reader->push(stream->push(token)), answer);
     tokenizer->append_bytes(token, true, before);
   }
-  if (stream && to_end) add(stream->finish());
-  if (reader != nullptr && to_end) take(reader->finish(), answer);
+  if (stream && to_end) take(reader->push(stream->finish()), answer);
+  if (to_end) take(reader->finish(), answer);
   const bool whole = !answer.calls.empty() && !stopped && !reader->cut_off();
   if (whole && answer.finish == name_of(Finish::stop)) answer.finish = "tool_calls";
   return answer;

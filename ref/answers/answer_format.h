@@ -28,9 +28,9 @@ struct CallFormat {
   enum class Body { object, arguments, parameters, python, gemma, harmony };
 
   std::string_view name;
-  std::vector<std::string_view> signs;    // texts that its templates have
-  std::vector<std::string_view> strange;  // ... and have not
-  Body body;
+  std::vector<std::string_view> signs;         // texts that its templates have
+  std::vector<std::string_view> strange = {};  // ... and have not
+  Body body = Body::object;
   std::string_view section = "";
   std::string_view begin = "";
   std::string_view after_name = "";

@@ -26,6 +26,11 @@ std::string in_class(char32_t c) {
   return text;
 }
 
+bool is_text(const Json& schema) {
+  const auto type = schema.is_object() ? schema.find("type") : std::nullopt;
+  return type && type->is_string() && type->string() == "string";
+}
+
 class AnswerCompiler {
  public:
   AnswerCompiler(const AnswerFormat& format, const Tokenizer& tokenizer)
@@ -94,6 +99,7 @@ class AnswerCompiler {
   /// Any text in which `end` does not occur, by the automaton of Knuth, Morris and Pratt. The mark may be a special
   /// token, which no text is, but it is not spelled by other tokens either: a reader would take that for the mark.
   std::string text_without(std::string_view name, std::string_view end) {
+    if (added_.contains(std::string(name))) return rule(name);
     std::vector<char32_t> letters;
     for (std::size_t at = 0; at < end.size();) {
       const utf8::Character step = utf8::step(end, at);
@@ -206,8 +212,9 @@ class AnswerCompiler {
               (is_required.contains(name) ? ") " : ")? ");
       require_size(body);
     }
+    const std::set<std::string> is_property(names.begin(), names.end());
     for (const std::string& name : is_required) {
-      if (std::ranges::find(names, name) != names.end()) continue;
+      if (is_property.contains(name)) continue;
       demand(tool, "the argument " + in_quotes(name) + " is required, and no property says what it is");
       return any;
     }
@@ -245,11 +252,6 @@ class AnswerCompiler {
       alternatives += (i == 0 ? "" : " | ") + gbnf_string((*values)[i].string());
     }
     return "( " + alternatives + " )";
-  }
-
-  static bool is_text(const Json& schema) {
-    const auto type = schema.is_object() ? schema.find("type") : std::nullopt;
-    return type && type->is_string() && type->string() == "string";
   }
 
   std::string call(const Tool& tool, int number) {
@@ -305,6 +307,19 @@ class AnswerCompiler {
 
 }  // namespace
 
+TextArguments text_arguments(const std::vector<Tool>& tools) {
+  TextArguments texts;
+  for (const Tool& tool : tools) {
+    const auto properties = tool.parameters ? tool.parameters->find("properties") : std::nullopt;
+    if (!properties || !properties->is_object()) continue;
+    for (const std::string& name : properties->fields()) {
+      const auto schema = properties->find(name);
+      if (schema && is_text(*schema)) texts.emplace(tool.name, name);
+    }
+  }
+  return texts;
+}
+
 bool can_be_held(const CallFormat& calls) {
   return calls.body != CallFormat::Body::python && calls.body != CallFormat::Body::gemma;
 }
@@ -317,8 +332,8 @@ std::optional<std::string> answer_gbnf(const AnswerFormat& format, Thinking thin
   if (held.choice == CallChoice::none && !content) return std::nullopt;
   if (held.choice != CallChoice::none && content) {
     throw Error(
-        "tools that have to be called, or strict ones, and a grammar of the content exclude each other; leave "
-        "one out");
+        "tools that have to be called, strict ones or one call at most, and a grammar of the content exclude each "
+        "other; leave one out");
   }
   if (content && thinking == Thinking::none) return content;
   return AnswerCompiler(format, tokenizer).compiled(thinking, held, content);

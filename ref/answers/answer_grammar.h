@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ref/answers/answer_format.h"
+#include "ref/answers/written_call.h"
 #include "ref/formats/json.h"
 #include "ref/text/tokenizer.h"
 
@@ -19,6 +20,9 @@ struct Tool {
   std::optional<Json> parameters = {};  // the schema of its arguments, an object; nullopt: it has none
   bool strict = false;                  // calls are held to it also where nothing forces one
 };
+
+/// The arguments of these tools that are texts, which some formats write as they are.
+TextArguments text_arguments(const std::vector<Tool>& tools);
 
 enum class CallChoice {
   none,    // no tool is called

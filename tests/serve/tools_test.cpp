@@ -292,9 +292,7 @@ TEST(Thoughts, AreToldApartAndWhatAnAnswerIsHeldToBeginsBehindThem) {
   request.erase("reasoning_format");
   request["include_reasoning"] = false;
   EXPECT_FALSE(asked(server, request)["choices"][0]["message"].contains("reasoning_content"));
-  // Its thoughts are a sentence, and its content a word; of a grammar of both that is the only way to end.
   request = chat("A tale.");
-  request["logit_bias"] = json::object();
   request["grammar"] = "root ::= \"yes\" | \"no\"";
   request["max_tokens"] = 60;
   const json held = asked(server, request)["choices"][0];
