@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -152,11 +153,31 @@ void RankedSampler::weigh(Row& row) {
   row.weighed = true;
 }
 
+/// Of blocks whose largest logits are the `count` largest, each has a token that is as large as the smallest of these:
+/// so no smaller one is among the first `count`. Most tokens of a row are dropped so, before any are put in order.
+void RankedSampler::drop_below_blocks(Row& row, std::size_t count) {
+  const std::size_t blocks = row.left.size() / token_block_size;
+  if (blocks <= count) return;
+  logits_.resize(blocks);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    float largest = -infinity;
+    for (std::size_t i = block * token_block_size; i < (block + 1) * token_block_size; ++i) {
+      largest = std::max(largest, row.z[row.left[i]]);
+    }
+    logits_[block] = largest;
+  }
+  const auto place = logits_.begin() + static_cast<std::ptrdiff_t>(count - 1);
+  std::nth_element(logits_.begin(), place, logits_.end(), std::greater<>());
+  const float min = *place;
+  std::erase_if(row.left, [&](Token token) { return row.z[token] < min; });
+}
+
 /// Keeps the first tokens, at least one. Those of a row that is not ranked yet are found without ranking all.
 void RankedSampler::keep_first(Row& row, std::size_t count) {
   count = std::max<std::size_t>(count, 1);
   if (count >= row.left.size()) return;
   if (!row.ranked) {
+    drop_below_blocks(row, count);
     const auto end = row.left.begin() + static_cast<std::ptrdiff_t>(count);
     std::nth_element(row.left.begin(), end, row.left.end(),
                      [&](Token a, Token b) { return key_of(row.z[a], a) < key_of(row.z[b], b); });

@@ -56,6 +56,7 @@ class RankedSampler {
   void change_logits(Row& row, SamplerStep step);
   void rank(Row& row);
   void weigh(Row& row);
+  void drop_below_blocks(Row& row, std::size_t count);
   void keep_first(Row& row, std::size_t count);
   double entropy(Row& row);
   void keep_typical(Row& row);
