@@ -51,8 +51,11 @@ void RankedSampler::read(std::span<const float> logits, const Sampling& sampling
   sampling_ = &sampling;
   history_ = history;
   allowed_ = allowed;
-  Row row;
+  Row& row = row_;
   row.z.assign(logits.begin(), logits.end());
+  row.left.clear();
+  row.temperature = 1;
+  row.ranked = row.weighed = false;
   for (std::size_t token = 0; token < logits.size(); ++token) {
     if (!(logits[token] < infinity)) throw_unusable(logits, allowed);
     if (logits[token] != -infinity) row.left.push_back(static_cast<Token>(token));

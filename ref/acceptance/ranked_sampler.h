@@ -67,6 +67,7 @@ class RankedSampler {
   const Sampling* sampling_ = nullptr;
   History history_;
   const TokenSet* allowed_ = nullptr;
+  Row row_;  // its memory is kept from row to row
   std::vector<std::uint64_t> keys_;
   std::vector<float> logits_;
   std::vector<std::uint32_t> blocks_;
