@@ -23,10 +23,6 @@ constexpr std::size_t name_max = 256;  // bytes of a tool's name
 
 std::string read_name(const Json& name) {
   const std::string& text = name.string();
-  const auto is_of_name = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-           c == '.';
-  };
   if (text.empty() || text.size() > name_max || !std::ranges::all_of(text, is_of_name)) {
     name.fail("is not the name of a tool: letters, digits, _ - and .");
   }

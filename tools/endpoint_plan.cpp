@@ -197,14 +197,9 @@ void RequestMaker::add_conversation() {
   const auto read = [&] {
     conversation_ = serve::read_conversation(Json::parse(body_.dump(), "a request of the plan"), model);
   };
-  bool takes_tools = true;
   try {
     read();
-    takes_tools = conversation_->format.calls == nullptr || can_be_held(*conversation_->format.calls);
-  } catch (const Error&) {  // the template has no place for them
-    takes_tools = false;
-  }
-  if (!takes_tools) {
+  } catch (const Error&) {  // the template has no place for tools
     for (const char* const field : {"tools", "tool_choice", "parallel_tool_calls"}) body_.erase(field);
     read();
   }

@@ -3,7 +3,7 @@
 // chat template shows.
 //
 // The marks below are texts of the template. Where one has a line end, a model may write any blanks or none. An
-// asterisk stands for letters and digits.
+// asterisk stands for what a name may have: letters, digits, and a few signs.
 #pragma once
 
 #include <optional>
@@ -21,11 +21,13 @@ namespace draftproof {
 ///     arguments   begin NAME after_name {...} end
 ///     parameters  begin NAME after_name, for each argument before_key KEY after_key VALUE after_value, then end; a
 ///                 VALUE is a text as it is, or JSON
+///     elements    begin NAME after_name, for each argument before_key KEY after_key VALUE after_value KEY after_key,
+///                 then end; in a VALUE objects are elements, too, and so are items of arrays, with the key `item`
 ///     python      begin NAME(KEY=VALUE, ...) end, with values as Python writes them
-///     gemma       begin NAME{KEY:VALUE,...} end, keys without quotes and strings between <|"|>
+///     gemma       begin NAME{KEY:VALUE,...} end, keys without quotes and strings between `quote`
 ///     harmony     a message whose recipient is functions.NAME, in the channel commentary
 struct CallFormat {
-  enum class Body { object, arguments, parameters, python, gemma, harmony };
+  enum class Body { object, arguments, parameters, elements, python, gemma, harmony };
 
   std::string_view name;
   std::vector<std::string_view> signs;         // texts that its templates have
@@ -42,7 +44,13 @@ struct CallFormat {
   std::string_view before_key = "";
   std::string_view after_key = "";
   std::string_view after_value = "";
-  bool one = false;  // call at a time
+  std::string_view quote = "";
+  /// What after_key has for its asterisk: the word of a text, then those of JSON.
+  std::vector<std::string_view> kinds = {};
+  /// Marks around content, which belong to nothing; it begins with the first.
+  std::vector<std::string_view> frame = {};
+  bool one = false;     // call at a time
+  bool opened = false;  // the text before an answer ends with `begin`
 };
 
 std::span<const CallFormat> call_formats();
@@ -51,6 +59,7 @@ std::span<const CallFormat> call_formats();
 struct ThoughtMarks {
   std::string_view begin;
   std::string_view end;
+  std::string_view sign = "";  // a text that its templates have; empty: `end`
 };
 
 /// What answers of a model can have besides content.

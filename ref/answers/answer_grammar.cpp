@@ -2,12 +2,12 @@
 #include "ref/answers/answer_grammar.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <utility>
 
+#include "ref/answers/answer_rules.h"
+#include "ref/answers/literal_schema.h"
 #include "ref/base/error.h"
-#include "ref/base/utf8.h"
 #include "ref/formats/printable.h"
 #include "ref/grammar/grammar.h"
 #include "ref/grammar/json_schema.h"
@@ -15,138 +15,71 @@
 namespace draftproof {
 namespace {
 
-/// Every rule but `root` and those of JSON begins with this.
-constexpr std::string_view prefix = "answer-";
-
-std::string in_class(char32_t c) {
-  std::string text;
-  if (c == ']' || c == '[' || c == '\\' || c == '^' || c == '-') text += '\\';
-  if (c == '\n') return "\\n";
-  utf8::append(text, c);
-  return text;
-}
-
 bool is_text(const Json& schema) {
   const auto type = schema.is_object() ? schema.find("type") : std::nullopt;
   return type && type->is_string() && type->string() == "string";
 }
 
+/// `path`: the keys to the schema, each with a dot behind it.
+void add_texts(const Json& schema, const std::string& tool, const std::string& path, int depth, TextArguments& texts) {
+  constexpr int depth_max = 64;
+  if (!schema.is_object() || depth > depth_max) return;
+  const auto add = [&](const std::optional<Json>& value, const std::string& key) {
+    if (!value) return;
+    if (is_text(*value)) texts.emplace(tool, path + key);
+    add_texts(*value, tool, path + key + ".", depth + 1, texts);
+  };
+  if (const auto properties = schema.find("properties"); properties && properties->is_object()) {
+    for (const std::string& name : properties->fields()) add(properties->find(name), name);
+  }
+  add(schema.find("items"), "item");
+}
+
+using Beside = AnswerRules::Beside;
+
 class AnswerCompiler {
  public:
   AnswerCompiler(const AnswerFormat& format, const Tokenizer& tokenizer)
-      : format_(format), calls_(format.calls), tokenizer_(tokenizer) {}
+      : format_(format), calls_(format.calls), rules_(tokenizer) {}
 
   std::string compiled(Thinking thinking, const CallTerms& calls, const std::optional<std::string>& content) {
     std::string body;
     std::string others;
     if (content) {
-      body = rule("content-root");
+      body = AnswerRules::named("content-root");
       others = with_root_named(*content, body) + "\n";
-      if (is_harmony()) body = mark("<|channel|>final<|message|>") + body;
+      body = content_begin() + body;
     } else {
       body = calls_body(calls);
       others = json_rules();
     }
     const std::string before = thoughts(thinking);
-    return others + "root ::= " + before + body + "\n" + rules_;
+    return others + "root ::= " + before + body + "\n" + rules_.text();
   }
 
  private:
-  static std::string rule(std::string_view name) { return std::string(prefix) + std::string(name); }
-  std::string add(std::string_view name, const std::string& body) {
-    if (added_.insert(std::string(name)).second) rules_ += rule(name) + " ::= " + body + "\n";
-    require_size(rules_);
-    return rule(name);
-  }
-  static void require_size(const std::string& text) {
-    if (text.size() > Grammar::text_max) throw Error("the schemas of the tools are too large together; simplify them");
-  }
-  std::string blanks() { return add("blanks", "[ \\t\\n]{0,8}") + " "; }
-
-  /// Where a text as it is stands beside a mark, a line end between them is one.
-  enum class Beside { nothing, text_behind, text_before };
-
-  /// The text of a mark, in which special tokens are tokens, an asterisk digits, and line ends blanks.
-  std::string mark(std::string_view text, Beside beside = Beside::nothing) {
-    const std::string line_end = "\"\\n\" ";
-    std::string gbnf;
-    bool is_first = true;
-    for (const std::string_view part : parts_of_mark(text)) {
-      if (!is_first) gbnf += blanks();
-      else if (text.starts_with('\n')) gbnf += beside == Beside::text_before ? line_end : blanks();
-      is_first = false;
-      for (std::size_t at = 0; at < part.size();) {
-        const std::size_t star = std::min(part.find('*', at), part.size());
-        std::string plain;
-        for (const Token token : tokenizer_.encode(part.substr(at, star - at), false, true)) {
-          if (!tokenizer_.is_special(token)) {
-            tokenizer_.append_bytes(token, false, plain);
-            continue;
-          }
-          if (!plain.empty()) gbnf += gbnf_string(plain) + " ";
-          plain.clear();
-          gbnf += "<[" + std::to_string(token) + "]> ";
-        }
-        if (!plain.empty()) gbnf += gbnf_string(plain) + " ";
-        if (star < part.size()) gbnf += "[0-9]{1,9} ";
-        at = star + 1;
-      }
-    }
-    if (text.ends_with('\n')) gbnf += beside == Beside::text_behind ? line_end : blanks();
-    return gbnf;
-  }
-
-  /// Any text in which `end` does not occur, by the automaton of Knuth, Morris and Pratt. The mark may be a special
-  /// token, which no text is, but it is not spelled by other tokens either: a reader would take that for the mark.
-  std::string text_without(std::string_view name, std::string_view end) {
-    if (added_.contains(std::string(name))) return rule(name);
-    std::vector<char32_t> letters;
-    for (std::size_t at = 0; at < end.size();) {
-      const utf8::Character step = utf8::step(end, at);
-      letters.push_back(step.code_point);
-      at += step.length;
-    }
-    const auto count = letters.size();
-    const auto state = [&](std::size_t read) {
-      return std::string(name) + (read == 0 ? "" : "-" + std::to_string(read));
-    };
-    /// How many letters of `end` the text ends with that has these and `next` behind them.
-    const auto after = [&](std::size_t read, char32_t next) {
-      std::vector<char32_t> text(letters.begin(), letters.begin() + static_cast<std::ptrdiff_t>(read));
-      text.push_back(next);
-      for (std::size_t longest = std::min(count, text.size()); longest > 0; --longest) {
-        if (std::equal(letters.begin(), letters.begin() + static_cast<std::ptrdiff_t>(longest),
-                       text.end() - static_cast<std::ptrdiff_t>(longest))) {
-          return longest;
-        }
-      }
-      return std::size_t{0};
-    };
-    const std::set<char32_t> alphabet(letters.begin(), letters.end());
-    std::string others = "[^";
-    for (const char32_t letter : alphabet) others += in_class(letter);
-    others += "] " + rule(state(0));
-    for (std::size_t read = 0; read < count; ++read) {
-      std::string body = "\"\" | " + others;
-      for (const char32_t letter : alphabet) {
-        const std::size_t next = after(read, letter);
-        if (next < count) body += " | [" + in_class(letter) + "] " + rule(state(next));
-      }
-      add(state(read), body);
-    }
-    return rule(name);
-  }
+  std::string mark(std::string_view text, Beside beside = Beside::nothing) { return rules_.mark(text, beside); }
+  std::string blanks() { return rules_.blanks(); }
 
   bool is_harmony() const { return calls_ != nullptr && calls_->body == CallFormat::Body::harmony; }
+
+  /// What stands before content. Where the text before an answer may end with it, it may be missing.
+  std::string content_begin() {
+    if (is_harmony()) return mark("<|channel|>final<|message|>");
+    if (calls_ == nullptr || calls_->frame.empty()) return "";
+    const std::string_view begin = calls_->frame.front();
+    if (calls_->opened) return mark(begin.substr(calls_->begin.size()), Beside::text_behind);
+    return "( " + blanks() + mark(begin) + ")? ";
+  }
 
   std::string thoughts(Thinking thinking) {
     if (is_harmony()) {
       const std::string begin = mark("<|channel|>analysis<|message|>");
-      return "( " + begin + text_without("thought", "<|end|>") + " " + mark("<|end|><|start|>assistant") + ")* ";
+      return "( " + begin + rules_.text_without("thought", "<|end|>") + " " + mark("<|end|><|start|>assistant") + ")* ";
     }
     if (thinking == Thinking::none || format_.thoughts == nullptr) return "";
-    const auto& [begin, end] = *format_.thoughts;
-    const std::string thought = text_without("thought", parts_of_mark(end).front()) + " " + mark(end) + blanks();
+    const auto& [begin, end, sign] = *format_.thoughts;
+    const std::string thought = rules_.text_without("thought", parts_of_mark(end).front()) + " " + mark(end) + blanks();
     return thinking == Thinking::begun ? thought : "( " + blanks() + mark(begin) + thought + ")? ";
   }
 
@@ -154,16 +87,20 @@ class AnswerCompiler {
     return "the parameters of the tool " + in_quotes(tool) + " cannot be held to: " + why;
   }
 
+  static std::string prefix(int number) { return "tool" + std::to_string(number) + "-"; }
+
   /// What the arguments of a tool may be. Where nothing demands its schema, one that is not supported is any object.
   std::string arguments(const Tool& tool, int number) {
-    if (!tool.parameters) return "\"{}\"";
+    const bool literals = has_literals(*calls_);
+    if (!tool.parameters) return literals ? no_literal_arguments(*calls_) : "\"{}\"";
     try {
-      const auto [body, rules] = schema_rules(*tool.parameters, rule("tool" + std::to_string(number) + "-"));
-      rules_ += rules;
+      if (literals) return literal_arguments(*calls_, *tool.parameters, prefix(number), rules_);
+      const auto [body, rules] = schema_rules(*tool.parameters, AnswerRules::named(prefix(number)));
+      rules_.append(rules);
       return body;
     } catch (const Error& wrong) {
-      if (tool.strict) throw Error(no_schema(tool.name, wrong.what()));
-      return "object";
+      demand(tool, wrong.what());
+      return literals ? any_literal_arguments(*calls_, rules_) : "object";
     }
   }
 
@@ -172,26 +109,11 @@ class AnswerCompiler {
     if (tool.strict) throw Error(no_schema(tool.name, why));
   }
 
-  /// The first field of a schema that is none of these and may restrict what is allowed; empty: none is.
-  static std::string other_field(const Json& schema, std::initializer_list<std::string_view> known) {
-    constexpr std::array<std::string_view, 12> notes = {"title",    "description", "default", "examples",
-                                                        "$schema",  "$id",         "$defs",   "definitions",
-                                                        "$comment", "deprecated",  "example", "additionalProperties"};
-    for (const std::string& field : schema.fields()) {
-      if (std::ranges::find(known, field) == known.end() && std::ranges::find(notes, field) == notes.end())
-        return field;
-    }
-    return "";
-  }
-
   /// One argument after the other, in the order of the schema.
   std::string parameters(const Tool& tool, int number) {
     if (!tool.parameters) return "";
     const std::string before = mark(calls_->before_key);
-    const std::string after = mark(calls_->after_key, Beside::text_behind);
-    const std::string end = mark(calls_->after_value, Beside::text_before);
-    const std::string any = "( " + before + "[a-zA-Z0-9_]+ " + after +
-                            text_without("value", parts_of_mark(calls_->after_value).front()) + " " + end + ")* ";
+    const std::string any = "( " + before + "[a-zA-Z0-9_]+ " + any_value() + ")* ";
     const std::string other = other_field(*tool.parameters, {"type", "properties", "required"});
     if (!other.empty()) {
       demand(tool, "the keyword " + in_quotes(other) + " is not supported there");
@@ -207,10 +129,10 @@ class AnswerCompiler {
     std::string body;
     int place = 0;
     for (const std::string& name : names) {
-      const std::string own = "tool" + std::to_string(number) + "-" + std::to_string(place++) + "-";
-      body += "( " + before + gbnf_string(name) + " " + after + value(tool, properties->find(name), own) + " " + end +
+      const std::string own = prefix(number) + std::to_string(place++) + "-";
+      body += "( " + before + gbnf_string(name) + " " + value(tool, properties->find(name), own) +
               (is_required.contains(name) ? ") " : ")? ");
-      require_size(body);
+      AnswerRules::require_size(body);
     }
     const std::set<std::string> is_property(names.begin(), names.end());
     for (const std::string& name : is_required) {
@@ -221,88 +143,120 @@ class AnswerCompiler {
     return body;
   }
 
-  /// A text as it is, or JSON.
+  /// What follows the key of an argument whose value is a text.
+  std::string text_value(const std::string& text) {
+    const std::string kind = calls_->kinds.empty() ? "" : gbnf_string(calls_->kinds.front());
+    return value_of_kind(kind, text);
+  }
+  std::string any_text() {
+    return text_value(rules_.text_without("value", parts_of_mark(calls_->after_value).front()));
+  }
+  /// ... and JSON.
+  std::string json_value(const std::string& json) {
+    std::string kinds;
+    for (std::size_t i = 1; i < calls_->kinds.size(); ++i)
+      kinds += (i > 1 ? "| " : "") + gbnf_string(calls_->kinds[i]) + " ";
+    return value_of_kind("( " + kinds + ")", json);
+  }
+  std::string value_of_kind(std::string_view kind, const std::string& value) {
+    return rules_.mark(calls_->after_key, Beside::text_behind, kind) + value + " " +
+           mark(calls_->after_value, Beside::text_before);
+  }
+  std::string any_value() {
+    return calls_->kinds.empty() ? any_text() : "( " + any_text() + "| " + json_value("value") + ") ";
+  }
+
+  /// What follows the key of an argument, and its value: a text as it is, or JSON.
   std::string value(const Tool& tool, const std::optional<Json>& schema, const std::string& own) {
-    const std::string text = text_without("value", parts_of_mark(calls_->after_value).front());
-    if (!schema) return text;
+    if (!schema) return any_value();
     if (!is_text(*schema)) {
       try {
-        const auto [body, rules] = schema_rules(*schema, rule(own), &*tool.parameters);
-        rules_ += rules;
-        require_size(rules_);
-        return body;
+        const auto [body, rules] = schema_rules(*schema, AnswerRules::named(own), &*tool.parameters);
+        rules_.append(rules);
+        return json_value(body);
       } catch (const Error& wrong) {
         demand(tool, wrong.what());
-        return "value";
+        return json_value("value");
       }
     }
     const std::string other = other_field(*schema, {"type", "enum"});
     if (!other.empty()) {
       demand(tool, "the keyword " + in_quotes(other) + " is not supported for its texts");
-      return text;
+      return any_text();
     }
     const auto values = schema->find("enum");
-    if (!values) return text;
+    if (!values) return any_text();
     std::string alternatives;
     for (std::size_t i = 0; i < values->size(); ++i) {
       if (!(*values)[i].is_string()) {
         demand(tool, "a text is said to be one of several values that are no texts");
-        return text;
+        return any_text();
       }
       alternatives += (i == 0 ? "" : " | ") + gbnf_string((*values)[i].string());
     }
-    return "( " + alternatives + " )";
+    return text_value("( " + alternatives + " )");
   }
 
-  std::string call(const Tool& tool, int number) {
-    const std::string begin = mark(calls_->begin);
+  /// A call of a tool behind its `begin`.
+  std::string rest_of_call(const Tool& tool, int number) {
+    const std::string name = gbnf_string(tool.name) + " ";
     const std::string end = mark(calls_->end);
+    std::string rest;
     switch (calls_->body) {
       case CallFormat::Body::object:
-        return begin + "\"{\" " + gbnf_string(json_string(calls_->name_key)) + " colon " +
-               gbnf_string(json_string(tool.name)) + " comma " + gbnf_string(json_string(calls_->arguments_key)) +
-               " colon " + arguments(tool, number) + " \"}\" " + end;
-      case CallFormat::Body::arguments:
-      case CallFormat::Body::harmony:
-        return begin + gbnf_string(tool.name) + " " + mark(calls_->after_name) + arguments(tool, number) + " " + end;
-      case CallFormat::Body::parameters:
-        return begin + gbnf_string(tool.name) + " " + mark(calls_->after_name) + parameters(tool, number) + end;
-      default: break;
+        rest = "\"{\" " + gbnf_string(json_string(calls_->name_key)) + " colon " + gbnf_string(json_string(tool.name)) +
+               " comma " + gbnf_string(json_string(calls_->arguments_key)) + " colon " + arguments(tool, number) +
+               " \"}\" " + end;
+        break;
+      case CallFormat::Body::parameters: rest = name + mark(calls_->after_name) + parameters(tool, number) + end; break;
+      default: rest = name + mark(calls_->after_name) + arguments(tool, number) + " " + end;
     }
-    throw Error("calls as " + std::string(calls_->name) +
-                " writes them cannot be held to a schema; use tool_choice auto without strict tools");
+    return rules_.add(prefix(number) + "call", rest) + " ";
   }
 
   std::string calls_body(const CallTerms& terms) {
-    std::string one;
+    std::string call;
+    std::string opened;  // behind a `begin` in the text before the answer
     int number = 0;
     for (const Tool& tool : terms.tools) {
-      one += (number == 0 ? "" : " | ") + call(tool, number);
+      const std::string rest = rest_of_call(tool, number);
+      const std::string star = "( " + gbnf_string(tool.name) + " | [0-9]{1,9} )";
+      call += (number == 0 ? "" : "| ") + rules_.mark(calls_->begin, Beside::nothing, star) + rest;
+      opened += (number == 0 ? "" : "| ") + rest;
       ++number;
     }
-    add("call", one);
-    const std::string call = rule("call") + " ";
-    std::string calls = mark(calls_->section) + call;
-    if (terms.several && !calls_->one) {
-      const std::string separator = mark(calls_->separator);
-      calls += "( " + blanks() + separator + call + ")* ";
-    }
-    calls += mark(calls_->section_end);
-    if (terms.choice == CallChoice::forced) return calls;
+    call = rules_.add("call", call) + " ";
+    const std::string more =
+        terms.several && !calls_->one ? "( " + blanks() + mark(calls_->separator) + call + ")* " : std::string();
+    const std::string end = more + mark(calls_->section_end);
+    const std::string calls = mark(calls_->section) + call + end;
+    if (terms.choice == CallChoice::forced) return calls_->opened ? "( " + opened + ") " + end : calls;
     const std::string_view section = calls_->section.empty() ? calls_->begin : calls_->section;
-    if (section.empty()) {  // an answer that begins as a call is one
-      return "[ \\t\\r\\n]* ( " + calls + "| [^{ \\t\\r\\n] .* )?";
+    if (section.empty() || section == "[") {  // an answer that begins as a call is one
+      const std::string_view other = section.empty() ? "[^{ \\t\\r\\n]" : "[^\\[ \\t\\r\\n]";
+      return "[ \\t\\r\\n]* ( " + calls + "| " + std::string(other) + " .* )?";
     }
-    if (is_harmony()) return "( " + calls + "| " + mark("<|channel|>final<|message|>") + add("any", ".*") + " )";
-    const std::string content = text_without("content", parts_of_mark(section).front());
-    return content + " ( " + calls + (terms.several ? content : blanks()) + " )" + (terms.several ? "*" : "?");
+    if (is_harmony()) return "( " + calls + "| " + content_begin() + rules_.add("any", ".*") + " )";
+    const std::string content = rules_.text_without("content", spelled(parts_of_mark(section).front())) + " ";
+    std::string frame;
+    for (const std::string_view one : calls_->frame) frame += "| " + mark(one, Beside::text_behind);
+    const std::string begin =
+        calls_->opened ? "( " + content_begin() + content + "| ( " + opened + ") " + end + ") " : content;
+    if (terms.several) return begin + "( ( " + calls + frame + ") " + content + ")*";
+    const std::string framed = frame.empty() ? "" : "( ( " + frame.substr(2) + ") " + content + ")* ";
+    return begin + framed + "( " + calls + blanks() + ")?";
+  }
+
+  /// The longest piece of a mark without an asterisk.
+  static std::string_view spelled(std::string_view part) {
+    const std::size_t star = part.find('*');
+    if (star == std::string_view::npos) return part;
+    return star > part.size() - star ? part.substr(0, star) : part.substr(star + 1);
   }
 
   const AnswerFormat& format_;
   const CallFormat* calls_;
-  const Tokenizer& tokenizer_;
-  std::string rules_;
-  std::set<std::string> added_;
+  AnswerRules rules_;
 };
 
 }  // namespace
@@ -310,18 +264,9 @@ class AnswerCompiler {
 TextArguments text_arguments(const std::vector<Tool>& tools) {
   TextArguments texts;
   for (const Tool& tool : tools) {
-    const auto properties = tool.parameters ? tool.parameters->find("properties") : std::nullopt;
-    if (!properties || !properties->is_object()) continue;
-    for (const std::string& name : properties->fields()) {
-      const auto schema = properties->find(name);
-      if (schema && is_text(*schema)) texts.emplace(tool.name, name);
-    }
+    if (tool.parameters) add_texts(*tool.parameters, tool.name, "", 0, texts);
   }
   return texts;
-}
-
-bool can_be_held(const CallFormat& calls) {
-  return calls.body != CallFormat::Body::python && calls.body != CallFormat::Body::gemma;
 }
 
 std::optional<std::string> answer_gbnf(const AnswerFormat& format, Thinking thinking, const CallTerms& calls,
@@ -335,7 +280,8 @@ std::optional<std::string> answer_gbnf(const AnswerFormat& format, Thinking thin
         "tools that have to be called, strict ones or one call at most, and a grammar of the content exclude each "
         "other; leave one out");
   }
-  if (content && thinking == Thinking::none) return content;
+  const bool framed = format.calls != nullptr && !format.calls->frame.empty();
+  if (content && thinking == Thinking::none && !framed) return content;
   return AnswerCompiler(format, tokenizer).compiled(thinking, held, content);
 }
 

@@ -21,7 +21,7 @@ struct Tool {
   bool strict = false;                  // calls are held to it also where nothing forces one
 };
 
-/// The arguments of these tools that are texts, which some formats write as they are.
+/// The arguments of these tools, and values in them, that are texts, which some formats write as they are.
 TextArguments text_arguments(const std::vector<Tool>& tools);
 
 enum class CallChoice {
@@ -36,13 +36,10 @@ struct CallTerms {
   bool several = true;  // calls in one answer
 };
 
-/// Whether calls can be held to the schemas of tools.
-bool can_be_held(const CallFormat& calls);
-
 /// Returns GBNF, whose `root` is the whole answer; nullopt where anything is allowed. `content`: the grammar of what is
 /// not thought, which calls exclude. Special tokens among the marks are those of the tokenizer. Throws Error, with a
 /// sentence for who asks, for a schema of a tool that is strict or forced and that is none, or needs what is not
-/// supported, and for a format whose calls cannot be held to one.
+/// supported.
 std::optional<std::string> answer_gbnf(const AnswerFormat& format, Thinking thinking, const CallTerms& calls,
                                        const std::optional<std::string>& content, const Tokenizer& tokenizer);
 

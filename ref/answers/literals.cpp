@@ -147,7 +147,10 @@ class LiteralReader {
 };
 
 constexpr LiteralReader::Notation of_python = {.quotes = "'\"", .mark = "", .after_key = '=', .bare_keys = false};
-constexpr LiteralReader::Notation of_gemma = {.quotes = "\"", .mark = "<|\"|>", .after_key = ':', .bare_keys = true};
+
+LiteralReader::Notation of_gemma(std::string_view quote) {
+  return {.quotes = "\"", .mark = quote, .after_key = ':', .bare_keys = true};
+}
 
 }  // namespace
 
@@ -182,13 +185,13 @@ std::size_t end_of_python_arguments(std::string_view text) {
   return std::string_view::npos;
 }
 
-std::size_t end_of_gemma_arguments(std::string_view text) {
+std::size_t end_of_gemma_arguments(std::string_view text, std::string_view quote) {
   int depth = 0;
   for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text.substr(at).starts_with(of_gemma.mark)) {
-      const std::size_t end = text.find(of_gemma.mark, at + of_gemma.mark.size());
+    if (text.substr(at).starts_with(quote)) {
+      const std::size_t end = text.find(quote, at + quote.size());
       if (end == std::string_view::npos) return end;
-      at = end + of_gemma.mark.size() - 1;
+      at = end + quote.size() - 1;
     } else if (text[at] == '{' || text[at] == '[') {
       ++depth;
     } else if ((text[at] == '}' || text[at] == ']') && --depth <= 0) {
@@ -199,6 +202,9 @@ std::size_t end_of_gemma_arguments(std::string_view text) {
 }
 
 std::string json_of_python_arguments(std::string_view text) { return LiteralReader(text, of_python).arguments(')'); }
-std::string json_of_gemma_arguments(std::string_view text) { return LiteralReader(text, of_gemma).arguments('}'); }
+std::string json_of_gemma_arguments(std::string_view text, std::string_view quote) {
+  const LiteralReader::Notation notation = of_gemma(quote);
+  return LiteralReader(text, notation).arguments('}');
+}
 
 }  // namespace draftproof

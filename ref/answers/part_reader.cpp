@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "ref/answers/blanks.h"
@@ -10,12 +11,10 @@
 namespace draftproof {
 namespace {
 
-/// The place of `part` in a text, or of the end of the text that it may begin with, or the end.
+/// The first place of a part of a mark in a text, or of what the text ends with and may become one, or the end.
 std::size_t find_begun(std::string_view text, std::string_view part) {
-  const std::size_t whole = text.find(part);
-  if (whole != std::string_view::npos) return whole;
-  for (std::size_t at = text.size() - std::min(text.size(), part.size() - 1); at < text.size(); ++at) {
-    if (part.starts_with(text.substr(at))) return at;
+  for (std::size_t at = text.find(part.front()); at < text.size(); at = text.find(part.front(), at + 1)) {
+    if (match_part(text.substr(at), part).match != Match::no) return at;
   }
   return text.size();
 }
@@ -29,12 +28,20 @@ class MarkedReader final : public PartReader {
         place_(thoughts_ == nullptr                   ? Place::content
                : terms.thinking == Thinking::begun    ? Place::thought
                : terms.thinking == Thinking::possible ? Place::start
-                                                      : Place::content) {}
+                                                      : Place::content) {
+    if (format.calls != nullptr) marks_ = format.calls->frame;
+    if (calls_ != nullptr && !bare()) {
+      marks_.push_back(parts_of_mark(calls_->section.empty() ? calls_->begin : calls_->section).front());
+    }
+    if (format.calls == nullptr || !format.calls->opened) return;
+    place_ = Place::opened;
+    content_begin_ = format.calls->frame.front().substr(format.calls->begin.size());
+  }
 
   bool cut_off() const override { return told_name_; }
 
  private:
-  enum class Place { start, thought, content, section, call, behind_call };
+  enum class Place { opened, start, thought, content, section, call, behind_call };
 
   void read(bool last) override {
     last_ = last;
@@ -46,6 +53,7 @@ class MarkedReader final : public PartReader {
   /// Reads on at one place. Returns whether there may be more to read; else more text is needed.
   bool read_on() {
     switch (place_) {
+      case Place::opened: return read_opened();
       case Place::start: return read_start();
       case Place::thought: return read_thought();
       case Place::content: return read_content();
@@ -73,6 +81,15 @@ class MarkedReader final : public PartReader {
     return !text_.empty();
   }
 
+  bool read_opened() {
+    const MarkMatch content = match_part(text_, content_begin_);
+    if (content.match == Match::maybe && !last_) return false;
+    if (content.match == Match::yes) text_.erase(0, content.end);
+    opened_ = content.match != Match::yes && calls_ != nullptr;
+    go(opened_ ? Place::call : Place::content, true);
+    return true;
+  }
+
   bool read_start() {
     if (behind_blanks(text_) == text_.size()) return false;
     const MarkMatch begin = match(thoughts_->begin);
@@ -97,30 +114,43 @@ class MarkedReader final : public PartReader {
   }
 
   /// Whether calls have no mark: then an answer that is one has nothing else.
-  bool bare() const { return calls_->section.empty() && calls_->begin.empty(); }
+  bool bare() const { return calls_->begin.empty() && (calls_->section.empty() || calls_->section == "["); }
 
   bool read_content() {
     if (!begun()) return false;
     if (calls_ != nullptr && bare()) {
       const std::size_t begin = behind_blanks(text_);
       if (!content_ && begin == text_.size()) return false;
-      if (!content_ && text_[begin] == '{') {
+      if (!content_ && text_[begin] == (calls_->section.empty() ? '{' : '[')) {
         go(Place::section, true);
         return true;
       }
       content_ = true;
     }
-    if (calls_ == nullptr || bare()) {
+    if (marks_.empty()) {
       take(Kind::content, text_.size());
       return false;
     }
-    const std::string_view sign = parts_of_mark(calls_->section.empty() ? calls_->begin : calls_->section).front();
-    const std::size_t at = find_begun(text_, sign);
-    const bool found = text_.substr(at).starts_with(sign);
-    if (!found && last_) return false;
+    std::size_t at = text_.size();
+    for (const std::string_view mark : marks_) at = std::min(at, find_begun(text_, mark));
+    const std::string rest = text_.substr(at);
+    std::optional<std::size_t> found;  // which mark
+    bool open = rest.empty();          // it may become one
+    for (std::size_t i = 0; i < marks_.size() && !open; ++i) {
+      const Match match = match_part(rest, marks_[i]).match;
+      open = match == Match::maybe && !last_;
+      if (match == Match::yes && !found) found = i;
+    }
+    if (!open && !found) return false;  // what the text ends with is none
     take(Kind::content, without_blanks_behind(std::string_view(text_).substr(0, at)));
-    if (found) go(Place::section, false);
-    return found;
+    if (open) return false;
+    if (calls_ != nullptr && !bare() && *found + 1 == marks_.size()) {
+      go(Place::section, false);
+      return true;
+    }
+    text_.erase(0, text_.size() - rest.size() + match_part(rest, marks_[*found]).end);
+    go(Place::content, true);
+    return true;
   }
 
   bool read_section() {
@@ -136,7 +166,8 @@ class MarkedReader final : public PartReader {
   bool read_one() {
     if (!last_ && text_.size() < look_again_at_) return false;
     look_again_at_ = text_.size() + text_.size() / 64;
-    const WrittenCall call = read_call(*calls_, text_, texts_);
+    const std::string_view begin = opened_ ? calls_->begin : "";
+    const WrittenCall call = read_call(*calls_, std::string(begin) + text_, texts_);
     if (!call.name.empty()) {
       if (!told_name_) add(Kind::call, call.name);
       told_name_ = true;
@@ -147,7 +178,8 @@ class MarkedReader final : public PartReader {
     if (call.match == Match::maybe && last_ && told_name_) return false;  // it was cut off
     if (call.match == Match::maybe && !last_) return false;
     if (call.match != Match::yes) return give_back();
-    text_.erase(0, call.end);
+    text_.erase(0, call.end - begin.size());
+    opened_ = false;
     told_name_ = false;
     told_ = 0;
     look_again_at_ = 0;
@@ -176,6 +208,7 @@ class MarkedReader final : public PartReader {
     add(Kind::content, before_);
     take(Kind::content, before_.empty() ? std::min<std::size_t>(1, text_.size()) : 0);  // not tried again
     before_.clear();
+    opened_ = false;
     told_name_ = false;
     told_ = 0;
     look_again_at_ = 0;
@@ -187,9 +220,12 @@ class MarkedReader final : public PartReader {
   const CallFormat* calls_;  // nullptr: there are none
   const ThoughtMarks* thoughts_;
   TextArguments texts_;
+  std::vector<std::string_view> marks_ = {};  // that end content: of its frame, then the one of calls
+  std::string_view content_begin_ = {};       // where the text before the answer ends with what calls begin with
   Place place_;
   bool last_ = false;
   bool drop_blanks_ = place_ == Place::thought;
+  bool opened_ = false;     // the call that is read begins in the text before the answer
   bool content_ = false;    // there was something
   std::string before_;      // of the section, while its first call is not certain
   bool told_name_ = false;  // of the call that is read

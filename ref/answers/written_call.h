@@ -12,6 +12,9 @@
 
 namespace draftproof {
 
+/// Whether names of tools have such characters.
+bool is_of_name(char c);
+
 /// Whether a text begins with something: no, with a part of it so far, or with all of it.
 enum class Match { no, maybe, yes };
 
@@ -19,10 +22,13 @@ struct MarkMatch {
   Match match;
   std::size_t end = 0;  // of the mark in the text
 };
+/// What a mark has between its line ends.
+MarkMatch match_part(std::string_view text, std::string_view part);
 /// Blanks before the mark are passed.
 MarkMatch match_mark(std::string_view text, std::string_view mark);
 
-/// Tool and argument, of those that are strings.
+/// Tool and argument, of those that are strings; a value inside of an argument is named by the keys to it, with dots
+/// between them, where each item of an array has the key `item`.
 using TextArguments = std::set<std::pair<std::string, std::string>>;
 
 struct WrittenCall {

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <functional>
+
 #include "ref/answers/part_reader.h"
 #include "ref/base/error.h"
 #include "ref/grammar/grammar_constraint.h"
@@ -45,35 +48,44 @@ bool allows(const Grammar& grammar, std::string_view text) {
 
 /// A call with these arguments, as the format has it.
 std::string written(const CallFormat& calls, const std::string& name, const std::string& city) {
-  const auto mark = [](std::string_view text) {
+  using Body = CallFormat::Body;
+  const auto mark = [&](std::string_view text) {
     std::string result(text);
-    if (const std::size_t star = result.find('*'); star != std::string::npos) result.replace(star, 1, "7");
+    const std::string star =
+        text == calls.after_key ? std::string(calls.kinds.empty() ? "" : calls.kinds.front()) : "7";
+    if (const std::size_t at = result.find('*'); at != std::string::npos) result.replace(at, 1, star);
     return result;
   };
   const std::string arguments = city.empty() ? "{}" : "{\"city\": " + json_string(city) + "}";
+  const std::string quote(calls.quote);
   std::string text = mark(calls.begin);
-  if (calls.body == CallFormat::Body::object) {
-    text += "{\"" + std::string(calls.name_key) + "\": \"" + name + "\", \"" + std::string(calls.arguments_key) +
-            "\": " + arguments + "}";
-  } else {
-    text += name + mark(calls.after_name);
-    if (calls.body == CallFormat::Body::parameters && !city.empty()) {
-      text += std::string(calls.before_key) + "city" + std::string(calls.after_key) + city;
-      text += calls.after_value;
-    } else if (calls.body != CallFormat::Body::parameters) {
-      text += arguments;
-    }
+  if (calls.body != Body::object) text += name + mark(calls.after_name);
+  switch (calls.body) {
+    case Body::object:
+      text += "{\"" + std::string(calls.name_key) + "\": \"" + name + "\", \"" + std::string(calls.arguments_key) +
+              "\": " + arguments + "}";
+      break;
+    case Body::parameters:
+      if (!city.empty())
+        text += mark(calls.before_key) + "city" + mark(calls.after_key) + city + mark(calls.after_value);
+      break;
+    case Body::elements:
+      if (!city.empty()) text += mark(calls.before_key) + "city>" + city + mark(calls.after_value) + "city>";
+      break;
+    case Body::python: text += city.empty() ? "()" : "(city='" + city + "')"; break;
+    case Body::gemma: text += city.empty() ? "{}" : "{city:" + quote + city + quote + "}"; break;
+    default: text += arguments;
   }
   return text + mark(calls.end);
 }
 
 TEST(AnswerGrammar, ForcedCallsAreCallsOfTheToolsAndAreReadBack) {
   for (const CallFormat& calls : call_formats()) {
-    if (!can_be_held(calls)) continue;
     const AnswerFormat format = {&calls, nullptr};
     const Grammar grammar = grammar_of(format, Thinking::none, weather(CallChoice::forced, false));
     const auto answer = [&](const std::string& body) {
-      return std::string(calls.section) + body + std::string(calls.section_end);
+      const std::string text = std::string(calls.section) + body + std::string(calls.section_end);
+      return calls.opened ? text.substr(calls.begin.size()) : text;
     };
     const std::string one = written(calls, "get_weather", "New York");
     const std::string other = written(calls, "now", "");
@@ -145,6 +157,116 @@ TEST(AnswerGrammar, WhatAnAnswerIsHeldToBeginsBehindItsThoughts) {
   const Grammar forced = grammar_of({&hermes, &think}, Thinking::begun, weather(CallChoice::forced, false));
   EXPECT_TRUE(allows(forced, "Hm.</think>\n\n<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"));
   EXPECT_FALSE(allows(forced, "Hm.</think>\n\nNow."));
+}
+
+/// Every notation, by the text of a call of f.
+TEST(AnswerGrammar, LiteralsAreHeldToTheirSchemasOrRefused) {
+  const auto terms = [](const std::string& schema, bool strict = true) {
+    return CallTerms{{{"f", Json::parse(schema, "schema"), strict}}, CallChoice::forced, true};
+  };
+  struct Notation {
+    const char* name;
+    std::function<std::string(std::string)> call;  // with the value of a
+  };
+  const std::vector<Notation> notations = {
+      {"LFM2", [](const std::string& a) { return "<|tool_call_start|>[f(a=" + a + ")]<|tool_call_end|>"; }},
+      {"Gemma 4", [](const std::string& a) { return "<|tool_call>call:f{a:" + a + "}<tool_call|>"; }},
+      {"MiniMax-M3", [](const std::string& a) {
+         return "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"f\">]<]minimax[>[<a>" + a +
+                "]<]minimax[>[</a>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>";
+       }}};
+  struct Value {
+    const char* schema;  // of a
+    std::array<std::vector<std::string>, 3> right;
+    std::array<std::vector<std::string>, 3> wrong;
+  };
+  const std::vector<Value> values = {
+      {R"({"type":"string"})",
+       {{{"'it'", R"("it's")", R"('it\'s')"}, {"<|\"|>it's \"x\"<|\"|>"}, {"it's", ""}}},
+       {{{"it", "3", "'a\nb'"}, {"it", "3"}, {"]<]minimax[>[<b>"}}}},
+      {R"({"type":"integer","minimum":1,"maximum":12})",
+       {{{"12"}, {"7"}, {"1"}}},
+       {{{"13", "'1'"}, {"0", "<|\"|>1<|\"|>"}, {"x"}}}},
+      {R"({"type":"number"})", {{{"1.5"}, {"-2"}, {"3e4"}}}, {{{"x"}, {"true"}, {""}}}},
+      {R"({"type":["boolean","null"]})",
+       {{{"True", "False", "None"}, {"true", "false", "null"}, {"true", "null"}}},
+       {{{"true"}, {"True"}, {"None"}}}},
+      {R"({"enum":["a b", 3, null]})",
+       {{{"'a b'", "\"a b\"", "3", "None"}, {"<|\"|>a b<|\"|>", "3", "null"}, {"a b", "3", "null"}}},
+       {{{"'a'", "4"}, {"<|\"|>a<|\"|>"}, {"a", "33"}}}},
+      {R"({"const":true})", {{{"True"}, {"true"}, {"true"}}}, {{{"False"}, {"false"}, {"false"}}}},
+      {R"({"anyOf":[{"type":"string"},{"type":"null"}]})",
+       {{{"'x'", "None"}, {"<|\"|>x<|\"|>", "null"}, {"x", "null"}}},
+       {{{"3"}, {"3"}, {"]<]minimax[>[<b>"}}}},
+      {R"({"type":"array","items":{"type":"integer"},"minItems":1,"maxItems":2})",
+       {{{"[1]", "[1, 2]"}, {"[1]", "[1,2]"}, {"]<]minimax[>[<item>1]<]minimax[>[</item>"}}},
+       {{{"[]", "[1, 2, 3]", "['x']"}, {"[]", "[1,2,3]"}, {"", "1"}}}},
+      {R"({"type":"object","properties":{"x":{"type":"integer"},"y":{"type":"boolean"}},"required":["y"]})",
+       {{{R"({"x": 1, "y": True})", "{'y': False}"},
+         {"{x:1,y:true}", "{y:false}"},
+         {"]<]minimax[>[<x>1]<]minimax[>[</x>]<]minimax[>[<y>true]<]minimax[>[</y>"}}},
+       {{{"{}", "{'x': 1}", "{'y': True, 'x': 1}"},
+         {"{}", "{x:1}", "{y:1}"},
+         {"", "]<]minimax[>[<x>1]<]minimax[>[</x>"}}}},
+  };
+  for (std::size_t i = 0; i < notations.size(); ++i) {
+    const AnswerFormat format = {&named(notations[i].name), nullptr};
+    for (const Value& value : values) {
+      const auto schema =
+          std::string(R"({"type":"object","properties":{"a":)") + value.schema + R"(},"required":["a"]})";
+      const CallTerms held = terms(schema);
+      const Grammar grammar = grammar_of(format, Thinking::none, held);
+      for (const std::string& right : value.right[i]) {
+        const std::string call = notations[i].call(right);
+        EXPECT_TRUE(allows(grammar, call)) << notations[i].name << value.schema << right;
+        const auto reader = PartReader::open(format, {Thinking::none, true, text_arguments(held.tools)});
+        auto parts = reader->push(call);
+        for (const AnswerPart& part : reader->finish()) parts.push_back(part);
+        ASSERT_EQ(parts.size(), 2U) << call;
+        const Json arguments = Json::parse(parts[1].text, "arguments");
+        EXPECT_TRUE(arguments.has("a")) << call << parts[1].text;
+      }
+      for (const std::string& wrong : value.wrong[i]) {
+        EXPECT_FALSE(allows(grammar, notations[i].call(wrong))) << notations[i].name << value.schema << wrong;
+      }
+    }
+    for (const auto& [schema, word] : std::initializer_list<std::pair<const char*, const char*>>{
+             {R"({"type":"string","pattern":"x"})", "pattern"},
+             {R"({"$ref":"#/$defs/a"})", "$ref"},
+             {R"({"type":"object","additionalProperties":{"type":"string"}})", "additionalProperties"},
+             {R"({"type":"array","uniqueItems":true})", "uniqueItems"},
+             {R"({"type":"object","properties":{"a b":{}}})", "'a b'"}}) {
+      const auto whole = std::string(R"({"type":"object","properties":{"a":)") + schema + "}}";
+      try {
+        answer_gbnf(format, Thinking::none, terms(whole), {}, tokenizer());
+        ADD_FAILURE() << schema;
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("tool 'f'"), HasSubstr(word)));
+      }
+    }
+  }
+  const char* const unsupported = R"({"type":"object","properties":{"a":{"pattern":"x"}}})";
+  EXPECT_TRUE(allows(grammar_of({&named("LFM2"), nullptr}, Thinking::none, terms(unsupported, false)),
+                     notations[0].call("['x', {'y': None}]")));
+  EXPECT_TRUE(allows(grammar_of({&named("Gemma 4"), nullptr}, Thinking::none, terms(unsupported, false)),
+                     notations[1].call("[<|\"|>x<|\"|>,{y:null}]")));
+}
+
+TEST(AnswerGrammar, ContentStandsBetweenItsMarks) {
+  const std::string content = "root ::= \"{}\"";
+  const AnswerFormat functionary = {&named("Functionary 3.2"), nullptr};
+  const Grammar all = grammar_of(functionary, Thinking::none, {}, content);
+  EXPECT_TRUE(allows(all, "all\n{}"));
+  EXPECT_FALSE(allows(all, "{}"));
+  const Grammar strict = grammar_of(functionary, Thinking::none, weather(CallChoice::free, true));
+  EXPECT_TRUE(allows(strict, "all\nIt is warm."));
+  EXPECT_TRUE(allows(strict, "all\nI ask.>>>now\n{}"));
+  EXPECT_TRUE(allows(strict, "now\n{}>>>all\nIt is warm."));
+  EXPECT_FALSE(allows(strict, "then\n{}"));
+  const AnswerFormat solar = {&named("Solar Open"), nullptr};
+  const Grammar framed = grammar_of(solar, Thinking::none, weather(CallChoice::free, true));
+  EXPECT_TRUE(allows(framed, "<|content|>It is warm.<|end|>"));
+  EXPECT_TRUE(allows(grammar_of(solar, Thinking::none, {}, content), "<|content|>{}"));
 }
 
 /// Arguments between marks.
@@ -225,7 +347,6 @@ TEST(AnswerGrammar, ASchemaThatIsNotSupportedIsAnErrorWhereItIsDemandedElseAnyOb
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("tool 'f'"), HasSubstr("patternProperties")));
   }
-  EXPECT_THROW(answer_gbnf({&named("LFM2"), nullptr}, Thinking::none, terms(false), {}, tokenizer()), Error);
   EXPECT_THROW(answer_gbnf(format, Thinking::none, terms(false), "root ::= \"x\"", tokenizer()), Error);
 }
 

@@ -74,30 +74,17 @@ AnswerFormat format_of(const json& row) {
 const TextArguments texts = {{"get_weather", "city"}};
 
 TEST(PartReader, ReadsThoughtsContentAndCallsAsPublishedTemplatesWriteThem) {
-  // How these write calls is not known here; they are rare or as large as no machine without accelerators has them.
-  const std::set<std::string> unknown = {"GigaChat3-10B-A1.8B",
-                                         "Kimi-K3",
-                                         "MiniMax-M3",
-                                         "deepseek-ai-DeepSeek-V3.2",
-                                         "deepseek-ai-DeepSeek-V4",
-                                         "deepseek-ai-DeepSeek-V4-Flash-0731",
-                                         "meetkai-functionary-medium-v3.2",
-                                         "muse-glimmer",
-                                         "tencent-Hy3",
-                                         "upstage-Solar-Open-100B"};
   int known = 0;
   for (const json& row : fixture()["answers"]) {
     const std::string name = row["template"];
     std::string text = row["answer"];
-    for (const char* const stop : {"<|END_OF_TURN_TOKEN|>", "<|tool_response>", "<|eom_id|>"}) {
+    for (const char* const stop :
+         {"<|END_OF_TURN_TOKEN|>", "<|tool_response>", "<|eom_id|>", "<｜hy_eos:opensource｜>"}) {
       text.resize(std::min(text.size(), text.find(stop)));
     }
     text.erase(0, text.find_first_not_of(' '));
+    if (name == "deepseek-ai-DeepSeek-V3.2") text.erase(0, text.find("Let"));  // what the prompt ends with
     const AnswerFormat format = format_of(row);
-    if (unknown.contains(name)) {
-      EXPECT_EQ(format.calls, nullptr) << name;
-      continue;
-    }
     ASSERT_NE(format.calls, nullptr) << name;
     ++known;
     AnswerTerms terms = {thinking_after(format, row["before"].get<std::string>()), true, texts};
@@ -108,7 +95,9 @@ TEST(PartReader, ReadsThoughtsContentAndCallsAsPublishedTemplatesWriteThem) {
     for (std::size_t i = 0; i < answer.calls.size(); ++i) {
       EXPECT_EQ(answer.calls[i].name, "get_weather") << name;
       ASSERT_TRUE(json::accept(answer.calls[i].arguments)) << name << answer.calls[i].arguments;
-      EXPECT_EQ(json::parse(answer.calls[i].arguments), row["calls"][i]) << name;
+      json call = row["calls"][i];
+      if (name == "MiniMax-M3" && call.contains("deep")) call["deep"].erase("x");  // it writes no null
+      EXPECT_EQ(json::parse(answer.calls[i].arguments), call) << name;
     }
     const std::string thought = fixture()["thought"];
     const std::string content = fixture()["content"];
@@ -131,7 +120,7 @@ TEST(PartReader, ReadsThoughtsContentAndCallsAsPublishedTemplatesWriteThem) {
     const std::string all = name == "openai-gpt-oss-120b" ? "\"city\"" : "get_weather";  // who is asked is in a header
     EXPECT_NE(without.content.find(all), std::string::npos) << name;
   }
-  EXPECT_GE(known, 45);
+  EXPECT_GE(known, 57);
 }
 
 TEST(PartReader, AnAnswerThatIsCutOffKeepsWhatWasCertain) {
@@ -207,6 +196,66 @@ TEST(PartReader, TheTypeOfAnArgumentSaysHowItsTextIsRead) {
   EXPECT_EQ(answer.calls[0].arguments, R"({"a": "12", "b": 12, "c": "x y"})");
 }
 
+TEST(PartReader, AMarkMaySayWhetherAnArgumentIsText) {
+  const auto argument = [](const std::string& key, const std::string& is_text, const std::string& value) {
+    return "<｜DSML｜parameter name=\"" + key + "\" string=\"" + is_text + "\">" + value + "</｜DSML｜parameter>\n";
+  };
+  const std::string text = "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n" + argument("a", "true", "12") +
+                           argument("b", "false", "12") + "</｜DSML｜invoke>\n</｜DSML｜function_calls>";
+  const Answer answer = read(named("DeepSeek V3.2"), {Thinking::none, true, {{"f", "b"}}}, text);
+  ASSERT_EQ(answer.calls.size(), 1U) << answer.content;
+  EXPECT_EQ(answer.calls[0].arguments, R"({"a": "12", "b": 12})");
+}
+
+TEST(PartReader, ElementsAreObjectsArraysAndTexts) {
+  const auto element = [](const std::string& key, const std::string& value) {
+    return "]<]minimax[>[<" + key + ">" + value + "]<]minimax[>[</" + key + ">";
+  };
+  const std::string text = "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"f\">" +
+                           element("a", element("item", "1") + element("item", element("b", "2") + element("c", "3"))) +
+                           element("d", " <x> ") + "]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>";
+  for (const std::size_t step : {std::size_t{1}, std::size_t{5}, text.size()}) {
+    const Answer answer =
+        read(named("MiniMax-M3"), {Thinking::none, true, {{"f", "a.item.c"}}}, text, [&] { return step; });
+    ASSERT_EQ(answer.calls.size(), 1U) << answer.content;
+    EXPECT_EQ(answer.calls[0].arguments, R"({"a": [1, {"b": 2, "c": "3"}], "d": " <x> "})");
+  }
+}
+
+TEST(PartReader, FormatsWhoseTemplatesAreNotInTheFixture) {
+  const auto one = [](const char* name, const std::string& text) {
+    const Answer answer = read(named(name), {Thinking::none, true, {}}, text, [] { return 1; });
+    return answer.calls.size() == 1 ? answer.content + answer.calls[0].name + answer.calls[0].arguments : "no call";
+  };
+  EXPECT_EQ(one("FunctionGemma", "<start_function_call>call:f{city:<escape>a, b<escape>,days:2}<end_function_call>"),
+            R"(f{"city": "a, b", "days": 2})");
+  EXPECT_EQ(one("Llama 4", "[f(city='Rome', days=2)]"), R"(f{"city": "Rome", "days": 2})");
+}
+
+TEST(PartReader, WhatStandsAroundContentIsNoPartOfIt) {
+  const auto content = [](const char* name, bool calls, const std::string& text) {
+    const Answer answer = read(named(name), {Thinking::none, calls, {}}, text, [] { return 1; });
+    EXPECT_TRUE(answer.calls.empty());
+    return answer.content;
+  };
+  for (const bool calls : {false, true}) {
+    EXPECT_EQ(content("Functionary 3.2", calls, "all\nIt is >>> warm."), "It is >>> warm.") << calls;
+    EXPECT_EQ(content("Functionary 3.2", calls, ""), "");
+    EXPECT_EQ(content("Functionary 3.2", calls, "It is warm."), "It is warm.");
+    EXPECT_EQ(content("Kimi K3", calls, "<|open|>response<|sep|>Warm.<|close|>response<|sep|>"), "Warm.");
+    EXPECT_EQ(content("Muse Glimmer", calls, " to=user<|message|>Write to=me.<|eot|>"), "Write to=me.");
+    EXPECT_EQ(content("Solar Open", calls, "<|content|>Warm.<|end|>"), "Warm.");
+  }
+  static constexpr ThoughtMarks think = {"<|open|>think<|sep|>", "<|close|>think<|sep|>"};
+  const AnswerFormat kimi = {named("Kimi K3").calls, &think};
+  EXPECT_EQ(thinking_after(kimi, "<|open|>response<|sep|>"), Thinking::none);
+  EXPECT_EQ(thinking_after(kimi, "<|open|>think<|sep|>"), Thinking::begun);
+  const Answer answer = read(named("Functionary 3.2"), {Thinking::none, true, {}}, "allow\n{\"a\": 1}>>>all\nSo.");
+  ASSERT_EQ(answer.calls.size(), 1U);
+  EXPECT_EQ(answer.calls[0].name, "allow");
+  EXPECT_EQ(answer.content, "So.");
+}
+
 TEST(PartReader, LongArgumentsCostLittleMoreThanTheirText) {
   std::string text = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"text\": \"";
   text += std::string(1 << 20, 'x') + "\"}}\n</tool_call>";
@@ -253,7 +302,9 @@ TEST(PartReader, RandomMarksAreReadInTheSameWayHoweverTheyAreDivided) {
                                              "<|channel|>",
                                              "<|message|>",
                                              "<|end|>",
-                                             "<|\"|>"};
+                                             "<|\"|>",
+                                             std::string(calls.kinds.empty() ? "" : calls.kinds.back()),
+                                             std::string(calls.frame.empty() ? "x" : calls.frame.front())};
     for (int round = 0; round < 300; ++round) {
       std::string text;
       for (int i = 0; i < 12; ++i) text += pieces[numbers.next() % pieces.size()];
