@@ -69,7 +69,7 @@ std::string AnswerWriter::News::text() const {
 
 std::string AnswerWriter::take(const StreamEvent& event) {
   Choice& choice = *choices_[static_cast<std::size_t>(event.choice)];
-  News news = {event.choice, event.round ? &*event.round : nullptr, {}};
+  News news = {event.choice, event.prompt ? &*event.prompt : nullptr, event.round ? &*event.round : nullptr, {}};
   std::vector<AnswerPart> parts;
   const auto add = [&](std::vector<AnswerPart> more) {
     for (AnswerPart& part : more) {

@@ -73,7 +73,8 @@ class AnswerWriter {
   /// What came with an event; it is part of the choice by now.
   struct News {
     int choice;
-    const StreamRound* round;  // nullptr: none
+    const std::vector<PromptLogprob>* prompt;  // nullptr: none
+    const StreamRound* round;                  // nullptr: none
     std::vector<ToldPart> parts;
     std::string text() const;  // of the content
   };

@@ -162,11 +162,25 @@ std::uint64_t read_seed(const Json& json) {
   return static_cast<std::uint64_t>(seed->integer(-max - 1, max));
 }
 
+/// vLLM's prompt_logprobs: with so many of the tokens that are the likeliest.
+bool read_prompt_logprobs(const Json& json, Request& request) {
+  const auto asked = json.find("prompt_logprobs");
+  if (!asked) return false;
+  const int count = static_cast<int>(asked->integer(0, Request::top_logprobs_max));
+  if (request.logprobs && count != request.top_logprobs) {
+    asked->fail("asks for " + std::to_string(count) + " of the likeliest tokens, and the rest of the request for " +
+                std::to_string(request.top_logprobs) + "; ask for as many");
+  }
+  request.prompt_logprobs = true;
+  request.top_logprobs = count;
+  return true;
+}
+
 /// The number of new tokens that is asked for; nullopt: as many as the server gives.
 std::optional<int> read_max_tokens(const Json& json) {
-  int number = 0;
-  read_integer(json, "max_tokens", 1, Request::text_max, number);
-  return number == 0 ? std::nullopt : std::optional(number);
+  int number = -1;
+  read_integer(json, "max_tokens", 0, Request::text_max, number);
+  return number < 0 ? std::nullopt : std::optional(number);
 }
 
 std::vector<Token> read_tokens(const Json& list, const ServedModel& model) {
@@ -186,6 +200,18 @@ std::vector<std::vector<Token>> read_prompts(const Json& prompt, const ServedMod
   std::vector<std::vector<Token>> prompts;
   for (std::size_t i = 0; i < prompt.size(); ++i) prompts.push_back(one(prompt[i]));
   return prompts;
+}
+
+/// The prompts as they came: those of token ids as the texts of these.
+std::vector<std::string> texts_of_prompts(const Json& prompt, const std::vector<std::vector<Token>>& prompts,
+                                          const ServedModel& model) {
+  if (prompt.is_string()) return {prompt.string()};
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    if (!prompt[0].is_number() && prompt[i].is_string()) texts.push_back(prompt[i].string());
+    else texts.push_back(model.tokenizer == nullptr ? "" : model.tokenizer->decode(prompts[i], false));
+  }
+  return texts;
 }
 
 /// The text that the answer is expected to be like: content as that of a message, or token ids; empty: none.
@@ -319,7 +345,7 @@ CompletionRequest read_common(const Json& json, const ServedModel& model, Reques
   for (std::vector<Token>& prompt : prompts) {
     if (prompt.empty()) throw Error("the prompt is empty; give at least one token to continue");
     const int room = model.context - static_cast<int>(prompt.size());
-    if (room < 1) {
+    if (room < 1 && !(room == 0 && asked == 0)) {
       throw Error("the prompt has " + std::to_string(prompt.size()) + " tokens" + beyond_context +
                   std::to_string(model.context) + "; give a shorter one");
     }
@@ -339,11 +365,12 @@ Sampling default_sampling() { return {.temperature = 1, .repeat_last_n = -1}; }
 
 CompletionRequest read_chat(const std::string& body, const ServedModel& model) {
   const Json json = parse_request(body);
-  refuse_fields(json, {"prompt"});
+  refuse_fields(json, {"prompt", "echo"});
   Request request;
   request.logprobs = read_boolean(json, "logprobs", false);
   read_integer(json, "top_logprobs", 0, Request::top_logprobs_max, request.top_logprobs);
   if (request.top_logprobs > 0 && !request.logprobs) json.at("top_logprobs").fail("needs logprobs to be true");
+  const bool tell_prompt = read_prompt_logprobs(json, request);
   if (model.chat == nullptr) {
     throw Error("the model " + model.name +
                 " has no chat template; use /v1/completions, or start the server with "
@@ -353,6 +380,7 @@ CompletionRequest read_chat(const std::string& body, const ServedModel& model) {
   const ChatRequest chat = read_conversation(json, model);
   CompletionRequest completion = read_common(json, model, request, &chat, {chat.prompt});
   completion.chat = true;
+  completion.tell_prompt = tell_prompt;
   completion.include_thoughts = read_boolean(json, "include_reasoning", true);
   const auto format = json.find("reasoning_format");
   const bool apart = !format || format->string() != "none";
@@ -377,7 +405,16 @@ CompletionRequest read_completion(const std::string& body, const ServedModel& mo
       request.top_logprobs = static_cast<int>(logprobs->integer(0, Request::top_logprobs_max));
     }
   }
-  return read_common(json, model, request, nullptr, read_prompts(json.at("prompt"), model));
+  const bool echo = read_boolean(json, "echo", false);
+  const bool tell_prompt = read_prompt_logprobs(json, request);
+  if (echo && request.logprobs) request.prompt_logprobs = true;
+  std::vector<std::vector<Token>> prompts = read_prompts(json.at("prompt"), model);
+  std::vector<std::string> texts =
+      echo ? texts_of_prompts(json.at("prompt"), prompts, model) : std::vector<std::string>();
+  CompletionRequest completion = read_common(json, model, request, nullptr, std::move(prompts));
+  completion.echo = std::move(texts);
+  completion.tell_prompt = tell_prompt;
+  return completion;
 }
 
 std::vector<Token> read_tokenize(const std::string& body, const ServedModel& model) {

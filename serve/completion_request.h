@@ -8,6 +8,8 @@
 //     prediction      as in chats; its content may be token ids
 //     reasoning_format  none: what the model thinks is content, too
 //     thinking_budget_tokens  after so many tokens of thoughts their end is written
+//     echo            of completions: the text begins with the prompt, and `logprobs` are those of its tokens, too
+//     prompt_logprobs vLLM's; as many as `logprobs` or top_logprobs, where both are asked for
 //     speculative     false: this request is decoded plainly, which gives the same answer
 //     return_tokens   every part of the answer has "round": the tokens of one decoding round
 #pragma once
@@ -47,7 +49,9 @@ struct CompletionRequest {
   bool stream = false;
   bool include_usage = false;  // in a stream
   bool return_tokens = false;
-  int prompts = 1;  // the choices of a job are those of the first prompt, then those of the next
+  std::vector<std::string> echo = {};  // of a completion: what the answers to each prompt begin with
+  bool tell_prompt = false;            // the log-probabilities of the prompt, as vLLM tells them
+  int prompts = 1;                     // the choices of a job are those of the first prompt, then those of the next
   AnswerFormat format = {};
   AnswerTerms terms = {};  // what answers consist of besides content, if it is told apart
   bool include_thoughts = true;

@@ -62,7 +62,7 @@ class LlamaServerWriter final : public AnswerWriter {
 /// One prompt, and a number of tokens that may be -1, for as many as the server gives.
 CompletionRequest read_llama_server(const std::string& body, const ServedModel& model) {
   const Json request = parse_foreign(body);
-  for (const char* const field : {"logprobs", "return_tokens", "n"}) {
+  for (const char* const field : {"logprobs", "prompt_logprobs", "echo", "return_tokens", "n"}) {
     if (const auto value = request.find(field)) value->fail("is told by /v1/completions, not here; leave it out");
   }
   const Json prompt = request.at("prompt");

@@ -2,6 +2,7 @@
 #include "serve/openai_writer.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "serve/foreign_json.h"
@@ -96,11 +97,47 @@ struct OpenAiWriter::Extras {
     return request.chat ? chat_logprobs(*round) : completion_logprobs(*round);
   }
 
+  /// Those of the prompt's tokens, for a completion that begins with it; null: it does not.
+  ForeignJson echoed_logprobs(const std::vector<Token>& prompt, const std::vector<PromptLogprob>& told) {
+    if (echo.empty() || !request.job.choices.front().logprobs) return nullptr;
+    ForeignJson lists = new_lists();
+    std::size_t rest = 0;  // bytes from a token on: tokens before the text, as BOS, are no part of it
+    for (const Token token : prompt) rest += bytes_of(model, token).size();
+    for (std::size_t i = 0; i < prompt.size(); ++i) {
+      offset = echo.size() - std::min(rest, echo.size());
+      rest -= bytes_of(model, prompt[i]).size();
+      if (i > 0) add_place(lists, prompt[i], told[i - 1].logprob, told[i - 1].top);
+      else add_place(lists, prompt[i], {}, {});
+    }
+    offset = echo.size();
+    return lists;
+  }
+
+  /// The prompt's, as vLLM tells them: null for its first token, then an object of tokens for each.
+  ForeignJson vllm_prompt_logprobs(const std::vector<Token>& prompt, const std::vector<PromptLogprob>& told) const {
+    auto places = ForeignJson::array({nullptr});
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      const auto entry = [&](const TokenLogprob& one, int rank) -> ForeignJson {
+        return {{"logprob", one.logprob}, {"rank", rank}, {"decoded_token", bytes_of(model, one.token)}};
+      };
+      const Token token = prompt[i + 1];
+      ForeignJson place = {{std::to_string(token), entry({token, told[i].logprob}, told[i].rank)}};
+      for (std::size_t k = 0; k < told[i].top.size(); ++k) {
+        const TokenLogprob& one = told[i].top[k];
+        if (one.token != token) place[std::to_string(one.token)] = entry(one, static_cast<int>(k) + 1);
+      }
+      places.push_back(std::move(place));
+    }
+    return places;
+  }
+
   const CompletionRequest& request;
   const ServedModel& model;
+  std::string echo = {};  // what the text begins with
   bool begun = false;
   std::size_t offset = 0;  // bytes of the tokens with logprobs; the text may hold back some of them
   ForeignJson logprobs;    // null until there are some
+  ForeignJson prompt;      // its logprobs as vLLM tells them; null: not asked for
   ForeignJson rounds = ForeignJson::array();
 
  private:
@@ -120,26 +157,34 @@ struct OpenAiWriter::Extras {
   }
 
   ForeignJson completion_logprobs(const StreamRound& round) {
-    ForeignJson lists = {{"tokens", ForeignJson::array()},
-                         {"token_logprobs", ForeignJson::array()},
-                         {"top_logprobs", nullptr},
-                         {"text_offset", ForeignJson::array()}};
+    ForeignJson lists = new_lists();
     for (std::size_t i = 0; i < round.tokens.size(); ++i) {
-      const std::string bytes = bytes_of(model, round.tokens[i]);
-      lists["tokens"].push_back(bytes);
-      lists["token_logprobs"].push_back(round.logprobs[i]);
-      lists["text_offset"].push_back(offset);
-      if (model.tokenizer != nullptr) {
-        std::string text_of_token;
-        model.tokenizer->append_bytes(round.tokens[i], true, text_of_token);
-        offset += text_of_token.size();
-      }
-      if (round.top_logprobs.empty()) continue;
-      ForeignJson place = ForeignJson::object();
-      for (const TokenLogprob& other : round.top_logprobs[i]) place[bytes_of(model, other.token)] = other.logprob;
-      lists["top_logprobs"].push_back(std::move(place));
+      add_place(lists, round.tokens[i], round.logprobs[i],
+                round.top_logprobs.empty() ? std::vector<TokenLogprob>() : round.top_logprobs[i]);
+      if (model.tokenizer == nullptr) continue;
+      std::string text_of_token;
+      model.tokenizer->append_bytes(round.tokens[i], true, text_of_token);
+      offset += text_of_token.size();
     }
     return lists;
+  }
+
+  static ForeignJson new_lists() {
+    return {{"tokens", ForeignJson::array()},
+            {"token_logprobs", ForeignJson::array()},
+            {"top_logprobs", nullptr},
+            {"text_offset", ForeignJson::array()}};
+  }
+
+  /// `logprob`: nullopt for the first token of a prompt, which no row is before.
+  void add_place(ForeignJson& lists, Token token, std::optional<double> logprob, const std::vector<TokenLogprob>& top) {
+    lists["tokens"].push_back(bytes_of(model, token));
+    lists["token_logprobs"].push_back(logprob ? ForeignJson(*logprob) : ForeignJson());
+    lists["text_offset"].push_back(offset);
+    if (request.job.choices.front().top_logprobs == 0) return;
+    ForeignJson place = logprob ? ForeignJson::object() : ForeignJson();
+    for (const TokenLogprob& other : top) place[bytes_of(model, other.token)] = other.logprob;
+    lists["top_logprobs"].push_back(std::move(place));
   }
 };
 
@@ -201,7 +246,10 @@ ForeignJson finish_of(const ToldChoice& told) { return told.finish.empty() ? For
 
 OpenAiWriter::OpenAiWriter(const CompletionRequest& request, const ServedModel& model, const std::string& id)
     : AnswerWriter(request, model, (request.chat ? "chatcmpl-" : "cmpl-") + id), created_(std::time(nullptr)) {
-  for (std::size_t i = 0; i < choices(); ++i) extras_.push_back(std::make_unique<Extras>(request, model));
+  for (std::size_t i = 0; i < choices(); ++i) {
+    extras_.push_back(std::make_unique<Extras>(request, model));
+    if (!request.echo.empty()) extras_.back()->echo = request.echo[i * request.echo.size() / choices()];
+  }
 }
 
 OpenAiWriter::~OpenAiWriter() = default;
@@ -212,6 +260,11 @@ std::string OpenAiWriter::tell(const News& news) {
   Extras& extras = *extras_[static_cast<std::size_t>(news.choice)];
   const ToldChoice& told = this->told(static_cast<std::size_t>(news.choice));
   ForeignJson logprobs = extras.logprobs_of(news.round);
+  if (news.prompt != nullptr) {
+    const std::vector<Token>& prompt = request_.job.choices[static_cast<std::size_t>(news.choice)].prompt;
+    logprobs = extras.echoed_logprobs(prompt, *news.prompt);
+    if (request_.tell_prompt) extras.prompt = extras.vllm_prompt_logprobs(prompt, *news.prompt);
+  }
   ForeignJson round;
   if (news.round != nullptr && request_.return_tokens) round = round_object(*news.round, model_);
   if (!request_.stream) {
@@ -240,11 +293,12 @@ std::string OpenAiWriter::tell(const News& news) {
     }
     one["delta"] = std::move(delta);
   } else {
-    one["text"] = news.text();
+    one["text"] = (std::exchange(extras.begun, true) ? "" : extras.echo) + news.text();
   }
   one["logprobs"] = std::move(logprobs);
   one["finish_reason"] = finish_of(told);
   ForeignJson chunk = head(request_, model_, id_, created_);
+  if (news.prompt != nullptr && request_.tell_prompt) one["prompt_logprobs"] = extras.prompt;
   chunk["choices"] = ForeignJson::array({std::move(one)});
   if (request_.include_usage) chunk["usage"] = nullptr;
   if (!round.is_null()) chunk["round"] = std::move(round);
@@ -268,12 +322,14 @@ std::string OpenAiWriter::whole() const {
   for (std::size_t i = 0; i < choices(); ++i) {
     ForeignJson one = {{"index", i}};
     if (request_.chat) one["message"] = message_object(told(i));
-    else one["text"] = told(i).text;
+    else one["text"] = extras_[i]->echo + told(i).text;
+    if (request_.tell_prompt && !request_.chat) one["prompt_logprobs"] = extras_[i]->prompt;
     one["logprobs"] = extras_[i]->logprobs;
     one["finish_reason"] = finish_of(told(i));
     if (request_.return_tokens) one["rounds"] = extras_[i]->rounds;
     response["choices"].push_back(std::move(one));
   }
+  if (request_.tell_prompt && request_.chat) response["prompt_logprobs"] = extras_[0]->prompt;
   response["usage"] = usage_object(usage());
   return text_of(response);
 }

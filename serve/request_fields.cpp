@@ -33,7 +33,7 @@ std::vector<ApiField> make_fields() {
        "dry_sequence_breakers", "mirostat", "mirostat_tau", "mirostat_eta", "adaptive_target", "adaptive_decay",
        "min_tokens", "bad_words", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort",
        "reasoning_format", "include_reasoning", "thinking_budget_tokens", "continue_final_message",
-       "add_generation_prompt"
+       "add_generation_prompt", "echo", "prompt_logprobs"
   });
   add(alias, "max_tokens", {"max_completion_tokens", "n_predict", "max_new_tokens", "max_length"});
   add(alias, "repetition_penalty", {"repeat_penalty", "rep_pen"});
@@ -57,8 +57,8 @@ std::vector<ApiField> make_fields() {
     fields.push_back({name, refused, note, std::move(off), std::move(off_words), off_true});
   };
   for (const char* const name : {
-       "functions", "audio", "web_search_options", "echo", "suffix", "images", "image_data",
-       "multi_modal_data", "mm_processor_kwargs", "documents", "lora", "prompt_logprobs", "truncate_prompt_tokens",
+       "functions", "audio", "web_search_options", "suffix", "images", "image_data",
+       "multi_modal_data", "mm_processor_kwargs", "documents", "lora", "truncate_prompt_tokens",
        "add_special_tokens", "guided_regex", "guided_choice",
        "guided_whitespace_pattern", "regex", "ebnf", "structural_tag", "banned_tokens",
        "allowed_token_ids", "logits_processors", "sampler_seed", "input_prefix",

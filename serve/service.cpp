@@ -106,6 +106,13 @@ std::shared_ptr<SuffixPool> Service::pool_of(int tenant) {
   return pool;
 }
 
+/// The prompt was read.
+void Service::tell_prompt(Running& running, const Trace& so_far) {
+  running.counted = true;
+  metrics_.count_prompt(static_cast<int>(so_far.request.prompt.size()), so_far.reused);
+  if (so_far.request.prompt_logprobs) running.arrival->stream->add_prompt(running.choice, so_far.prompt_logprobs);
+}
+
 /// Hands a choice to the scheduler, or ends it with why that cannot be.
 void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arrival, int choice) {
   running_.push_back(std::make_unique<Running>(arrival, choice));
@@ -119,8 +126,7 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
       const auto now = Clock::now();
       const auto since = [&](Clock::time_point then) { return std::chrono::duration<double>(now - then).count(); };
       if (!running.counted) {
-        running.counted = true;
-        metrics_.count_prompt(static_cast<int>(so_far.request.prompt.size()), so_far.reused);
+        tell_prompt(running, so_far);
         metrics_.add_first_token(since(running.arrival->when));
         metrics_.add_tokens(static_cast<int>(round.emitted.size()), -1);
       } else {
@@ -186,6 +192,7 @@ void Service::end_finished(Scheduler& scheduler) {
       continue;
     }
     scheduler.remove(*(*running)->opened.sequence);
+    if (error.empty() && !(*running)->counted) tell_prompt(**running, sequence.trace());  // no token was asked for
     if (const auto pool = pool_of((*running)->arrival->job.tenant); pool != nullptr && error.empty()) {
       pool->add(sequence.trace().request.prompt, sequence.trace().output);
     }

@@ -76,6 +76,7 @@ class Service {
   std::shared_ptr<SuffixPool> pool_of(int tenant);
   void take_arrivals(Scheduler& scheduler);
   void begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arrival, int choice);
+  void tell_prompt(Running& running, const Trace& so_far);
   void end_finished(Scheduler& scheduler);
   void end(std::list<std::unique_ptr<Running>>::iterator& running, StreamEnd end);
   void end_all(Scheduler& scheduler, const std::string& why);

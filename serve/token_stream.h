@@ -37,6 +37,7 @@ struct StreamEnd {
 
 struct StreamEvent {
   int choice = 0;
+  std::optional<std::vector<PromptLogprob>> prompt;  // what was asked of the prompt, before the rounds
   std::optional<StreamRound> round;
   std::optional<StreamEnd> end;
 };
@@ -57,13 +58,18 @@ class TokenStream {
   }
   void add(int choice, StreamRound round) {
     const std::lock_guard lock(mutex_);
-    events_.push_back({choice, std::move(round), {}});
+    events_.push_back({choice, {}, std::move(round), {}});
+    changed_.notify_all();
+  }
+  void add_prompt(int choice, std::vector<PromptLogprob> prompt) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back({choice, std::move(prompt), {}, {}});
     changed_.notify_all();
   }
   void end(int choice, StreamEnd end) {
     const std::lock_guard lock(mutex_);
     if (end.refused) refusal_ = end.error;
-    events_.push_back({choice, {}, std::move(end)});
+    events_.push_back({choice, {}, {}, std::move(end)});
     --open_;
     changed_.notify_all();
   }

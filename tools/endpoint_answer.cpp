@@ -125,6 +125,7 @@ ReceivedChoice& AnswerReader::begin_choice(const Json& choice) {
   if (const auto logprobs = choice.find("logprobs"); logprobs != choice.end() && !logprobs->is_null()) {
     read_logprobs(one, *logprobs);
   }
+  if (choice.contains("prompt_logprobs")) read_prompt_logprobs(one, list_in(choice, "prompt_logprobs"));
   return one;
 }
 
@@ -162,6 +163,18 @@ void AnswerReader::read_logprobs(ReceivedChoice& choice, const Json& logprobs) c
       }
     }
     choice.logprobs.push_back(text_of_json(kept));
+  }
+}
+
+void AnswerReader::read_prompt_logprobs(ReceivedChoice& choice, const Json& places) {
+  for (const Json& place : places) {
+    Json kept = Json::object();
+    for (const auto& [token, entry] : place.items()) {
+      kept[token] = {{"logprob", logprob_of(field_of(entry, "logprob"))},
+                     {"rank", count_in(entry, "rank")},
+                     {"text", string_in(entry, "decoded_token")}};
+    }
+    choice.prompt_logprobs.push_back(text_of_json(kept));
   }
 }
 
@@ -263,6 +276,29 @@ std::string logprobs_text(const EndpointRequest& request, const Request& choice,
     for (const TokenLogprob& other : top) kept["top"][bytes_of(tokenizer, other.token)] = other.logprob;
   }
   return text_of_json(told(kept));
+}
+
+/// What the server says of the tokens of a prompt, as AnswerReader keeps it: nothing of the first.
+std::vector<std::string> plain_prompt_logprobs(const Request& choice, Model& target, const Tokenizer* tokenizer) {
+  const std::span<const Token> prompt = choice.prompt;
+  GrowingText text(target, static_cast<int>(prompt.size()), choice.context_shift);
+  std::vector<std::string> places = {text_of_json(AnswerJson::object())};
+  for (std::size_t read = 1; read < prompt.size(); ++read) {
+    const std::vector<float> logits = text.logits_after(prompt.first(read));
+    AnswerJson place = AnswerJson::object();
+    const auto add = [&](const TokenLogprob& one, auto rank) {
+      const std::string id = std::to_string(one.token);
+      if (place.contains(id)) return;
+      place[id] = {{"logprob", one.logprob}, {"rank", rank}, {"text", bytes_of(tokenizer, one.token)}};
+    };
+    const Token own = prompt[read];
+    add({own, log_probability(std::span<const float>(logits), own)},
+        1 + std::ranges::count_if(logits, [&](float logit) { return logit > logits[own]; }));
+    int rank = 0;
+    for (const TokenLogprob& one : top_log_probabilities(logits, choice.top_logprobs)) add(one, ++rank);
+    places.push_back(text_of_json(told(place)));
+  }
+  return places;
 }
 
 /// Returns how many tokens the output has until its text contains a stop string: all when it never does.
@@ -370,6 +406,10 @@ std::optional<EndpointDivergence> find_divergence(const EndpointRequest& request
     return differ("finish reason", -1, expected.finish, received.finish.empty() ? "none" : received.finish);
   }
   if (auto logprobs = differ_in("logprobs", expected.logprobs, received.logprobs)) return logprobs;
+  if (asked.prompt_logprobs && !begins_only) {
+    const std::vector<std::string> right = plain_prompt_logprobs(asked, target, tokenizer);
+    if (auto logprobs = differ_in("logprobs of the prompt", right, received.prompt_logprobs)) return logprobs;
+  }
   if (auto texts = differ_in("text of the token", expected.token_texts, received.token_texts)) return texts;
   if (expected.text != received.text) {
     return differ("text", -1, in_quotes(expected.text), in_quotes(received.text));

@@ -17,11 +17,12 @@ namespace draftproof {
 struct ReceivedChoice {
   std::vector<Token> tokens;
   std::vector<std::string> token_texts;
-  std::vector<std::string> logprobs;  // of each token, with the most likely ones: JSON, compared as text
-  std::string text;                   // of a chat: its content
-  std::string thought;                // of a chat
-  std::string calls;                  // of a chat: NAME(ARGUMENTS), one after the other
-  std::string finish;                 // empty: it has not ended
+  std::vector<std::string> logprobs;         // of each token, with the most likely ones: JSON, compared as text
+  std::vector<std::string> prompt_logprobs;  // the same of each of the prompt's tokens
+  std::string text;                          // of a chat: its content
+  std::string thought;                       // of a chat
+  std::string calls;                         // of a chat: NAME(ARGUMENTS), one after the other
+  std::string finish;                        // empty: it has not ended
   int drafted = 0;
   int accepted = 0;
 };
@@ -64,6 +65,7 @@ class AnswerReader {
   void read_message(ReceivedChoice& choice, const Json& message) const;
   void read_round(ReceivedChoice& choice, const Json& round) const;
   void read_logprobs(ReceivedChoice& choice, const Json& logprobs) const;
+  static void read_prompt_logprobs(ReceivedChoice& choice, const Json& places);
   void read_usage(const Json& answer);
 
   const EndpointRequest& request_;

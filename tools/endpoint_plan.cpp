@@ -284,9 +284,11 @@ void RequestMaker::add_form() {
   if (made_.stream && one_in(2)) body_["stream_options"] = {{"include_usage", true}};
   body_["return_tokens"] = true;
   if (!made_.speculative) body_["speculative"] = false;
-  if (!one_in(3)) return;
-  like_.logprobs = true;
-  like_.top_logprobs = from(0, 5);
+  like_.prompt_logprobs = !made_.chat && one_in(6);
+  like_.logprobs = one_in(3);
+  if (like_.logprobs || like_.prompt_logprobs) like_.top_logprobs = from(0, 5);
+  if (like_.prompt_logprobs) body_["prompt_logprobs"] = like_.top_logprobs;
+  if (!like_.logprobs) return;
   if (!made_.chat) {
     body_["logprobs"] = like_.top_logprobs;
   } else {

@@ -34,6 +34,7 @@ struct GenerateOptions {
   bool statistics = false;
   bool logprobs = false;
   int top_logprobs = 0;
+  bool prompt_logprobs = false;
   std::vector<std::string> stops;
   ConstraintOptions constraints;
   PrefixCacheOptions prefixes;
@@ -127,13 +128,19 @@ nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& eng
     json["text"] = output.text;
     if (output.stop) json["stop_string"] = stops.strings()[output.stop->string];
   }
+  const auto list_of = [](const std::vector<TokenLogprob>& place) {
+    auto list = nlohmann::ordered_json::array();
+    for (const TokenLogprob& one : place) list.push_back({{"token", one.token}, {"logprob", one.logprob}});
+    return list;
+  };
+  for (const PromptLogprob& place : trace.prompt_logprobs) {
+    json["prompt_logprobs"].push_back(place.logprob);
+    json["prompt_ranks"].push_back(place.rank);
+    if (!place.top.empty()) json["prompt_top_logprobs"].push_back(list_of(place.top));
+  }
   for (const Round& round : trace.rounds) {
     for (const double logprob : round.logprobs) json["logprobs"].push_back(logprob);
-    for (const auto& place : round.top_logprobs) {
-      auto list = nlohmann::ordered_json::array();
-      for (const TokenLogprob& one : place) list.push_back({{"token", one.token}, {"logprob", one.logprob}});
-      json["top_logprobs"].push_back(std::move(list));
-    }
+    for (const auto& place : round.top_logprobs) json["top_logprobs"].push_back(list_of(place));
   }
   return json;
 }
@@ -158,13 +165,18 @@ void print_logprobs(const Trace& trace, const Tokenizer* tokenizer) {
     tokenizer->append_bytes(token, true, text);
     return name + " " + nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   };
+  const auto print = [&](Token token, double logprob, const std::vector<TokenLogprob>& top) {
+    fmt::print("{}\t{:.6f}", named(token), logprob);
+    for (const TokenLogprob& one : top) fmt::print("\t{}:{:.6f}", named(one.token), one.logprob);
+    fmt::print("\n");
+  };
+  for (std::size_t i = 0; i < trace.prompt_logprobs.size(); ++i) {
+    print(trace.request.prompt[i + 1], trace.prompt_logprobs[i].logprob, trace.prompt_logprobs[i].top);
+  }
   for (const Round& round : trace.rounds) {
     for (std::size_t i = 0; i < round.emitted.size(); ++i) {
-      fmt::print("{}\t{:.6f}", named(round.emitted[i]), round.logprobs[i]);
-      if (!round.top_logprobs.empty()) {
-        for (const TokenLogprob& one : round.top_logprobs[i]) fmt::print("\t{}:{:.6f}", named(one.token), one.logprob);
-      }
-      fmt::print("\n");
+      print(round.emitted[i], round.logprobs[i],
+            round.top_logprobs.empty() ? std::vector<TokenLogprob>() : round.top_logprobs[i]);
     }
   }
 }
@@ -199,6 +211,7 @@ GenerateInput make_input(const GenerateOptions& options, OpenedModel& model) {
   if (tokenizer == nullptr) tokenizer = model.tokenizer_to_write();
   request.logprobs = options.logprobs;
   request.top_logprobs = options.top_logprobs;
+  request.prompt_logprobs = options.prompt_logprobs;
   require_stop_strings(options, tokenizer);
   GrammarText grammar = grammar_of(options.constraints);
   constrain(request, grammar, files, tokenizer, common.target);
@@ -345,6 +358,9 @@ void add_generate(Command& app) {
   command.option("--top-logprobs N", options->top_logprobs, "also print the N most likely tokens at its place")
       .range(0, Request::top_logprobs_max)
       .show_default()
+      .needs(logprobs);
+  command
+      .flag("--prompt-logprobs", options->prompt_logprobs, "also print both of the prompt's tokens; -n 0 for no others")
       .needs(logprobs);
   command.group("Prompt");
   command

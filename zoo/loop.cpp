@@ -355,11 +355,25 @@ class FaultyLoop {
           std::span<const Token>(text_).subspan(static_cast<std::size_t>(at - overlap), static_cast<std::size_t>(rows));
       Transaction transaction = cache_->begin(rows);
       Outputs outputs;
-      forward_alone(target_, {.cache = cache_.get(), .tokens = tokens, .logits_from = rows}, outputs);
+      const int from = request_.prompt_logprobs ? overlap : rows;
+      forward_alone(target_, {.cache = cache_.get(), .tokens = tokens, .logits_from = from}, outputs);
+      for (int row = 0; row < rows - from; ++row) {
+        set_prompt_logprob(outputs.logits_row(row, target_.vocabulary()));
+      }
       draft_.observe(tokens.subspan(static_cast<std::size_t>(overlap)), {});
       transaction.commit(rows);
     }
     trace_.final_length = cache_->length();
+  }
+
+  /// Of the next token of the prompt. `row`: the logits after those before it.
+  void set_prompt_logprob(std::span<const float> row) {
+    const std::size_t place = trace_.prompt_logprobs.size() + 1;
+    const bool row_late = fault_ == Fault::prompt_logprob_of_row_before;
+    const Token token = request_.prompt[row_late ? place - 1 : place];
+    const auto rank = 1 + std::ranges::count_if(row, [&](float logit) { return logit > row[token]; });
+    trace_.prompt_logprobs.push_back(
+        {log_probability(row, token), static_cast<int>(rank), top_log_probabilities(row, request_.top_logprobs)});
   }
 
   /// The rows that can be read before the context must be shifted.

@@ -91,7 +91,8 @@ enum class Fault {
   logprob_of_row_before,
   logprob_after_temperature,
   top_logprobs_of_row_before,
-  top_logprobs_larger_first,  // of equal logits the larger token comes first
+  prompt_logprob_of_row_before,  // the row of a token of the prompt is taken for that of the next
+  top_logprobs_larger_first,     // of equal logits the larger token comes first
   // no faults
   read_behind_the_end,        // draft tokens behind a stop token are verified, then dropped
   counts_taken_back,          // penalties count draft tokens in the record of the text, and those rejected are removed

@@ -502,6 +502,9 @@ const Mutant mutants[] = {
     {"X17", "top, larger first", "L1", "", Harm::counts,
      "of equally likely tokens the larger one comes first", {&log_probabilities},
      {.loop = Fault::top_logprobs_larger_first}},
+    {"X35", "prompt, row before", "L1", "vllm-project/vllm, prompt_logprobs", Harm::counts,
+     "a logprob of the prompt is looked up in the row of the next token", {&log_probabilities},
+     {.loop = Fault::prompt_logprob_of_row_before}},
 
     // Counters.
     {"S01", "bonus counted", "S1", "", Harm::counts, "the bonus token counts as an accepted draft token",

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Requests logprobs, of plain decoding and with every draft that promises plain decoding's tokens. The text must be
 // plain decoding's, and each logprob, of the token and of the most likely tokens at its place, is recomputed from the
-// row of the token, to the bit.
+// row of the token, to the bit. The same holds for the tokens of the prompt.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "oracle/checks/checks.h"
@@ -40,11 +41,54 @@ std::vector<Variation> plan_variations(Trial& trial) {
   return list;
 }
 
+/// What rows of plain decoding say of the prompt's tokens behind the first, by the places of these: of all, or of so
+/// many that are spread evenly and end with the last.
+std::map<std::size_t, PromptLogprob> plain_prompt_logprobs(Trial& trial, const Variation& variation) {
+  const std::span<const Token> prompt = trial.request.prompt;
+  const auto max = static_cast<std::size_t>(trial.effort.fresh_rows);
+  const std::size_t stride = prompt.size() / max + (prompt.size() % max != 0 ? 1 : 0);
+  GrowingText text(trial.subject.target(variation), static_cast<int>(prompt.size()), trial.request.context_shift);
+  std::map<std::size_t, PromptLogprob> rows;
+  for (std::size_t read = 1; read < prompt.size(); ++read) {
+    if ((prompt.size() - 1 - read) % stride != 0) continue;
+    const std::vector<float> logits = text.logits_after(prompt.first(read));
+    const float own = logits[prompt[read]];
+    const auto rank = 1 + std::ranges::count_if(logits, [&](float logit) { return logit > own; });
+    rows[read] = {log_probability(std::span<const float>(logits), prompt[read]), static_cast<int>(rank),
+                  top_log_probabilities(logits, top_asked)};
+  }
+  return rows;
+}
+
+/// Returns the number of tokens of the prompt whose logprobs were compared.
+long examine_prompt(const Trial& trial, const Variation& variation, const std::vector<PromptLogprob>& reported,
+                    const std::map<std::size_t, PromptLogprob>& expected, Examination& examination) {
+  long compared = 0;
+  for (const auto& [place, row] : expected) {
+    const auto shown = [](const PromptLogprob& one) {
+      return std::to_string(one.logprob) + " with rank " + std::to_string(one.rank) + ", beside " + text_of(one.top);
+    };
+    const bool known = place <= reported.size();
+    const bool equal = examination.expect(known && reported[place - 1] == row, [&] {
+      return make_failure(
+          variation, -1, static_cast<std::int64_t>(place),
+          "token " + std::to_string(trial.request.prompt[place]) + " of the prompt has logprob " + shown(row),
+          known ? "reported is " + shown(reported[place - 1]) : std::string("none is reported"),
+          {"the row is that after the prompt's tokens before it", "neither penalties nor temperature apply"});
+    });
+    if (!equal) break;
+    ++compared;
+  }
+  return compared;
+}
+
 /// Compares one run with plain decoding. Returns the number of tokens whose logprobs were compared.
-long examine_run(Trial& trial, const Variation& variation, Examination& examination) {
+long examine_run(Trial& trial, const Variation& variation, const std::map<std::size_t, PromptLogprob>& prompt,
+                 Examination& examination) {
   Request request = trial.request;
   request.logprobs = true;
   request.top_logprobs = top_asked;
+  request.prompt_logprobs = true;
   PhiloxSource random(trial.seed);
   const Trace trace = trial.subject.run(request, variation, random);
   const PlainRun& expected = trial.plain_run(variation);
@@ -55,7 +99,7 @@ long examine_run(Trial& trial, const Variation& variation, Examination& examinat
     top_logprobs.insert(top_logprobs.end(), round.top_logprobs.begin(), round.top_logprobs.end());
     top_logprobs.resize(std::max(top_logprobs.size(), logprobs.size()));  // what a round leaves out is missing there
   }
-  long compared = 0;
+  long compared = examine_prompt(trial, variation, trace.prompt_logprobs, prompt, examination);
   for (std::size_t i = 0; i < expected.output.size(); ++i) {
     const auto failure = [&](std::string should, std::string is, std::vector<std::string> facts) {
       return make_failure(variation, round_that_emitted(trace, i), static_cast<std::int64_t>(request.prompt.size() + i),
@@ -94,7 +138,12 @@ long examine_run(Trial& trial, const Variation& variation, Examination& examinat
 Finding examine_log_probabilities(Trial& trial) {
   Examination examination(log_probabilities);
   long compared = 0;
-  for (const Variation& variation : plan_variations(trial)) compared += examine_run(trial, variation, examination);
+  std::map<std::string, std::map<std::size_t, PromptLogprob>> prompts;  // by numerics class
+  for (const Variation& variation : plan_variations(trial)) {
+    const auto [prompt, fresh] = prompts.try_emplace(trial.subject.numerics(variation));
+    if (fresh) prompt->second = plain_prompt_logprobs(trial, variation);
+    compared += examine_run(trial, variation, prompt->second, examination);
+  }
   return std::move(examination).finding(std::to_string(compared) + " tokens have the logprobs of the target's rows");
 }
 
@@ -107,6 +156,9 @@ const Check log_probabilities = {
     "the most likely tokens; where the token itself differs, what requesting logprobs changes",
     "the rows themselves and the tokens, which other checks compare",
     examine_log_probabilities,
-    [](const TrialCosts& trial) { return trial.ways * trial.plain_run + trial.loading + trial.repeated_runs; }};
+    [](const TrialCosts& trial) {
+      const double rows = std::min(trial.prompt, static_cast<double>(trial.effort.fresh_rows));
+      return trial.ways * (trial.plain_run + rows * trial.plain_token) + trial.loading + trial.repeated_runs;
+    }};
 
 }  // namespace draftproof

@@ -27,9 +27,10 @@ struct Request {
   Sampling sampling;
   std::vector<Token> stops;  // stop tokens: the text ends with the first of them, which is part of the output
   int max_new_tokens = 0;
-  int sequence = 0;       // part of every random key
-  bool logprobs = false;  // record the log-probability of every token
-  int top_logprobs = 0;   // record as many of the most likely tokens for every token, 0 to top_logprobs_max
+  int sequence = 0;              // part of every random key
+  bool logprobs = false;         // record the log-probability of every token
+  int top_logprobs = 0;          // record as many of the most likely tokens for every token, 0 to top_logprobs_max
+  bool prompt_logprobs = false;  // record both for the prompt's tokens as well; nothing of it is then reused
   std::optional<ContextShift> context_shift = {};     // lossy; without it the whole text must fit the target's context
   std::shared_ptr<const Constraint> constraint = {};  // what the output may be; nullptr: anything
   int constrained_prompt = 0;  // so many of the last tokens of the prompt are part of that output: it goes on with them

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "kernels/math64.h"
+#include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/base/stopwatch.h"
@@ -13,6 +14,9 @@
 
 namespace draftproof {
 namespace {
+
+/// The most rows of a pass that reads a prompt whose log-probabilities are asked for: each has logits.
+constexpr int prompt_rows_max = 32;
 
 /// The log-probabilities of a row: z_token - log(sum of exp(z)), in double, summed in order of token.
 class LogProbabilities {
@@ -26,9 +30,14 @@ class LogProbabilities {
 
   double of(Token token) const { return logits_[token] - best_ - log_sum_; }
 
+  int rank_of(Token token) const {
+    return 1 + static_cast<int>(std::ranges::count_if(logits_, [&](float logit) { return logit > logits_[token]; }));
+  }
+
   /// Returns the tokens with the highest logits, of equal ones the smaller token first.
   std::vector<TokenLogprob> top(int count) const {
     std::vector<Token> tokens;
+    if (count == 0) return {};
     for (Token token = 0; token < std::ssize(logits_); ++token) {
       const bool full = std::ssize(tokens) == count;
       if (full && !(logits_[token] > logits_[tokens.back()])) continue;
@@ -242,7 +251,7 @@ void Sequence::reuse(PrefixCache& prefixes) {
   REQUIRE(!transaction_ && !builder_, "a pass is never interrupted");
   PrefixCache::Parts parts = this->parts();
   if (positions() - 1 > with_.draft.reach()) parts.erase(with_.draft_name);  // it keeps nothing of this text
-  if (cache_->length() > 0 || parts.empty()) return;
+  if (cache_->length() > 0 || parts.empty() || prompt_rows_left() > 0) return;
   std::vector<std::string> names;
   for (const auto& [name, cache] : parts) names.push_back(name);
   const PrefixCache::Lease found = prefixes.find(text_, std::min(positions() - 1, capacity()), names);
@@ -265,13 +274,26 @@ int Sequence::tokens_left() const noexcept {
   return trace_.request.max_new_tokens - static_cast<int>(trace_.output.size());
 }
 
+int Sequence::prompt_rows_left() const noexcept {
+  const auto all = trace_.request.prompt_logprobs ? std::ssize(trace_.request.prompt) - 1 : 0;
+  return static_cast<int>(all - std::ssize(trace_.prompt_logprobs));
+}
+
+/// The first row of a chunk of the text whose logits are wanted.
+int Sequence::logits_from() const noexcept {
+  const int rows = static_cast<int>(tokens_.size());
+  if (prompt_rows_left() == 0) return rows;
+  return std::clamp(static_cast<int>(std::ssize(trace_.prompt_logprobs)) - read(), 0, rows);
+}
+
 int Sequence::rows_next() const noexcept {
   const auto& shift = trace_.request.context_shift;
   const int room = shift ? shift->room(cache_->length()) : capacity() - cache_->length();
   const int max = 1 + std::min(pending_rows_ - 1, draft_limit_);
   if (!reading()) return std::max(1, std::min({max, tokens_left(), room}));
   const int asked = trace_.execution.prefill_chunk;
-  const int chunk = asked > 0 ? std::min(asked, Draft::max_chunk) : Draft::max_chunk;
+  const int longest = prompt_rows_left() > 0 ? prompt_rows_max : Draft::max_chunk;
+  const int chunk = asked > 0 ? std::min(asked, longest) : longest;
   return std::min({chunk, positions() - 1 - read(), room});
 }
 
@@ -447,7 +469,7 @@ std::optional<Segment> Sequence::plan(const ProposeJob* proposed, double seconds
     }
     const int rows = static_cast<int>(tokens_.size());
     transaction_.emplace(cache_->begin(rows));
-    return Segment{cache_.get(), tokens_, depths_, with_.draft.taps(), is_round_ ? 0 : rows};
+    return Segment{cache_.get(), tokens_, depths_, with_.draft.taps(), is_round_ ? 0 : logits_from()};
   } catch (...) {
     fail(std::current_exception());
     return std::nullopt;
@@ -458,7 +480,10 @@ std::optional<ObserveJob> Sequence::absorb(const SegmentOutput& output, double s
   add_seconds(&Statistics::target_seconds, seconds);
   try {
     if (!output.error.empty()) throw Error(output.error);
-    if (!is_round_) return ObserveJob{&with_.draft, tokens_, output.features};
+    if (!is_round_) {
+      record_prompt(output);
+      return ObserveJob{&with_.draft, tokens_, output.features};
+    }
     if (round_.seconds) {
       round_.seconds->verify = seconds;
       with_.draft.took(*round_.seconds);
@@ -484,6 +509,25 @@ std::optional<ObserveJob> Sequence::absorb(const SegmentOutput& output, double s
   } catch (...) {
     fail(std::current_exception());
     return std::nullopt;
+  }
+}
+
+/// Records what the rows of a chunk say of the prompt's next tokens.
+void Sequence::record_prompt(const SegmentOutput& output) {
+  const Request& request = trace_.request;
+  const int from = logits_from();
+  const int rows = std::min(static_cast<int>(tokens_.size()) - from, prompt_rows_left());
+  if (rows == 0) return;
+  REQUIRE(std::ssize(trace_.prompt_logprobs) == read() + from, "no row of the prompt is left out");
+  const int vocabulary = with_.target.vocabulary();
+  std::vector<std::optional<LogProbabilities>> all(static_cast<std::size_t>(rows));
+  for_rows(rows, static_cast<double>(rows) * vocabulary, [&](int begin, int end) {
+    for (int row = begin; row < end; ++row) all[row].emplace(output.logits_row(row, vocabulary));
+  });
+  for (const auto& logprobs : all) {
+    const Token token = request.prompt[trace_.prompt_logprobs.size() + 1];
+    trace_.prompt_logprobs.push_back(
+        {logprobs->of(token), logprobs->rank_of(token), logprobs->top(request.top_logprobs)});
   }
 }
 

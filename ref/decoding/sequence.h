@@ -144,12 +144,16 @@ class Sequence {
   bool ends_with(std::span<const Token> more);
   void emit();
   void redecode(SequenceScratch& scratch);
+  void record_prompt(const SegmentOutput& output);
   void record();
   void call_back(SequenceScratch& scratch);
   void finish_if_due();
   void note_end();
   PrefixCache::Parts parts() { return parts_in_prefix_cache(*cache_, with_.draft, with_.draft_name); }
   int tokens_left() const noexcept;
+  /// Rows of the prompt whose log-probabilities are asked for and not recorded yet.
+  int prompt_rows_left() const noexcept;
+  int logits_from() const noexcept;
   /// The tokens of the text that were read.
   int read() const noexcept { return cache_->length() + dropped_; }
   bool digests() const noexcept { return recording_ == Recording::digests; }

@@ -31,6 +31,15 @@ struct TokenLogprob {
   bool operator==(const TokenLogprob&) const = default;
 };
 
+/// What the row before a token of the prompt says of it. On request only.
+struct PromptLogprob {
+  double logprob = 0;                  // of the token, before penalties and temperature
+  int rank = 1;                        // 1 plus the number of tokens with a larger logit
+  std::vector<TokenLogprob> top = {};  // as many as Request::top_logprobs, in the order of Round::top_logprobs
+
+  bool operator==(const PromptLogprob&) const = default;
+};
+
 struct Round {
   int position = 0;              // absolute position of the first draft token: that of the anchor, plus one
   Token anchor = 0;              // last committed token, row 0 of the verification pass
@@ -89,6 +98,7 @@ struct Trace {
   DraftCosts costs;  // that a tuner expected when it began to choose lengths of proposals; empty without one
   int draft_reach = std::numeric_limits<int>::max();  // as far as the draft serves the text
   int reused = 0;                                     // positions of the text that came from a prefix cache
+  std::vector<PromptLogprob> prompt_logprobs;         // of the prompt's tokens behind the first; on request only
   std::vector<Token> output;
   Finish finish = Finish::unfinished;
   std::vector<Round> rounds;

@@ -315,6 +315,7 @@ class WatchedModel final : public Model {
 /// Compares all parts of two traces that depend neither on time nor on how proposals were verified. Returns an empty
 /// string when they are equal.
 inline std::string difference(const Trace& a, const Trace& b) {
+  if (a.prompt_logprobs != b.prompt_logprobs) return "the logprobs of the prompts differ";
   if (a.output != b.output) return "the outputs differ";
   if (a.finish != b.finish) return std::string("one ends by ") + name_of(a.finish) + ", one by " + name_of(b.finish);
   if (a.final_length != b.final_length) return "the final lengths differ";

@@ -313,6 +313,9 @@ const std::vector<TraceField>& trace_fields() {
       {"request.top_logprobs",
        {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return ++trace.request.top_logprobs, place < 1; }},
+      {"request.prompt_logprobs",
+       {{&termination_and_counters}},
+       [](Trace& trace, std::size_t place) { return trace.request.prompt_logprobs ^= true, place < 1; }},
       {"kernels",
        {{&termination_and_counters}},
        [](Trace& trace, std::size_t place) { return trace.kernels += "s", place < 1; }},
@@ -394,6 +397,7 @@ struct Unclaimed {
 };
 constexpr Unclaimed unclaimed[] = {
     {"logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
+    {"prompt_logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"top_logprobs", "recorded on request only; log_probabilities asks for them, in runs of its own"},
     {"costs", "why proposals have their lengths; every length is right"},
     {"draft_reach", "what the draft was made for; draft_state holds the draft to it, and nothing else depends on it"},
@@ -415,11 +419,11 @@ constexpr Unclaimed unclaimed[] = {
 /// The names of all fields. Adding a field stops this from compiling: add its name here and a row above.
 std::set<std::string> all_fields() {
   const Trace trace;
-  [[maybe_unused]] const auto& [request, execution, kernels, threads, costs, draft_reach, reused, output, finish,
-                                rounds, statistics, own_stages, draft_times, final_length, final_positions, final_cache,
-                                final_draft] = trace;
+  [[maybe_unused]] const auto& [request, execution, kernels, threads, costs, draft_reach, reused, prompt_logprobs,
+                                output, finish, rounds, statistics, own_stages, draft_times, final_length,
+                                final_positions, final_cache, final_draft] = trace;
   [[maybe_unused]] const auto& [prompt, sampling, stops, max_new_tokens, sequence, asked_logprobs, asked_top_logprobs,
-                                context_shift, constraint, constrained_prompt] = request;
+                                asked_prompt_logprobs, context_shift, constraint, constrained_prompt] = request;
   [[maybe_unused]] const auto& [draft_max, prefill_chunk, verification] = execution;
   [[maybe_unused]] const auto& [all_rounds, iterations, drafted, accepted, mismatches, all_accepted, batched, serial,
                                 redecoded, prompt_seconds, target_seconds, draft_seconds, validate_seconds] =
@@ -440,6 +444,7 @@ std::set<std::string> all_fields() {
           "request.sequence",
           "request.logprobs",
           "request.top_logprobs",
+          "request.prompt_logprobs",
           "request.context_shift",
           "request.constraint",
           "request.constrained_prompt",
@@ -448,6 +453,7 @@ std::set<std::string> all_fields() {
           "costs",
           "draft_reach",
           "reused",
+          "prompt_logprobs",
           "output",
           "finish",
           "rounds",
@@ -870,6 +876,29 @@ TEST(Tampering, EveryChangedLogprobIsFound) {
   }
 }
 
+TEST(Tampering, EveryChangedLogprobOfThePromptIsFound) {
+  const Request request = asked({});
+  const std::pair<const char*, void (*)(std::vector<PromptLogprob>&, std::size_t)> changes[] = {
+      {"logprob", [](auto& prompt, std::size_t i) { prompt.at(i).logprob += 0x1p-50; }},
+      {"rank", [](auto& prompt, std::size_t i) { ++prompt.at(i).rank; }},
+      {"most likely", [](auto& prompt, std::size_t i) { prompt.at(i).top.at(0).token ^= 1; }},
+      {"one too few", [](auto& prompt, std::size_t i) { prompt.at(i).top.pop_back(); }},
+      {"none from here", [](auto& prompt, std::size_t i) { prompt.resize(i); }},
+  };
+  for (const auto& [what, change] : changes) {
+    for (std::size_t place = 0; place + 1 < request.prompt.size(); ++place) {
+      Changeable subject;
+      subject.meddle = [&, apply = change](int now, Trace& trace) {
+        if (now == 2) apply(trace.prompt_logprobs, place);
+      };
+      Trial trial(subject, request, 3, {with("none", 0, matching), with("perturbed", 2, matching)});
+      const Finding finding = log_probabilities.examine(trial);
+      EXPECT_EQ(finding.outcome, Outcome::fail) << what << ", place " << place;
+      EXPECT_TRUE(names(finding.message, "position", static_cast<int>(place) + 1)) << what << ": " << finding.message;
+    }
+  }
+}
+
 TEST(Tampering, APassReportsHowMuchWasExamined) {
   for (const auto& [rule, request] : inputs()) {
     Changeable subject;
@@ -900,7 +929,8 @@ TEST(Tampering, APassReportsHowMuchWasExamined) {
     const auto with_logprobs = 1 + std::ranges::count_if(first_runs, [&](const Played* run) {
                                  return run->variation.draft != "none" && trial.promises_tokens(run->variation);
                                });
-    says(&log_probabilities, with_logprobs * std::ssize(trial.plain_run(trial.runs[0].variation).output));
+    const auto tokens = std::ssize(request.prompt) - 1 + std::ssize(trial.plain_run(trial.runs[0].variation).output);
+    says(&log_probabilities, with_logprobs * tokens);
   }
 }
 

@@ -315,6 +315,22 @@ TEST_F(MutantsSlow, ALogprobThatIsOneUlpOff) {
   EXPECT_EQ(caught("logprobs")["token"], place);
 }
 
+TEST_F(MutantsSlow, ALogprobOfThePromptIsThatOfTheTokenBefore) {
+  proxy.stream = [&](const ordered_json& asked, Events& events, bool&) {
+    if (!asked.contains("prompt_logprobs") || may_be_cancelled(asked)) return false;
+    for (ordered_json& event : events) {
+      for (ordered_json& choice : event["choices"]) {
+        const bool told = choice.contains("prompt_logprobs") && choice["prompt_logprobs"].size() > 2;
+        if (!told || choice["prompt_logprobs"][1] == choice["prompt_logprobs"][2]) continue;
+        choice["prompt_logprobs"][2] = choice["prompt_logprobs"][1];
+        return true;
+      }
+    }
+    return false;
+  };
+  EXPECT_EQ(caught("logprobs of the prompt")["token"], 2);
+}
+
 TEST_F(MutantsSlow, AWrongFinishReason) {
   proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
     if (may_be_cancelled(asked)) return false;

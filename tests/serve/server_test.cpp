@@ -213,6 +213,81 @@ TEST(Server, AStreamIsTheWholeAnswerInParts) {
   }
 }
 
+TEST(Server, APromptHasTheLogprobsThatItsTokensHadAsAnAnswer) {
+  for (const bool speculative : {true, false}) {
+    Json request =
+        told({{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 5}, {"max_tokens", 40}}, speculative);
+    const Json answer = server().answer(completions, request)["choices"][0];
+    const std::vector<Token> output = tokens_of(answer["rounds"]);
+    std::vector<Token> text =
+        server().answer("/tokenize", {{"content", "Once upon a time"}, {"add_special", true}})["tokens"];
+    const std::size_t begin = text.size();
+    text.insert(text.end(), output.begin(), output.end());
+    request["prompt"] = text;
+    request["max_tokens"] = 0;
+    request["echo"] = true;
+    request["prompt_logprobs"] = 2;
+    const Json read = server().answer(completions, request);
+    EXPECT_EQ(read["usage"]["completion_tokens"], 0);
+    const Json& choice = read["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "length");
+    const Json& told = choice["logprobs"];
+    EXPECT_EQ(told["token_logprobs"].size(), text.size());
+    EXPECT_TRUE(told["token_logprobs"][0].is_null() && told["top_logprobs"][0].is_null());
+    std::string echoed;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      EXPECT_EQ(told["text_offset"][i], echoed.size());
+      echoed += told["tokens"][i].get<std::string>();
+      if (i > 0) {
+        const Json& place = choice["prompt_logprobs"][i];
+        EXPECT_EQ(place[std::to_string(text[i])]["logprob"], told["token_logprobs"][i]);
+        EXPECT_GE(place.size(), 2);
+      }
+      if (i < begin) continue;
+      EXPECT_EQ(told["token_logprobs"][i], answer["logprobs"]["token_logprobs"][i - begin]) << i;
+      EXPECT_EQ(told["top_logprobs"][i], answer["logprobs"]["top_logprobs"][i - begin]) << i;
+    }
+    EXPECT_EQ(choice["text"], echoed);
+
+    request["max_tokens"] = 5;  // its own tokens come behind those of the prompt, streamed or not
+    const Json whole = server().answer(completions, request)["choices"][0];
+    EXPECT_EQ(whole["text"].get<std::string>().substr(0, echoed.size()), echoed);
+    EXPECT_EQ(whole["logprobs"]["token_logprobs"].size(), text.size() + tokens_of(whole["rounds"]).size());
+    std::string streamed;
+    Json logprobs = Json::array();
+    for (const Json& chunk : server().stream(completions, request)) {
+      streamed += chunk["choices"][0]["text"];
+      const Json& told_now = chunk["choices"][0]["logprobs"];
+      for (const Json& one : told_now.is_null() ? Json::array() : told_now["token_logprobs"]) {
+        logprobs.push_back(one);
+      }
+    }
+    EXPECT_EQ(streamed, whole["text"]);
+    EXPECT_EQ(logprobs, whole["logprobs"]["token_logprobs"]);
+  }
+}
+
+TEST(Server, ACompletionRepeatsItsPromptAsItCame) {
+  const Json request = {
+      {"prompt", {"Once upon", "A recipe for"}}, {"echo", true}, {"seed", 3}, {"n", 2}, {"max_tokens", 4}};
+  const Json with = server().answer(completions, request);
+  Json silent = request;
+  silent.erase("echo");
+  const Json without = server().answer(completions, silent);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::string prompt = request["prompt"][i / 2];
+    EXPECT_EQ(with["choices"][i]["text"], prompt + without["choices"][i]["text"].get<std::string>());
+  }
+}
+
+TEST(Server, AChatTellsTheLogprobsOfItsPrompt) {
+  const Json request = {
+      {"messages", {{{"role", "user"}, {"content", "Tell me a tale"}}}}, {"prompt_logprobs", 1}, {"max_tokens", 0}};
+  const Json answer = server().answer(chats, request);
+  EXPECT_EQ(answer["prompt_logprobs"].size(), answer["usage"]["prompt_tokens"]);
+  EXPECT_EQ(answer["choices"][0]["message"]["content"], "");
+}
+
 TEST(Server, AChatHasRoleContentAndUsageAndItsNextTurnReadsNothingAgain) {
   Json request = {{"messages", {{{"role", "user"}, {"content", "Tell me a tale"}}}},
                   {"seed", 3},
@@ -341,7 +416,7 @@ TEST(Server, WhatIsWrongIsToldByOpenAisErrorObject) {
       {with("temperature", "hot"), "field temperature: must be a number"},
       {with("temperature", -1), "field temperature: lies outside"},
       {with("repetition_penalty", 0), "field repetition_penalty: must be above 0; 1 is off"},
-      {with("max_tokens", 0), "field max_tokens"},
+      {with("max_tokens", -1), "field max_tokens"},
       {with("max_tokens", 1.5), "field max_tokens"},
       {with("n", 1000), "field n"},
       {with("stop", 3), "field stop"},
@@ -356,7 +431,7 @@ TEST(Server, WhatIsWrongIsToldByOpenAisErrorObject) {
       {with("response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", {{"pattern", "a"}}}}}}),
        "keyword 'pattern' is not supported"},
       {with("grammar", "root ::= x"), "names the rule 'x', which does not exist"},
-      {with("echo", true), "field echo: is not supported"},
+      {with("audio", "x"), "field audio: is not supported"},
       {with("thing", 5), "field thing: is not known to this server"},
       {with("prediction", "a text"), "field prediction"},
       {with("prediction", {{"type", "tokens"}, {"content", "a"}}), "field prediction.type: is not content"},
