@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // OpenAI's /v1/responses: a request becomes that of a chat, and its answer is told as items: what the model thinks,
-// a message, and calls of functions. Nothing is stored, so no request can go on from an earlier response.
+// a message, and calls of functions. An earlier response that it goes on with is part of its input by then
+// (response_store.h).
 #include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -101,6 +102,7 @@ CompletionRequest read_response_request(const std::string& body, const ServedMod
                            "stream",
                            "stream_options",
                            "store",
+                           "previous_response_id",
                            "metadata",
                            "user",
                            "reasoning",
@@ -233,9 +235,9 @@ class ResponsesWriter final : public AnswerWriter {
                           {"model", model_.name},
                           {"output", ended ? items(status) : ForeignJson::array()},
                           {"parallel_tool_calls", asked("parallel_tool_calls", true)},
-                          {"previous_response_id", nullptr},
+                          {"previous_response_id", asked("previous_response_id", nullptr)},
                           {"reasoning", asked("reasoning", {{"effort", nullptr}, {"summary", nullptr}})},
-                          {"store", false},
+                          {"store", asked("store", true)},
                           {"temperature", asked("temperature", 1.0)},
                           {"text", asked("text", {{"format", {{"type", "text"}}}})},
                           {"tool_choice", asked("tool_choice", "auto")},

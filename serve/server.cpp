@@ -19,6 +19,7 @@
 #include "serve/llama_server_api.h"
 #include "serve/ollama_api.h"
 #include "serve/openai_writer.h"
+#include "serve/response_store.h"
 
 namespace draftproof::serve {
 namespace {
@@ -28,6 +29,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr ConnectionLimits limits;
 constexpr auto poll_interval = 50ms;  // how often a waiting thread looks whether its client is still there
+constexpr std::size_t stored_bytes_max = std::size_t{64} << 20;  // of responses that requests may go on with
 constexpr const char* request_id_header = "X-Request-Id";
 
 /// Compares in a time that does not depend on where they differ.
@@ -45,18 +47,23 @@ bool is_request_id(const std::string& id) {
 
 /// An answer on its way to a client.
 struct ActiveResponse {
+  /// `asked`: the body of the request, resolved.
   ActiveResponse(const Api& api, const ServedModel& model, std::string request_id, const httplib::Request& http,
-                 const Connection& over)
-      : request(api.read(http.body, model)),
+                 std::string asked, const Connection& over)
+      : body(std::move(asked)),
+        request(api.read(body, model)),
         id(std::move(request_id)),
-        writer(api.writer(request, model, id, http.body)),
+        writer(api.writer(request, model, id, body)),
+        stored(&api == &openai_responses),
         connection(over),
         client(http.remote_addr),
         path(http.path) {}
 
+  std::string body;
   CompletionRequest request;
   std::string id;
   std::unique_ptr<AnswerWriter> writer;
+  bool stored;                   // for requests that go on with it
   const Connection& connection;  // outlives the answer
   std::string client;
   std::string path;
@@ -157,6 +164,8 @@ class Server::Http {
     http_.Get("/", route(&Http::get_page));
     http_.Get("(?:/v1)?/models/?", route(&Http::get_models));
     http_.Get("/v1/models/(.+)", route(&Http::get_model));
+    http_.Get("(?:/v1)?/responses/([^/]+)", route(&Http::get_response));
+    http_.Delete("(?:/v1)?/responses/([^/]+)", route(&Http::delete_response));
     http_.Get("/health", route(&Http::get_health));
     http_.Get("/metrics", route(&Http::get_metrics));
     http_.Get("/props", route(&Http::get_props));
@@ -262,7 +271,7 @@ class Server::Http {
     response.set_header("Access-Control-Allow-Origin", origin);
     response.set_header("Access-Control-Expose-Headers", request_id_header);
     if (!request.has_header("Access-Control-Request-Method")) return true;
-    response.set_header("Access-Control-Allow-Methods", "GET, POST");
+    response.set_header("Access-Control-Allow-Methods", "GET, POST, DELETE");
     response.set_header("Access-Control-Max-Age", "600");
     if (request.has_header("Access-Control-Request-Headers")) {
       response.set_header("Access-Control-Allow-Headers", request.get_header_value("Access-Control-Request-Headers"));
@@ -311,6 +320,22 @@ class Server::Http {
       response.set_content(model_json(model_), "application/json");
     } else {
       fail(request, response, 404, "there is no model " + name + "; this server has " + model_.name);
+    }
+  }
+  void get_response(const Request& request, Response& response) {
+    const std::string id = request.matches[1];
+    if (const auto stored = responses_.find(id, tenant_of(request).value_or(0))) {
+      response.set_content(*stored, "application/json");
+    } else {
+      fail(request, response, 404, "there is no response " + id);
+    }
+  }
+  void delete_response(const Request& request, Response& response) {
+    const std::string id = request.matches[1];
+    if (responses_.remove(id, tenant_of(request).value_or(0))) {
+      response.set_content(text_of({{"id", id}, {"object", "response"}, {"deleted", true}}), "application/json");
+    } else {
+      fail(request, response, 404, "there is no response " + id);
     }
   }
   void get_health(const Request&, Response& response) {
@@ -362,15 +387,17 @@ class Server::Http {
       return;
     }
     std::shared_ptr<ActiveResponse> active;
+    const int tenant = tenant_of(request).value_or(0);
     try {
+      std::string body = &api == &openai_responses ? responses_.resolve(request.body, tenant) : request.body;
       active = std::make_shared<ActiveResponse>(api, model_, response.get_header_value(request_id_header), request,
-                                                http_.connection_of(request));
+                                                std::move(body), http_.connection_of(request));
     } catch (const Error& wrong) {
       fail(request, response, 400, wrong.what());
       log_request(request, response);
       return;
     }
-    active->request.job.tenant = tenant_of(request).value_or(0);
+    active->request.job.tenant = tenant;
     if (!begin(request, *active, response)) {
       log_request(request, response);
     } else if (active->request.stream) {
@@ -419,16 +446,25 @@ class Server::Http {
   }
 
   /// Sends what there is. Returns whether the connection is alive.
-  static bool write_more(ActiveResponse& active, httplib::DataSink& sink) {
+  bool write_more(ActiveResponse& active, httplib::DataSink& sink) {
     const std::vector<StreamEvent> events = active.stream->take(poll_interval);
     std::string chunks;
     for (const StreamEvent& event : events) chunks += active.writer->take(event);
     const bool finished = active.stream->finished();
-    if (finished) chunks += active.writer->end_of_stream();
+    if (finished) {
+      chunks += active.writer->end_of_stream();
+      store(active);
+    }
     if (active.connection.closed()) return false;
     if (!chunks.empty() && !sink.write(chunks.data(), chunks.size())) return false;
     if (finished) sink.done();
     return true;
+  }
+
+  /// Keeps an answer that has ended.
+  void store(const ActiveResponse& active) {
+    if (!active.stored || active.writer->failure()) return;
+    responses_.add(active.body, active.writer->whole(), active.request.job.tenant);
   }
 
   void write_whole(const Request& request, ActiveResponse& active, Response& response) {
@@ -439,6 +475,7 @@ class Server::Http {
     if (active.writer->failure()) {
       fail(request, response, 500, *active.writer->failure());
     } else if (active.stream->finished()) {
+      store(active);
       response.set_content(active.writer->whole(), "application/json");
     } else {
       fail(request, response, 499, "the client has closed the connection");
@@ -471,6 +508,7 @@ class Server::Http {
   const Metrics& metrics_;
   const Log& log_;
   ServerOptions options_;
+  ResponseStore responses_{stored_bytes_max};
   HttpServer http_;
   std::thread thread_;
   bool on_loopback_ = false;

@@ -100,6 +100,9 @@ def openai_responses(expected):
         ],
     )
     check("responses: the function's output is read", following.status in ("completed", "incomplete"))
+    later = client.responses.create(model="m", input="Go on.", max_output_tokens=8, previous_response_id=text.id)
+    check("responses: one goes on with an earlier one", later.usage.input_tokens > text.usage.input_tokens)
+    client.responses.delete(later.id)
 
 
 def anthropic_messages():

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "serve/response_store.h"
 #include "tests/serve/running_server.h"
 
 namespace draftproof::serve::other_apis_test {
@@ -381,6 +382,76 @@ TEST(OtherApis, OfLlamaServerContinueTexts) {
   EXPECT_EQ(stopped.at("stopping_word"), " the");
   EXPECT_TRUE(json::parse(server.client().Get("/props")->body).contains("default_generation_settings"));
   EXPECT_THAT(server.post("/v1/embeddings", {{"input", "x"}})->body, HasSubstr("has no embeddings"));
+}
+
+TEST(OtherApis, AResponseGoesOnWithAnEarlierOneOfTheSameKey) {
+  const RunningServer server({.api_keys = {"one", "two"}});
+  const auto headers = [](const char* key) {
+    return httplib::Headers{{"Authorization", std::string("Bearer ") + key}};
+  };
+  const auto post = [&](const json& body, const char* key) {
+    return server.client().Post("/v1/responses", headers(key), body.dump(), "application/json");
+  };
+  const json begin = {{"input", "A tale"}, {"instructions", "Be brief."}, {"max_output_tokens", 12}, {"seed", 2}};
+  json middle = {{"input", {{{"role", "user"}, {"content", "And then?"}}}}, {"max_output_tokens", 12}, {"seed", 3}};
+  json end = {{"input", "Why?"}, {"max_output_tokens", 12}, {"seed", 4}, {"instructions", "Be kind."}};
+  const json first = json::parse(post(begin, "one")->body);
+  EXPECT_EQ(first["store"], true);
+  middle["previous_response_id"] = first["id"];
+  json streamed_middle = middle;
+  streamed_middle["stream"] = true;
+  const std::string events = post(streamed_middle, "one")->body;  // a stream is kept too
+  const json second = json::parse(events.substr(events.rfind("data: ") + 6))["response"];
+  EXPECT_EQ(second["previous_response_id"], first["id"]);
+  EXPECT_EQ(told_by_responses(second), told_by_responses(json::parse(post(middle, "one")->body)));
+  end["previous_response_id"] = second["id"];
+  const json third = json::parse(post(end, "one")->body);
+  const auto said = [](const json& response) { return told_by_responses(response).text; };
+  const json whole = {{"seed", 4},
+                      {"max_tokens", 12},
+                      {"messages",
+                       {{{"role", "system"}, {"content", "Be kind."}},  // instructions are of one request
+                        {{"role", "user"}, {"content", "A tale"}},
+                        {{"role", "assistant"}, {"content", said(first)}},
+                        {{"role", "user"}, {"content", "And then?"}},
+                        {{"role", "assistant"}, {"content", said(second)}},
+                        {{"role", "user"}, {"content", "Why?"}}}}};
+  const auto chat = server.client().Post("/v1/chat/completions", headers("one"), whole.dump(), "application/json");
+  EXPECT_EQ(told_by_responses(third), told_by_chat(json::parse(chat->body)));
+
+  EXPECT_EQ(post(middle, "two")->status, 400);  // another's
+  const std::string path = "/v1/responses/" + first["id"].get<std::string>();
+  EXPECT_EQ(server.client().Get(path, headers("two"))->status, 404);
+  EXPECT_EQ(server.client().Delete(path, headers("two"))->status, 404);
+  EXPECT_EQ(json::parse(server.client().Get(path, headers("one"))->body), first);
+  EXPECT_EQ(json::parse(server.client().Delete(path, headers("one"))->body)["deleted"], true);
+  EXPECT_EQ(server.client().Get(path, headers("one"))->status, 404);
+  EXPECT_EQ(post(middle, "one")->status, 400);
+  json silent = begin;
+  silent["store"] = false;
+  const json unknown = json::parse(post(silent, "one")->body);
+  EXPECT_EQ(unknown["store"], false);
+  EXPECT_EQ(server.client().Get("/v1/responses/" + unknown["id"].get<std::string>(), headers("one"))->status, 404);
+}
+
+TEST(ResponseStore, ForgetsTheOldestWhenThereIsTooMuch) {
+  ResponseStore store(1000);
+  const auto response = [](int i) {
+    const json output = {{{"type", "message"}, {"role", "assistant"}, {"content", "x"}}};
+    return json{{"id", "r" + std::to_string(i)}, {"output", output}}.dump();
+  };
+  for (int i = 0; i < 20; ++i) store.add(R"({"input": "abc"})", response(i), 0);
+  int kept = 0;
+  for (int i = 0; i < 20; ++i) {
+    const bool here = store.find("r" + std::to_string(i), 0).has_value();
+    EXPECT_TRUE(here || kept == 0);  // none older than one that is kept
+    kept += here ? 1 : 0;
+  }
+  EXPECT_GT(kept, 2);
+  EXPECT_LT(kept, 8);
+  store.add(json{{"input", std::string(2000, 'x')}}.dump(), response(21), 0);  // more than all may have
+  EXPECT_FALSE(store.find("r21", 0));
+  EXPECT_FALSE(store.find("r19", 0));
 }
 
 TEST(OtherApis, RefuseInTheirOwnFormWhatTheyCannotObey) {

@@ -545,7 +545,7 @@ TEST(Server, PagesOfPermittedOriginsMayAskAndRead) {
   const auto answer = prepare(open, "https://a.example");
   EXPECT_EQ(answer->status, 200);
   EXPECT_EQ(answer->get_header_value("Access-Control-Allow-Origin"), "https://a.example");
-  EXPECT_EQ(answer->get_header_value("Access-Control-Allow-Methods"), "GET, POST");
+  EXPECT_EQ(answer->get_header_value("Access-Control-Allow-Methods"), "GET, POST, DELETE");
   EXPECT_EQ(answer->get_header_value("Access-Control-Allow-Headers"), "authorization,content-type");
   EXPECT_EQ(answer->get_header_value("Vary"), "Origin");
   EXPECT_EQ(prepare(open, "https://c.example")->status, 403);
