@@ -232,16 +232,21 @@ const Api ollama_chats = {.read = read_ollama_chat, .writer = chat_writer, .erro
 const Api ollama_generates = {
     .read = read_ollama_generate, .writer = generate_writer, .error = ollama_error, .stream_type = lines};
 
-std::string ollama_tags_json(const ServedModel& model) {
-  return text_of({{"models", ForeignJson::array({listed_model(model)})}});
+std::string ollama_tags_json(std::span<const ServedModel* const> models) {
+  auto list = ForeignJson::array();
+  for (const ServedModel* const model : models) list.push_back(listed_model(*model));
+  return text_of({{"models", std::move(list)}});
 }
 
-std::string ollama_ps_json(const ServedModel& model) {
-  ForeignJson one = listed_model(model);
-  one["expires_at"] = "9999-12-31T23:59:59Z";
-  one["size_vram"] = 0;
-  one["context_length"] = model.context;
-  return text_of({{"models", ForeignJson::array({std::move(one)})}});
+std::string ollama_ps_json(std::span<const ServedModel* const> models) {
+  auto list = ForeignJson::array();
+  for (const ServedModel* const model : models) {
+    list.push_back(listed_model(*model));
+    list.back()["expires_at"] = "9999-12-31T23:59:59Z";
+    list.back()["size_vram"] = 0;
+    list.back()["context_length"] = model->context;
+  }
+  return text_of({{"models", std::move(list)}});
 }
 
 std::string ollama_show_json(const ServedModel& model) {

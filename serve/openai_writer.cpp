@@ -79,8 +79,10 @@ ForeignJson token_object(const ServedModel& model, Token token, double logprob) 
 
 std::string openai_error(const std::string& message, int status) { return text_of(error_object(message, status)); }
 
-std::string models_json(const ServedModel& model) {
-  return text_of({{"object", "list"}, {"data", ForeignJson::array({model_object(model)})}});
+std::string models_json(std::span<const ServedModel* const> models) {
+  auto list = ForeignJson::array();
+  for (const ServedModel* const model : models) list.push_back(model_object(*model));
+  return text_of({{"object", "list"}, {"data", std::move(list)}});
 }
 std::string model_json(const ServedModel& model) { return text_of(model_object(model)); }
 

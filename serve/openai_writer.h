@@ -4,6 +4,7 @@
 
 #include <ctime>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace draftproof::serve {
 /// OpenAI's error object, for an answer with this status.
 std::string openai_error(const std::string& message, int status);
 /// The answers of /v1/models, /v1/models/ID, /tokenize and /detokenize.
-std::string models_json(const ServedModel& model);
+std::string models_json(std::span<const ServedModel* const> models);
 std::string model_json(const ServedModel& model);
 std::string tokens_json(const std::vector<Token>& tokens);
 std::string content_json(const std::string& content);

@@ -75,10 +75,8 @@ struct ActiveResponse {
 
 class Server::Http {
  public:
-  Http(Service& service, const ServedModel& model, const Metrics& metrics, const Log& log, ServerOptions options)
-      : service_(service),
-        model_(model),
-        metrics_(metrics),
+  Http(std::vector<HostedModel> models, const Log& log, ServerOptions options)
+      : models_(std::move(models)),
         log_(log),
         options_(std::move(options)),
         http_(limits, static_cast<std::size_t>(options_.connections),
@@ -176,7 +174,7 @@ class Server::Http {
     http_.Get("/api/tags", route(&Http::get_ollama));
     http_.Get("/api/ps", route(&Http::get_ollama));
     http_.Get("/api/version", route(&Http::get_ollama));
-    http_.Post("/api/show", route(&Http::get_ollama));
+    http_.Post("/api/show", route(&Http::show));
     // Paths of OpenAI's API may end with a slash and lack /v1, as clients put them together.
     for (const auto& [path, api] : {std::pair("(?:/v1)?/completions/?", &openai_completions),
                                     {"(?:/v1)?/chat/completions/?", &openai_chats},
@@ -313,14 +311,59 @@ class Server::Http {
     const std::string_view html = page();
     response.set_content(html.data(), html.size(), "text/html; charset=utf-8");
   }
-  void get_models(const Request&, Response& response) { response.set_content(models_json(model_), "application/json"); }
+
+  std::vector<const ServedModel*> listed() const {
+    std::vector<const ServedModel*> list;
+    for (const HostedModel& one : models_) list.push_back(&one.model);
+    return list;
+  }
+
+  const HostedModel* find_model(const std::string& name) const {
+    const auto found = std::ranges::find_if(models_, [&](const HostedModel& one) { return one.model.name == name; });
+    return found == models_.end() ? nullptr : &*found;
+  }
+
+  /// Returns the model that a request means; nullptr: the response says that there is none.
+  const HostedModel* hosted(const Request& request, Response& response, std::string name) const {
+    constexpr std::string_view latest = ":latest";  // of Ollama's clients
+    if (name.ends_with(latest)) name.resize(name.size() - latest.size());
+    if (models_.size() == 1 || name.empty()) return &models_.front();
+    const HostedModel* const found = find_model(name);
+    if (found == nullptr) refuse_model(request, response, name);
+    return found;
+  }
+  const HostedModel* hosted_in_query(const Request& request, Response& response) const {
+    return hosted(request, response, request.get_param_value("model"));
+  }
+  /// What is no request is left to its reader.
+  const HostedModel* hosted_in_body(const Request& request, Response& response) const {
+    if (models_.size() == 1) return &models_.front();
+    std::string name;
+    try {
+      const Json json = Json::parse(request.body, "the request");
+      for (const char* const field : {"model", "name"}) {
+        const auto found = json.is_object() && name.empty() ? json.find(field) : std::nullopt;
+        if (found && found->is_string()) name = found->string();
+      }
+    } catch (const Error&) {
+      name.clear();
+    }
+    return hosted(request, response, name);
+  }
+  void refuse_model(const Request& request, Response& response, const std::string& name) const {
+    std::string names;
+    for (const HostedModel& one : models_) names += (names.empty() ? "" : ", ") + one.model.name;
+    fail(request, response, 404, "there is no model " + name + "; this server has " + names);
+  }
+
+  void get_models(const Request&, Response& response) {
+    response.set_content(models_json(listed()), "application/json");
+  }
   void get_model(const Request& request, Response& response) {
     const std::string name = request.matches[1];
-    if (name == model_.name) {
-      response.set_content(model_json(model_), "application/json");
-    } else {
-      fail(request, response, 404, "there is no model " + name + "; this server has " + model_.name);
-    }
+    const HostedModel* const found = find_model(name);
+    if (found != nullptr) response.set_content(model_json(found->model), "application/json");
+    else refuse_model(request, response, name);
   }
   void get_response(const Request& request, Response& response) {
     const std::string id = request.matches[1];
@@ -339,46 +382,52 @@ class Server::Http {
     }
   }
   void get_health(const Request&, Response& response) {
-    const bool draining = service_.draining();
+    const bool draining = models_.front().service.draining();
     response.status = draining ? 503 : 200;
     response.set_content(draining ? R"({"status":"draining"})" : R"({"status":"ok"})", "application/json");
   }
-  void get_metrics(const Request&, Response& response) {
-    response.set_content(metrics_.text(), "text/plain; version=0.0.4");
+  void get_metrics(const Request& request, Response& response) {
+    if (const HostedModel* const of = hosted_in_query(request, response)) {
+      response.set_content(of->metrics.text(), "text/plain; version=0.0.4");
+    }
   }
-  void get_props(const Request&, Response& response) {
-    response.set_content(llama_server_props_json(model_), "application/json");
+  void get_props(const Request& request, Response& response) {
+    if (const HostedModel* const of = hosted_in_query(request, response)) {
+      response.set_content(llama_server_props_json(of->model), "application/json");
+    }
   }
   void refuse_by_name(const Request& request, Response& response) {
     fail(request, response, 404, "this server continues texts and has no " + request.matches[1].str());
   }
   void get_ollama(const Request& request, Response& response) {
-    response.set_content(request.path == "/api/tags"   ? ollama_tags_json(model_)
-                         : request.path == "/api/ps"   ? ollama_ps_json(model_)
-                         : request.path == "/api/show" ? ollama_show_json(model_)
-                                                       : ollama_version_json(),
+    response.set_content(request.path == "/api/tags" ? ollama_tags_json(listed())
+                         : request.path == "/api/ps" ? ollama_ps_json(listed())
+                                                     : ollama_version_json(),
                          "application/json");
   }
-  void count_tokens(const Request& request, Response& response) {
+
+  /// Answers what a body asks of a model's texts, without decoding.
+  template <class Function>
+  void tell(const Request& request, Response& response, const Function& json) const {
+    const HostedModel* const of = hosted_in_body(request, response);
+    if (of == nullptr) return;
     try {
-      response.set_content(count_tokens_json(request.body, model_), "application/json");
+      response.set_content(json(request.body, of->model), "application/json");
     } catch (const Error& wrong) {
       fail(request, response, 400, wrong.what());
     }
   }
+  void show(const Request& request, Response& response) {
+    tell(request, response, [](const auto&, const ServedModel& model) { return ollama_show_json(model); });
+  }
+  void count_tokens(const Request& request, Response& response) { tell(request, response, count_tokens_json); }
   void tokenize(const Request& request, Response& response) {
-    try {
-      response.set_content(tokens_json(read_tokenize(request.body, model_)), "application/json");
-    } catch (const Error& wrong) {
-      fail(request, response, 400, wrong.what());
-    }
+    tell(request, response,
+         [](const auto& body, const auto& model) { return tokens_json(read_tokenize(body, model)); });
   }
   void detokenize(const Request& request, Response& response) {
-    try {
-      response.set_content(content_json(read_detokenize(request.body, model_)), "application/json");
-    } catch (const Error& wrong) {
-      fail(request, response, 400, wrong.what());
-    }
+    tell(request, response,
+         [](const auto& body, const auto& model) { return content_json(read_detokenize(body, model)); });
   }
 
   void answer(const Request& request, Response& response, const Api& api) {
@@ -386,11 +435,16 @@ class Server::Http {
       log_request(request, response);
       return;
     }
+    const HostedModel* const of = hosted_in_body(request, response);
+    if (of == nullptr) {
+      log_request(request, response);
+      return;
+    }
     std::shared_ptr<ActiveResponse> active;
     const int tenant = tenant_of(request).value_or(0);
     try {
       std::string body = &api == &openai_responses ? responses_.resolve(request.body, tenant) : request.body;
-      active = std::make_shared<ActiveResponse>(api, model_, response.get_header_value(request_id_header), request,
+      active = std::make_shared<ActiveResponse>(api, of->model, response.get_header_value(request_id_header), request,
                                                 std::move(body), http_.connection_of(request));
     } catch (const Error& wrong) {
       fail(request, response, 400, wrong.what());
@@ -398,7 +452,7 @@ class Server::Http {
       return;
     }
     active->request.job.tenant = tenant;
-    if (!begin(request, *active, response)) {
+    if (!begin(request, of->service, *active, response)) {
       log_request(request, response);
     } else if (active->request.stream) {
       response.set_header("Cache-Control", "no-cache");
@@ -415,8 +469,8 @@ class Server::Http {
 
   /// Submits the request, and waits until it is certain whether there will be an answer. Returns whether there will be
   /// one; else the response says why not.
-  bool begin(const Request& request, ActiveResponse& active, Response& response) {
-    const Service::Submission submission = service_.submit(active.request.job);
+  bool begin(const Request& request, Service& service, ActiveResponse& active, Response& response) {
+    const Service::Submission submission = service.submit(active.request.job);
     if (submission.refusal == Service::Refusal::never) {
       fail(request, response, 400,
            "the request has more choices (n, for each prompt) than the server takes; ask for fewer");
@@ -503,9 +557,7 @@ class Server::Http {
                           {"rounds_beyond_draft", usage.rounds_beyond_draft}});
   }
 
-  Service& service_;
-  const ServedModel& model_;
-  const Metrics& metrics_;
+  std::vector<HostedModel> models_;
   const Log& log_;
   ServerOptions options_;
   ResponseStore responses_{stored_bytes_max};
@@ -516,9 +568,8 @@ class Server::Http {
   std::string start_ = fmt::format("{:x}", std::chrono::system_clock::now().time_since_epoch().count());
 };
 
-Server::Server(Service& service, const ServedModel& model, const Metrics& metrics, const Log& log,
-               ServerOptions options)
-    : http_(std::make_unique<Http>(service, model, metrics, log, std::move(options))) {}
+Server::Server(std::vector<HostedModel> models, const Log& log, ServerOptions options)
+    : http_(std::make_unique<Http>(std::move(models), log, std::move(options))) {}
 
 Server::~Server() { stop(); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The HTTP side of a service: cpp-httplib behind one class.
+// The HTTP side of the services of one model or several: cpp-httplib behind one class.
 //
 //     GET  /                        a page for chats
 //     GET  /v1/models[/ID]          POST /v1/completions   POST /v1/chat/completions
@@ -29,10 +29,18 @@ struct ServerOptions {
   std::vector<std::string> cors;      // origins whose pages may ask and read; "*": all
 };
 
+/// A model that requests may name. It outlives the server.
+struct HostedModel {
+  Service& service;
+  const ServedModel& model;
+  const Metrics& metrics;
+};
+
 class Server {
  public:
-  /// Everything outlives the server. Throws Error when the options are wrong.
-  Server(Service& service, const ServedModel& model, const Metrics& metrics, const Log& log, ServerOptions options);
+  /// `models`: at least one; a request that names none means the first, and where there is one only, any name means it.
+  /// The log outlives the server. Throws Error when the options are wrong.
+  Server(std::vector<HostedModel> models, const Log& log, ServerOptions options);
   ~Server();  // stops
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -32,9 +32,16 @@ struct Service::Running {
   Clock::time_point last_round;
 };
 
-Service::Service(Engine& engine, const Tokenizer* tokenizer, PrefixCache& prefixes, Metrics& metrics,
+Service::Service(Engine& engine, const Tokenizer* tokenizer, PrefixCache& prefixes, Metrics& metrics, Wakeup& wakeup,
                  ServiceOptions options)
-    : engine_(engine), tokenizer_(tokenizer), prefixes_(prefixes), metrics_(metrics), options_(std::move(options)) {}
+    : engine_(engine),
+      tokenizer_(tokenizer),
+      prefixes_(prefixes),
+      metrics_(metrics),
+      wakeup_(wakeup),
+      options_(std::move(options)),
+      lengths_(options_.costs ? std::optional<DraftLengths>(*options_.costs) : std::nullopt),
+      scheduler_(engine.target(options_.execution), options_.limits, &prefixes_, lengths_ ? &*lengths_ : nullptr) {}
 
 Service::~Service() = default;
 
@@ -53,7 +60,7 @@ Service::Submission Service::submit(Job job) {
   arrival->stream = std::make_shared<TokenStream>(choices);
   arrival->when = Clock::now();
   arrivals_.push_back(arrival);
-  changed_.notify_all();
+  wakeup_.notify();
   return {Refusal::none, arrival->stream};
 }
 
@@ -63,29 +70,21 @@ void Service::drain() {
   drain_until_ =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.drain_seconds));
   draining_.store(true);
-  changed_.notify_all();
+  wakeup_.notify();
 }
 
-void Service::run() {
-  std::optional<DraftLengths> lengths;
-  if (options_.costs) lengths.emplace(*options_.costs);
-  Scheduler scheduler(engine_.target(options_.execution), options_.limits, &prefixes_, lengths ? &*lengths : nullptr);
-  while (true) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return !arrivals_.empty() || draining(); });
-      if (arrivals_.empty()) return;
-    }
-    with_workers([&] {
-      do {
-        take_arrivals(scheduler);
-        pass(scheduler);
-      } while (!running_.empty());
-    });
-  }
+bool Service::step() {
+  take_arrivals();
+  if (!running_.empty()) pass();
+  return !running_.empty();
 }
 
-void Service::take_arrivals(Scheduler& scheduler) {
+bool Service::finished() const {
+  const std::lock_guard lock(mutex_);
+  return draining() && arrivals_.empty() && running_.empty();
+}
+
+void Service::take_arrivals() {
   std::deque<std::shared_ptr<Arrival>> arrivals;
   {
     const std::lock_guard lock(mutex_);
@@ -93,7 +92,7 @@ void Service::take_arrivals(Scheduler& scheduler) {
   }
   for (const auto& arrival : arrivals) {
     for (int choice = 0; choice < static_cast<int>(arrival->job.choices.size()); ++choice) {
-      begin(scheduler, arrival, choice);
+      begin(arrival, choice);
     }
   }
 }
@@ -114,7 +113,7 @@ void Service::tell_prompt(Running& running, const Trace& so_far) {
 }
 
 /// Hands a choice to the scheduler, or ends it with why that cannot be.
-void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arrival, int choice) {
+void Service::begin(const std::shared_ptr<Arrival>& arrival, int choice) {
   running_.push_back(std::make_unique<Running>(arrival, choice));
   auto last = std::prev(running_.end());
   Running& running = **last;
@@ -146,7 +145,7 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
                                    .random = running.random,
                                    .watch = {on_round},
                                    .stop = running.stop.get()});
-    scheduler.add(*running.opened.sequence, running.opened.cost);
+    scheduler_.add(*running.opened.sequence, running.opened.cost);
     arrival->stream->start();
   } catch (const Error& wrong) {
     end(last, {Finish::unfinished, 0, true, wrong.what()});
@@ -158,26 +157,26 @@ void Service::begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arriva
 }
 
 /// Runs one pass, and ends what it has finished and what was cancelled before it.
-void Service::pass(Scheduler& scheduler) {
+void Service::pass() {
   for (auto running = running_.begin(); running != running_.end();) {
     if (!(*running)->arrival->stream->cancelled()) {
       ++running;
       continue;
     }
-    scheduler.remove(*(*running)->opened.sequence);
+    scheduler_.remove(*(*running)->opened.sequence);
     end(running, {Finish::cancelled, 0, false, ""});
   }
   try {
-    scheduler.step();
+    scheduler_.step();
   } catch (const std::exception& wrong) {  // outside of any sequence: no memory
-    end_all(scheduler, wrong.what());
+    end_all(wrong.what());
   }
-  end_finished(scheduler);
-  metrics_.set_queue(scheduler.running(), scheduler.waiting(), scheduler.counts());
-  if (draining() && Clock::now() > drain_until_) end_all(scheduler, "the server is shutting down");
+  end_finished();
+  metrics_.set_queue(scheduler_.running(), scheduler_.waiting(), scheduler_.counts());
+  if (draining() && Clock::now() > drain_until_) end_all("the server is shutting down");
 }
 
-void Service::end_finished(Scheduler& scheduler) {
+void Service::end_finished() {
   for (auto running = running_.begin(); running != running_.end();) {
     const Sequence& sequence = *(*running)->opened.sequence;
     std::string error;
@@ -191,7 +190,7 @@ void Service::end_finished(Scheduler& scheduler) {
       ++running;
       continue;
     }
-    scheduler.remove(*(*running)->opened.sequence);
+    scheduler_.remove(*(*running)->opened.sequence);
     if (error.empty() && !(*running)->counted) tell_prompt(**running, sequence.trace());  // no token was asked for
     if (const auto pool = pool_of((*running)->arrival->job.tenant); pool != nullptr && error.empty()) {
       pool->add(sequence.trace().request.prompt, sequence.trace().output);
@@ -213,10 +212,23 @@ void Service::end(std::list<std::unique_ptr<Running>>::iterator& running, Stream
   running = running_.erase(running);
 }
 
-void Service::end_all(Scheduler& scheduler, const std::string& why) {
+void Service::end_all(const std::string& why) {
   for (auto running = running_.begin(); running != running_.end();) {
-    scheduler.remove(*(*running)->opened.sequence);
+    scheduler_.remove(*(*running)->opened.sequence);
     end(running, {Finish::cancelled, 0, false, why});
+  }
+}
+
+void run(std::span<Service* const> services, Wakeup& wakeup) {
+  while (!std::ranges::all_of(services, &Service::finished)) {
+    wakeup.wait();
+    with_workers([&] {
+      bool more = true;
+      while (more) {
+        more = false;
+        for (Service* const service : services) more = service->step() || more;
+      }
+    });
   }
 }
 

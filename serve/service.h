@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Decodes what connections ask, all of it together: a scheduler in a thread of its own. Requests arrive from any
-// thread, and their answers go back through serve/token_stream.h.
+// Decodes what connections ask of a model, all of it together: a scheduler in the engine's thread, which the services
+// of several models share. Requests arrive from any thread, and their answers go back through serve/token_stream.h.
 //
 // The text of an answer depends on the request and its seed only: not on the requests beside it, on when they come or
 // go, on what the prefix cache holds, or on the draft. The rule is `matching` for that reason.
@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,10 +48,32 @@ struct ServiceOptions {
   double drain_seconds = 30;        // after drain(), what has not ended by then is cancelled
 };
 
+/// Wakes the engine's thread when there is something to do.
+class Wakeup {
+ public:
+  void notify() {
+    const std::lock_guard lock(mutex_);
+    notified_ = true;
+    changed_.notify_all();
+  }
+  /// Returns after the next notify(), or at once when there was one since the last call.
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return notified_; });
+    notified_ = false;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool notified_ = false;
+};
+
 class Service {
  public:
   /// Everything outlives the service. `tokenizer` may be null; then no job has stop strings.
-  Service(Engine& engine, const Tokenizer* tokenizer, PrefixCache& prefixes, Metrics& metrics, ServiceOptions options);
+  Service(Engine& engine, const Tokenizer* tokenizer, PrefixCache& prefixes, Metrics& metrics, Wakeup& wakeup,
+          ServiceOptions options);
   ~Service();
 
   // Any thread.
@@ -61,12 +84,16 @@ class Service {
     std::shared_ptr<TokenStream> stream;  // nullptr when refused
   };
   Submission submit(Job job);
-  /// From now on new jobs are refused, and run() returns when those that were taken have ended.
+  /// From now on new jobs are refused, and those that were taken have so many seconds to end.
   void drain();
   bool draining() const noexcept { return draining_.load(); }
 
-  /// Decodes until it is drained. On the thread that made the engine, whose workers it uses.
-  void run();
+  // The thread that made the engine.
+
+  /// Takes jobs that have arrived and runs one pass. Returns whether there is more to do.
+  bool step();
+  /// Whether it is drained, and nothing is left to do.
+  bool finished() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -74,30 +101,36 @@ class Service {
   struct Running;
 
   std::shared_ptr<SuffixPool> pool_of(int tenant);
-  void take_arrivals(Scheduler& scheduler);
-  void begin(Scheduler& scheduler, const std::shared_ptr<Arrival>& arrival, int choice);
+  void take_arrivals();
+  void begin(const std::shared_ptr<Arrival>& arrival, int choice);
   void tell_prompt(Running& running, const Trace& so_far);
-  void end_finished(Scheduler& scheduler);
+  void end_finished();
   void end(std::list<std::unique_ptr<Running>>::iterator& running, StreamEnd end);
-  void end_all(Scheduler& scheduler, const std::string& why);
-  void pass(Scheduler& scheduler);
+  void end_all(const std::string& why);
+  void pass();
 
   Engine& engine_;
   const Tokenizer* tokenizer_;
   PrefixCache& prefixes_;
   Metrics& metrics_;
+  Wakeup& wakeup_;
   ServiceOptions options_;
   std::atomic<bool> draining_{false};
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable std::mutex mutex_;
   std::deque<std::shared_ptr<Arrival>> arrivals_;
   int choices_ = 0;  // arrived or running
   Clock::time_point drain_until_{};
 
   // The engine's thread only.
+  std::optional<DraftLengths> lengths_;
+  Scheduler scheduler_;
   std::list<std::unique_ptr<Running>> running_;
   std::map<int, std::shared_ptr<SuffixPool>> pools_;  // by tenant
 };
+
+/// Decodes what the services are asked, pass by pass in turn, until all of them have finished. On the thread that made
+/// their engines, whose workers it uses.
+void run(std::span<Service* const> services, Wakeup& wakeup);
 
 }  // namespace draftproof::serve

@@ -30,6 +30,7 @@ constexpr int measured_rows = 32;  // of a pass, by which load decides the lengt
 
 struct ServeOptions {
   std::string target;
+  std::vector<std::string> also;  // more targets
   std::string draft = "none";
   int draft_max = 0;
   std::string template_file;  // empty: the model's own
@@ -211,36 +212,87 @@ std::uint64_t room_beside_pools(const ServeOptions& options, std::size_t keys, s
   return budget - pools;
 }
 
-Exit serve_model(const ServeOptions& options) {
+/// A model that is loaded, and its service.
+class LoadedModel {
+ public:
+  explicit LoadedModel(const ServeOptions& options)
+      : options_(options), opened_({options.target, options.layout, options.threads}) {
+    opened_.tokenizer();  // refuses one that cannot be built before the target is loaded
+    chat_ = template_of(options_, opened_.files().target());
+    engine_ = &opened_.load({options_.draft}, request_of_size(1, options_.max_new_tokens), options_.draft_max);
+    draft_ = opened_.draft_to_write(options_.draft, request_of_size(1, engine_->target().context() - 1)).name;
+    served_ = served_model_of(options_, draft_, opened_, *engine_, chat_ ? &*chat_ : nullptr);
+  }
+
+  /// Once all models are loaded, which are so many and share the memory that is left.
+  void open(std::size_t models, std::size_t keys, serve::Wakeup& wakeup, const serve::Log& events) {
+    const std::uint64_t all =
+        engine_->cache_budget(std::span(&draft_, 1), options_.rows_per_pass, engine_->target().context());
+    const std::uint64_t room = room_beside_pools(options_, keys, all / models);
+    const std::uint64_t for_prefixes = std::min(options_.prefix_cache_size.bytes / models, room / 4);
+    const std::uint64_t for_answers =
+        options_.kv_budget.bytes > 0 ? options_.kv_budget.bytes / models : room - for_prefixes;
+    prefixes_.emplace(options_, for_prefixes, *engine_, draft_, events);
+    std::vector<std::string> stages;
+    for (const DraftStage& stage : parse_draft_spec(draft_).stages) stages.push_back(stage.name_with({}));
+    metrics_.emplace(stages);
+    service_.emplace(*engine_, served_.tokenizer, prefixes_->cache(), *metrics_, wakeup,
+                     service_options_of(options_, draft_, *engine_, for_answers));
+  }
+
+  const serve::ServedModel& served() const noexcept { return served_; }
+  serve::Service& service() noexcept { return *service_; }
+  serve::HostedModel hosted() { return {*service_, served_, *metrics_}; }
+  void tell_ready(const serve::Log& events, int port) const {
+    events.write("ready",
+                 {{"model", served_.name}, {"draft", draft_}, {"numerics", served_.fingerprint}, {"port", port}});
+  }
+  void save_prefixes() const { prefixes_->save(); }
+
+ private:
+  ServeOptions options_;
+  OpenedModel opened_;
+  std::optional<ChatTemplate> chat_;
+  Engine* engine_;
+  std::string draft_;
+  serve::ServedModel served_;
+  std::optional<ServedPrefixes> prefixes_;
+  std::optional<serve::Metrics> metrics_;
+  std::optional<serve::Service> service_;
+};
+
+/// Throws Error for two models of one name.
+std::vector<std::unique_ptr<LoadedModel>> load_models(const std::vector<ServeOptions>& all) {
+  std::vector<std::unique_ptr<LoadedModel>> models;
+  for (const ServeOptions& options : all) {
+    models.push_back(std::make_unique<LoadedModel>(options));
+    const std::string& name = models.back()->served().name;
+    const auto of_it = std::ranges::count_if(models, [&](const auto& one) { return one->served().name == name; });
+    if (of_it > 1) throw Error("two models have the name " + name + ", by which requests choose; rename one");
+  }
+  return models;
+}
+
+Exit serve_models(const std::vector<ServeOptions>& all) {
   const EndSignals signals;
+  const ServeOptions& options = all.front();
   const std::vector<std::string> keys = read_api_keys(options.api_key_file);
-  OpenedModel opened({options.target, options.layout, options.threads});
-  opened.tokenizer();  // refuses one that cannot be built before the target is loaded
-  const std::optional<ChatTemplate> chat = template_of(options, opened.files().target());
-  Engine& engine = opened.load({options.draft}, request_of_size(1, options.max_new_tokens), options.draft_max);
-  const std::string draft =
-      opened.draft_to_write(options.draft, request_of_size(1, engine.target().context() - 1)).name;
-
-  const std::uint64_t room =
-      room_beside_pools(options, keys.size(),
-                        engine.cache_budget(std::span(&draft, 1), options.rows_per_pass, engine.target().context()));
-  const std::uint64_t for_prefixes = std::min(options.prefix_cache_size.bytes, room / 4);
-  const std::uint64_t for_answers = options.kv_budget.bytes > 0 ? options.kv_budget.bytes : room - for_prefixes;
-  const serve::ServiceOptions service_options = service_options_of(options, draft, engine, for_answers);
-  const serve::ServedModel model = served_model_of(options, draft, opened, engine, chat ? &*chat : nullptr);
-
   const serve::Log events(log_format_of(options));
-  ServedPrefixes prefixes(options, for_prefixes, engine, draft, events);
-  std::vector<std::string> stages;
-  for (const DraftStage& stage : parse_draft_spec(draft).stages) stages.push_back(stage.name_with({}));
-  serve::Metrics metrics(stages);
-  serve::Service service(engine, model.tokenizer, prefixes.cache(), metrics, service_options);
-  serve::Server server(service, model, metrics, events,
-                       {options.host, options.port, keys, options.parallel + options.waiting_max + 32, options.cors});
+  serve::Wakeup wakeup;
+  const std::vector<std::unique_ptr<LoadedModel>> models = load_models(all);
+  std::vector<serve::HostedModel> hosted;
+  std::vector<serve::Service*> services;
+  for (const auto& model : models) {
+    model->open(models.size(), keys.size(), wakeup, events);
+    hosted.push_back(model->hosted());
+    services.push_back(&model->service());
+  }
+  const int answers = static_cast<int>(models.size()) * (options.parallel + options.waiting_max);
+  serve::Server server(hosted, events, {options.host, options.port, keys, answers + 32, options.cors});
   const int port = server.start();
   const std::jthread watcher = signals.watch([&] {
     events.write("draining");
-    service.drain();
+    for (serve::Service* const service : services) service->drain();
   });
   if (keys.empty() && !server.on_loopback()) {
     complain("anyone who reaches this machine may ask; give --api-key-file, or --host 127.0.0.1 for itself alone");
@@ -248,10 +300,10 @@ Exit serve_model(const ServeOptions& options) {
   const bool is_v6 = options.host.find(':') != std::string::npos;
   fmt::print("listening on http://{}{}{}:{}\n", is_v6 ? "[" : "", options.host, is_v6 ? "]" : "", port);
   if (std::fflush(stdout) != 0) throw Error("standard output cannot be written, so nobody learns of the port");
-  events.write("ready", {{"model", model.name}, {"draft", draft}, {"numerics", model.fingerprint}, {"port", port}});
-  service.run();
+  for (const auto& model : models) model->tell_ready(events, port);
+  serve::run(services, wakeup);
   server.stop();
-  prefixes.save();
+  for (const auto& model : models) model->save_prefixes();
   events.write("stopped");
   return Exit::pass;
 }
@@ -263,6 +315,11 @@ void add_serve(Command& app) {
   Command& command = app.subcommand("serve", "answer requests of OpenAI's API over HTTP");
   command.group("Model");
   add_target_option(command, options->target, TakesPair::yes);
+  command
+      .option("--also MODEL", options->also,
+              "serve this model too, with its draft if it is a pair: requests choose by their field `model`; may be "
+              "given several times")
+      .one_each_time();
   add_layout_options(command, options->layout);
   add_threads_option(command, options->threads);
   command.option("--template FILE", options->template_file, "chat template (Jinja); left out: the model's own");
@@ -322,8 +379,17 @@ void add_serve(Command& app) {
               "memory for the KV caches of what was read; what was used least recently is dropped")
       .show_default();
   command.action([options, &command] {
-    use_pair(command, options->target, options->draft, options->layout);
-    return serve_model(*options);
+    std::vector<ServeOptions> all = {*options};
+    for (const std::string& target : options->also) {
+      all.push_back(*options);
+      all.back().target = target;
+      all.back().template_file.clear();
+      all.back().draft = "none";
+      const std::optional<Pair> pair = read_pair(target);
+      if (pair && pair->draft) all.back().draft = *pair->draft;
+    }
+    for (ServeOptions& one : all) use_pair(command, one.target, one.draft, one.layout);
+    return serve_models(all);
   });
 }
 

@@ -103,7 +103,7 @@ std::vector<Input> different_inputs() {
     input.asked.max_new_tokens = 3 + (i * 7) % 13;
     input.asked.sequence = i;
     input.asked.logprobs = i % 5 == 2;
-    input.asked.prompt_logprobs = i % 3 == 0;
+    input.asked.prompt_logprobs = i % 6 == 3;
     input.asked.draft_max = 1 + i % 4;
     input.asked.prefill_chunk = i % 4;
     input.draft = i % 6;

@@ -10,6 +10,9 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
+#include <future>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -36,6 +39,56 @@ const json request = {{"prompt", "Once upon a time there lived in Crow Hill a ga
                       {"seed", 3}};
 
 int cached(const json& answer) { return answer["usage"]["prompt_tokens_details"]["cached_tokens"]; }
+
+TEST(ServeProcess, AnswersOfSeveralModelsAreThoseOfEachAlone) {
+  const Folder folder;
+  const std::string pair = (folder.path() / "small.json").string();
+  std::ofstream(pair) << json{{"target", fixture("models/tale-llama")}, {"draft", "suffix"}};
+  const std::vector<std::string> names = {"tale-target", "tale-llama", "tale-hybrid"};
+  const auto ask = [](const ServeProcess& server, const std::string& model, int seed) {
+    json body = request;
+    if (!model.empty()) body["model"] = model;
+    body["seed"] = seed;
+    body["max_tokens"] = 40;
+    return answer(server, body);
+  };
+  std::map<std::string, json> alone;
+  for (const std::string& name : names) {
+    const ServeProcess server(Words{"--kv-budget", "64MiB"}, 0, "", fixture("models/" + name));
+    alone[name] = ask(server, "any name", 3)["choices"];
+  }
+  ServeProcess server({"--draft", dflash, "--also", pair, "--also", fixture("models/tale-hybrid")});
+  httplib::Client client("127.0.0.1", server.port());
+  const json list = json::parse(client.Get("/v1/models")->body)["data"];
+  ASSERT_EQ(list.size(), names.size());
+  std::vector<std::future<json>> together;
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(list[static_cast<std::size_t>(i) % 3]["id"], names[static_cast<std::size_t>(i) % 3]);
+    together.push_back(std::async(
+        std::launch::async, [&, i] { return ask(server, names[static_cast<std::size_t>(i) % 3], i < 6 ? 3 : i); }));
+  }
+  for (int i = 0; i < 12; ++i) {
+    const json answer = together[static_cast<std::size_t>(i)].get();
+    EXPECT_EQ(answer["model"], names[static_cast<std::size_t>(i) % 3]);
+    if (i >= 6) continue;
+    EXPECT_EQ(answer["choices"], alone[names[static_cast<std::size_t>(i) % 3]]);
+  }
+  EXPECT_EQ(ask(server, "", 3)["choices"], alone["tale-target"]);
+  EXPECT_EQ(ask(server, "tale-llama:latest", 3)["choices"], alone["tale-llama"]);
+  const auto unknown = client.Post("/v1/completions", R"({"prompt": "x", "model": "gpt-9"})", "application/json");
+  EXPECT_EQ(unknown->status, 404);
+  EXPECT_THAT(unknown->body, HasSubstr("tale-target, tale-llama, tale-hybrid"));
+  EXPECT_THAT(client.Get("/metrics?model=tale-llama")->body, HasSubstr("draftproof_answers_total"));
+  EXPECT_EQ(json::parse(client.Get("/props?model=tale-hybrid")->body)["model_path"], "tale-hybrid");
+  EXPECT_EQ(json::parse(client.Get("/api/tags")->body)["models"].size(), names.size());
+  EXPECT_EQ(server.end(), 0);
+}
+
+TEST(ServeProcess, TwoModelsOfOneNameAreRefused) {
+  const Outcome result = run_command({"serve", target, "--also", target, "--port", "0"});
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("two models have the name tale-target"));
+}
 
 TEST(ServeProcess, KeepsThePrefixCacheFromOneRunToTheNextAndSurvivesAKill) {
   const Folder folder;

@@ -114,12 +114,15 @@ class RunningServer {
     service_options.drain_seconds = options.drain_seconds;
     PrefixCache prefixes(options.prefix_bytes);
     Metrics metrics({"dflash"});
-    Service service(engine, &tokenizer, prefixes, metrics, service_options);
+    Wakeup wakeup;
+    Service service(engine, &tokenizer, prefixes, metrics, wakeup, service_options);
     const Log log(LogFormat::none);
-    Server server(service, model, metrics, log, {options.host, 0, options.api_keys, options.connections, options.cors});
+    Server server({{service, model, metrics}}, log,
+                  {options.host, 0, options.api_keys, options.connections, options.cors});
     service_ = &service;
     bound.set_value(server.start());
-    service.run();
+    Service* const services[] = {&service};
+    serve::run(services, wakeup);
     server.stop();
   }
 

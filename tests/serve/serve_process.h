@@ -26,9 +26,10 @@ inline const std::string dflash = "dflash:" + fixture("models/tale-dflash");
 class ServeProcess {
  public:
   /// `file_size_max`: of every file that it writes, in bytes; 0: any. `errors`: receives standard error.
-  explicit ServeProcess(const Words& more = {}, std::uint64_t file_size_max = 0, const std::string& errors = "") {
+  explicit ServeProcess(const Words& more = {}, std::uint64_t file_size_max = 0, const std::string& errors = "",
+                        const std::string& model = target) {
     const std::string log = errors.empty() ? "none" : "json";
-    const Words words = Words{DRAFTPROOF_BINARY, "serve", target, "--port", "0", "--log-format", log} + more;
+    const Words words = Words{DRAFTPROOF_BINARY, "serve", model, "--port", "0", "--log-format", log} + more;
     int ends[2];
     EXPECT_EQ(pipe(ends), 0);
     process_ = fork();
