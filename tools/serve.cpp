@@ -213,9 +213,9 @@ std::uint64_t room_beside_pools(const ServeOptions& options, std::size_t keys, s
 }
 
 /// A model that is loaded, and its service.
-class LoadedModel {
+class ModelHost {
  public:
-  explicit LoadedModel(const ServeOptions& options)
+  explicit ModelHost(const ServeOptions& options)
       : options_(options), opened_({options.target, options.layout, options.threads}) {
     opened_.tokenizer();  // refuses one that cannot be built before the target is loaded
     chat_ = template_of(options_, opened_.files().target());
@@ -262,10 +262,10 @@ class LoadedModel {
 };
 
 /// Throws Error for two models of one name.
-std::vector<std::unique_ptr<LoadedModel>> load_models(const std::vector<ServeOptions>& all) {
-  std::vector<std::unique_ptr<LoadedModel>> models;
+std::vector<std::unique_ptr<ModelHost>> load_models(const std::vector<ServeOptions>& all) {
+  std::vector<std::unique_ptr<ModelHost>> models;
   for (const ServeOptions& options : all) {
-    models.push_back(std::make_unique<LoadedModel>(options));
+    models.push_back(std::make_unique<ModelHost>(options));
     const std::string& name = models.back()->served().name;
     const auto of_it = std::ranges::count_if(models, [&](const auto& one) { return one->served().name == name; });
     if (of_it > 1) throw Error("two models have the name " + name + ", by which requests choose; rename one");
@@ -279,7 +279,7 @@ Exit serve_models(const std::vector<ServeOptions>& all) {
   const std::vector<std::string> keys = read_api_keys(options.api_key_file);
   const serve::Log events(log_format_of(options));
   serve::Wakeup wakeup;
-  const std::vector<std::unique_ptr<LoadedModel>> models = load_models(all);
+  const std::vector<std::unique_ptr<ModelHost>> models = load_models(all);
   std::vector<serve::HostedModel> hosted;
   std::vector<serve::Service*> services;
   for (const auto& model : models) {
