@@ -84,6 +84,7 @@ row 'draftproof generate TARGET --draft dflash:DRAFT --prompt "..."' 0 \
 row 'draftproof chat TARGET --draft dflash:DRAFT' 0 dp chat $target --draft dflash:$models/tale-dflash
 row 'draftproof serve TARGET --draft dflash:DRAFT' 0 served $target --draft dflash:$models/tale-dflash
 row 'draftproof serve MODEL --draft dflash:DRAFT' 0 served $target --draft dflash:$models/tale-dflash
+row 'draftproof serve MODEL --draft dflash:DRAFT --also PAIR.json --also OTHER.gguf' 0 served $target --draft dflash:$models/tale-dflash --also $models/tale-llama --also $models/tale-hybrid
 # Models of Hugging Face: fetched from where nobody listens, which tests/fetch does better; and found in a cache.
 unreachable() { HF_ENDPOINT=http://127.0.0.1:9 dp "$@"; }
 smol=HuggingFaceTB/SmolLM2-135M-Instruct
