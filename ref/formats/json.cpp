@@ -254,10 +254,15 @@ const Json::Node* Json::node_of(std::string_view field) const {
 
 bool Json::has(std::string_view field) const { return node_of(field) != nullptr; }
 
-std::optional<Json> Json::find(std::string_view field) const {
+std::optional<Json> Json::member(std::string_view field) const {
   const Node* const node = node_of(field);
-  if (node == nullptr || node->as<std::monostate>()) return std::nullopt;
+  if (node == nullptr) return std::nullopt;
   return Json(document_, *node, field_path(field));
+}
+
+std::optional<Json> Json::find(std::string_view field) const {
+  auto found = member(field);
+  return found && !found->is_null() ? found : std::nullopt;
 }
 
 Json Json::at(std::string_view field) const {

@@ -44,6 +44,8 @@ class Json {
   bool has(std::string_view field) const;
   /// Objects: returns the field if present and not null.
   std::optional<Json> find(std::string_view field) const;
+  /// Objects: returns the field if present, null or not.
+  std::optional<Json> member(std::string_view field) const;
   /// Objects: returns the field; throws Error when it is missing or null.
   Json at(std::string_view field) const;
   std::vector<std::string> fields() const;  // of an object, in the order of the file
@@ -60,6 +62,9 @@ class Json {
   double number() const;  // finite
   std::int64_t integer(std::int64_t min, std::int64_t max) const;
   std::vector<std::int64_t> integers(std::int64_t min, std::int64_t max) const;
+
+  /// Equal for the same place of the same document, which a Json keeps alive.
+  const void* place() const noexcept { return node_; }
 
   /// Returns the value as JSON, with a space after colons and commas. Numbers are the same doubles or integers.
   std::string text() const;

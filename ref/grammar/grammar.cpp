@@ -8,15 +8,13 @@
 #include "ref/base/error.h"
 #include "ref/base/utf8.h"
 #include "ref/formats/printable.h"
+#include "ref/grammar/character_ranges.h"
 #include "ref/text/tokenizer.h"
 
 namespace draftproof {
 namespace {
 
-using CodePoints = std::vector<std::pair<char32_t, char32_t>>;
 using ByteRanges = std::vector<std::pair<unsigned char, unsigned char>>;
-
-constexpr char32_t last_code_point = 0x10FFFF;
 
 std::string utf8_of(char32_t code_point) {
   std::string bytes;
@@ -60,23 +58,10 @@ void split(char32_t first, char32_t last, std::vector<ByteRanges>& sequences) {
   sequences.push_back(std::move(ranges));
 }
 
-/// All code points that are in none of these ranges.
-CodePoints complement(CodePoints ranges) {
-  std::ranges::sort(ranges);
-  CodePoints others;
-  char32_t next = 0;
-  for (const auto& [first, last] : ranges) {
-    if (first > next) others.emplace_back(next, first - 1);
-    next = std::max(next, static_cast<char32_t>(last + 1));
-  }
-  if (next <= last_code_point) others.emplace_back(next, last_code_point);
-  return others;
-}
-
 /// Returns sequences of byte ranges that together are the UTF-8 of the code points first to last, without surrogates.
 std::vector<ByteRanges> utf8_ranges(char32_t first, char32_t last) {
   std::vector<ByteRanges> sequences;
-  split(first, std::min(last, last_code_point), sequences);
+  split(first, std::min(last, last_character), sequences);
   return sequences;
 }
 
@@ -102,6 +87,7 @@ class GrammarCompiler {
     }
     grammar_.root_ = root->second;
     refuse_left_recursion();
+    drop_what_never_ends();
     return std::move(grammar_);
   }
 
@@ -206,7 +192,7 @@ class GrammarCompiler {
       } else if (c == '[') {
         element = {symbol_of(read_class())};
       } else if (take(".")) {
-        element = {symbol_of({{0, last_code_point}})};
+        element = {symbol_of({{0, last_character}})};
       } else if (take("(")) {
         const int group = new_rule(true);
         skip_blanks(true);
@@ -301,7 +287,7 @@ class GrammarCompiler {
       if (digit < 0) fail("has an escape with too few hexadecimal digits");
       value = value * 16 + static_cast<char32_t>(digit);
     }
-    if (value > last_code_point || (value >= 0xD800 && value <= 0xDFFF)) fail("has an escape that is no character");
+    if (value > last_character || (value >= 0xD800 && value <= 0xDFFF)) fail("has an escape that is no character");
     return value;
   }
 
@@ -373,10 +359,10 @@ class GrammarCompiler {
     return {{Symbol::Kind::rule, rule}};
   }
 
-  CodePoints read_class() {
+  CharacterRanges read_class() {
     ++at_;
     const bool negated = take("^");
-    CodePoints ranges;
+    CharacterRanges ranges;
     while (peek() != ']') {
       const char32_t first = read_character();
       char32_t last = first;
@@ -388,7 +374,7 @@ class GrammarCompiler {
       ranges.emplace_back(first, last);
     }
     ++at_;
-    if (negated) ranges = complement(std::move(ranges));
+    if (negated) ranges = complement(ranges);
     if (ranges.empty()) fail("has a class without a character");
     return ranges;
   }
@@ -405,7 +391,7 @@ class GrammarCompiler {
   }
 
   /// One of these characters: a set where all are bytes, else a rule.
-  Symbol symbol_of(const CodePoints& ranges) {
+  Symbol symbol_of(const CharacterRanges& ranges) {
     ByteSet single;
     std::vector<Sequence> longer;
     for (const auto& [first, last] : ranges) {
@@ -426,31 +412,64 @@ class GrammarCompiler {
     return {Symbol::Kind::rule, rule};
   }
 
-  /// The rules that can read nothing.
-  std::vector<bool> nullable_rules() const {
-    std::vector<bool> nullable(grammar_.rules_.size(), false);
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (std::size_t rule = 0; rule < nullable.size(); ++rule) {
-        if (nullable[rule]) continue;
-        for (int place : grammar_.rules_[rule]) {
-          while (grammar_.at(place).kind == Symbol::Kind::rule &&
-                 nullable[static_cast<std::size_t>(grammar_.at(place).index)]) {
-            ++place;
-          }
-          if (grammar_.at(place).kind != Symbol::Kind::end) continue;
-          nullable[rule] = true;
-          changed = true;
-          break;
+  /// The rules with an alternative of such rules only, and of bytes and tokens if those count: the rules that can end,
+  /// or without bytes those that can read nothing.
+  std::vector<bool> rules_of_such(bool bytes_count) const {
+    struct Alternative {
+      int rule;
+      int missing;  // rules in it that are not known to be such
+    };
+    std::vector<Alternative> alternatives;
+    std::vector<std::vector<int>> uses(grammar_.rules_.size());  // [rule]: the alternatives that have it
+    std::vector<bool> such(grammar_.rules_.size(), false);
+    std::vector<int> fresh;
+    const auto settle = [&](const Alternative& alternative) {
+      if (alternative.missing > 0 || such[static_cast<std::size_t>(alternative.rule)]) return;
+      such[static_cast<std::size_t>(alternative.rule)] = true;
+      fresh.push_back(alternative.rule);
+    };
+    for (std::size_t rule = 0; rule < uses.size(); ++rule) {
+      for (int place : grammar_.rules_[rule]) {
+        Alternative alternative = {static_cast<int>(rule), 0};
+        for (; grammar_.at(place).kind != Symbol::Kind::end; ++place) {
+          const bool is_rule = grammar_.at(place).kind == Symbol::Kind::rule;
+          if (is_rule)
+            uses[static_cast<std::size_t>(grammar_.at(place).index)].push_back(static_cast<int>(alternatives.size()));
+          if (is_rule || !bytes_count) ++alternative.missing;
         }
+        alternatives.push_back(alternative);
+        settle(alternative);
       }
     }
-    return nullable;
+    while (!fresh.empty()) {
+      const auto rule = static_cast<std::size_t>(fresh.back());
+      fresh.pop_back();
+      for (const int use : uses[rule]) {
+        --alternatives[static_cast<std::size_t>(use)].missing;
+        settle(alternatives[static_cast<std::size_t>(use)]);
+      }
+    }
+    return such;
+  }
+
+  /// Drops alternatives that no text ends, so that none leads into them.
+  void drop_what_never_ends() {
+    const std::vector<bool> ends = rules_of_such(true);
+    for (std::vector<int>& alternatives : grammar_.rules_) {
+      std::erase_if(alternatives, [&](int place) {
+        for (; grammar_.at(place).kind != Symbol::Kind::end; ++place) {
+          const Symbol& symbol = grammar_.at(place);
+          if (symbol.kind == Symbol::Kind::rule && !ends[static_cast<std::size_t>(symbol.index)]) return true;
+        }
+        return false;
+      });
+    }
+    if (!ends[static_cast<std::size_t>(grammar_.root_)]) fail("allows no text: every one would go on for ever");
   }
 
   /// Throws Error for a rule that can come back to itself without having read a byte.
   void refuse_left_recursion() const {
-    const std::vector<bool> nullable = nullable_rules();
+    const std::vector<bool> nullable = rules_of_such(false);
     enum class Mark { unseen, open, done };
     std::vector<Mark> marks(grammar_.rules_.size(), Mark::unseen);
     struct Visit {

@@ -3,16 +3,21 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <limits>
+#include <bit>
+#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ref/formats/printable.h"
+#include "ref/grammar/character_ranges.h"
 #include "ref/grammar/grammar.h"
+#include "ref/grammar/number_texts.h"
+#include "ref/grammar/regular_language.h"
+#include "ref/grammar/schema_reader.h"
 
 namespace draftproof {
 
@@ -50,20 +55,12 @@ std::string json_string(std::string_view text) {
 
 namespace {
 
-constexpr int digits_max = 18;
-constexpr std::int64_t integer_max = 999'999'999'999'999'999;
-constexpr int count_max = 100'000;  // of characters or items
-
 /// A value as JSON with the blanks of the grammar's texts.
 std::string json_text(const Json& value) {
   if (value.is_null()) return "null";
   if (value.is_boolean()) return value.boolean() ? "true" : "false";
   if (value.is_string()) return json_string(value.string());
-  if (value.is_integer()) {
-    return std::to_string(
-        value.integer(std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
-  }
-  if (value.is_number()) value.fail("is a number with a point, which is not supported here");
+  if (value.is_number()) return value.text();
   std::string text;
   if (value.is_array()) {
     for (std::size_t i = 0; i < value.size(); ++i) text += (i == 0 ? "" : ", ") + json_text(value[i]);
@@ -71,7 +68,7 @@ std::string json_text(const Json& value) {
   }
   for (const std::string& name : value.fields()) {
     text += (text.empty() ? "" : ", ") + json_string(name) + ": ";
-    text += value.find(name) ? json_text(*value.find(name)) : "null";
+    text += json_text(*value.member(name));
   }
   return "{" + text + "}";
 }
@@ -90,311 +87,539 @@ unit    ::= [0-9a-cefA-CEF] hex{3} | [dD] [0-7] hex{2} | [dD] [89abAB] hex{2} "\
 hex     ::= [0-9a-fA-F]
 integer ::= "-"? ( "0" | [1-9] [0-9]{0,17} )
 number  ::= integer ( "." [0-9]{1,16} )? ( [eE] [-+]? [0-9]{1,2} )?
-date    ::= [0-9]{4} "-" ( "0" [1-9] | "1" [0-2] ) "-" ( "0" [1-9] | "1" [0-9] | "2" [0-8] )
-time    ::= ( [01] [0-9] | "2" [0-3] ) ":" [0-5] [0-9] ":" [0-5] [0-9] ( "." [0-9]{1,6} )? zone
-zone    ::= "Z" | [-+] ( [01] [0-9] | "2" [0-3] ) ":" [0-5] [0-9]
-uuid    ::= hex{8} "-" hex{4} "-" hex{4} "-" hex{4} "-" hex{12}
+rest    ::= char* "\""
+nothing ::= "x" nothing
+control ::= "\\" ( [bfnrt] | "u00" [01] hex )
 )gbnf";
 
-/// The digits from `low` to `high`, which are equally many.
-std::string digits_between(const std::string& low, const std::string& high) {
-  if (low.empty()) return "";
-  const bool all = low == std::string(low.size(), '0') && high == std::string(low.size(), '9');
-  if (all) return "[0-9]{" + std::to_string(low.size()) + "}";
-  const std::string rest = std::to_string(low.size() - 1);
-  const auto any_digits = [&] { return low.size() == 1 ? std::string() : " [0-9]{" + rest + "}"; };
-  const auto digit = [](char c) { return std::string("\"") + c + "\" "; };
-  if (low.front() == high.front()) return digit(low.front()) + digits_between(low.substr(1), high.substr(1));
-  std::string alternatives = digit(low.front()) + digits_between(low.substr(1), std::string(low.size() - 1, '9'));
-  if (high.front() - low.front() > 1) {
-    alternatives += std::string(" | [") + static_cast<char>(low.front() + 1) + "-" +
-                    static_cast<char>(high.front() - 1) + "]" + any_digits();
+/// A character as it is in a class of GBNF.
+std::string in_class(char32_t character) {
+  constexpr const char* digits = "0123456789ABCDEF";
+  const bool plain = character < 0x80 && (std::isalnum(static_cast<int>(character)) != 0);
+  if (plain) return {static_cast<char>(character)};
+  std::string text = character < 0x100 ? "\\x" : character < 0x10000 ? "\\u" : "\\U";
+  for (int shift = character < 0x100 ? 4 : character < 0x10000 ? 12 : 28; shift >= 0; shift -= 4) {
+    text += digits[(character >> shift) & 15];
   }
-  alternatives += " | " + digit(high.front()) + digits_between(std::string(low.size() - 1, '0'), high.substr(1));
-  return "( " + alternatives + " )";
+  return text;
 }
 
-/// The numbers from `low` to `high`, both not negative.
-std::string numbers_between(std::int64_t low, std::int64_t high) {
-  std::string alternatives;
-  std::int64_t power = 1;  // the least number with so many digits
-  for (int digits = 1; digits <= digits_max && low <= high; ++digits) {
-    const std::int64_t max = power * 10 - 1;
-    if (low <= max) {
-      const std::int64_t last = std::min(high, max);
-      alternatives += (alternatives.empty() ? "" : " | ") + digits_between(std::to_string(low), std::to_string(last));
-      low = last + 1;
-    }
-    power *= 10;
-  }
-  return "( " + alternatives + " )";
-}
+/// A body that no text has: a rule that names itself never ends.
+constexpr const char* nothing = "nothing";
 
 class SchemaCompiler {
  public:
-  SchemaCompiler(const Json& root, std::string_view prefix) : root_(root), prefix_(prefix) {}
+  SchemaCompiler(const Json& root, std::string_view prefix) : root_(root), prefix_(prefix), reader_(root) {}
 
   SchemaRules compiled(const Json& schema) && {
-    SchemaRules result = {body_of(schema), ""};
+    const std::string body = body_of(Schemas{schema});
+    if (body == nothing) schema.fail("allows nothing" + (why_.empty() ? "" : ": " + why_));
+    SchemaRules result = {body, ""};
     for (const auto& [name, rule] : rules_) result.rules += name + " ::= " + rule + "\n";
     return result;
   }
 
  private:
-  /// Adds a rule and returns its name.
+  static constexpr std::size_t patterns_max = 6;  // of names, of one object
+  static constexpr std::size_t values_max = 8;    // of items that are all different
+
+  /// Adds a rule, or finds the one with this body, and returns its name.
   std::string rule(const std::string& body) {
-    size_ += body.size();
+    const auto [known, fresh] = names_.try_emplace(body, prefix_ + "r" + std::to_string(names_.size()));
+    if (fresh) add_rule(known->second, body);
+    return known->second;
+  }
+  void add_rule(const std::string& name, const std::string& body) {
+    size_ += name.size() + body.size();
     if (size_ > Grammar::text_max) root_.fail("is too large for a grammar; simplify it");
-    const std::string name = prefix_ + "r" + std::to_string(rules_.size());
     rules_.emplace_back(name, body);
-    return name;
   }
 
-  static void refuse_unknown(const Json& schema) {
-    constexpr std::array<std::string_view, 36> known = {
-        "type", "properties", "required", "additionalProperties", "items", "prefixItems", "minItems", "maxItems",
-        "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "minLength", "maxLength", "format", "minimum", "maximum",
-        "exclusiveMinimum", "exclusiveMaximum",
-        // These restrict nothing.
-        "title", "description", "default", "examples", "$schema", "$id", "$comment", "$defs", "definitions",
-        "deprecated", "readOnly", "writeOnly", "$anchor", "example", "name"};
-    for (const std::string& field : schema.fields()) {
-      if (std::ranges::find(known, field) != known.end()) continue;
-      schema.fail("the keyword " + in_quotes(field) + " is not supported; leave it out");
+  std::string no(const Json& schema, const std::string& why) {
+    if (why_.empty()) why_ = schema.where() + ": " + why;
+    return nothing;
+  }
+
+  /// What satisfies all schemas, as elements of GBNF.
+  std::string body_of(const Schemas& schemas) {
+    std::vector<const void*> key;
+    for (const Json& schema : schemas) key.push_back(schema.place());
+    const auto known = places_.find(key);
+    if (known != places_.end()) {
+      Place& place = known->second;
+      if (place.body.empty() && place.name.empty()) place.name = prefix_ + "ref" + std::to_string(references_++);
+      return place.body.empty() ? place.name : place.body;
     }
+    places_[key];  // without a body: a schema that comes back to itself names it
+    std::string body = body_of(reader_.conjunction_of(schemas));
+    Place& place = places_[key];
+    if (!place.name.empty()) {
+      add_rule(place.name, body);
+      body = place.name;
+    }
+    return place.body = body;
   }
 
-  /// What a schema allows, as an element of GBNF.
-  std::string body_of(const Json& schema) {
-    if (++depth_ > depth_max) schema.fail("nests too deep, references included");
-    std::string body = body_at_depth(schema);
+  std::string body_of(const Conjunction& conjunction) {
+    if (++depth_ > SchemaReader::depth_max) root_.fail("nests too deep, references included");
+    std::string body = body_at_depth(conjunction);
     --depth_;
     return body;
   }
 
-  std::string body_at_depth(const Json& schema) {
-    if (schema.is_boolean()) {
-      if (!schema.boolean()) schema.fail("allows nothing");
-      return "value";
+  std::string body_at_depth(const Conjunction& conjunction) {
+    if (conjunction.nothing) return nothing;
+    if (const auto values = reader_.values_of(conjunction)) {
+      std::vector<std::string> texts;
+      for (const Json& value : *values) texts.push_back(gbnf_string(json_text(value)));
+      if (texts.empty()) return no(conjunction.schemas.front(), "no value satisfies what else is said there");
+      return one_of(texts);
     }
-    if (!schema.is_object()) schema.fail("is not a schema: neither an object nor a boolean");
-    refuse_unknown(schema);
-    if (const auto reference = schema.find("$ref")) return referenced(*reference);
-    if (schema.has("const")) return gbnf_string(json_text(*value_of(schema, "const")));
-    if (const auto values = schema.find("enum"))
-      return alternatives_of(*values, [](const Json& one) { return gbnf_string(json_text(one)); });
-    for (const char* const several : {"anyOf", "oneOf", "allOf"}) {
-      const auto schemas = schema.find(several);
-      if (!schemas) continue;
-      for (const char* const beside : {"properties", "items", "prefixItems", "additionalProperties", "required"}) {
-        if (schema.has(beside)) schemas->fail(std::string("beside ") + beside + " is not supported");
-      }
-      if (several == std::string_view("allOf") && schemas->size() != 1) {
-        schemas->fail("is supported with one schema only; merge them");
-      }
-      return alternatives_of(*schemas, [&](const Json& one) { return body_of(one); });
+    if (conjunction.choices.empty()) return of_kinds(conjunction.schemas);
+    const bool alone = conjunction.choices.size() == 1 && std::ranges::all_of(conjunction.schemas, only_leaves_choices);
+    std::vector<std::string> bodies;
+    for (const Schemas& alternative : conjunction.choices.back()) {
+      bodies.push_back(alone ? body_of(alternative) : body_of(reader_.with_alternative(conjunction, alternative)));
     }
-    const auto type = schema.find("type");
-    if (!type) return of_type(schema, implied_type(schema));
-    if (!type->is_array()) return of_type(schema, type->string());
-    return alternatives_of(*type, [&](const Json& one) { return of_type(schema, one.string()); });
+    return one_of(bodies);
   }
 
-  static std::optional<Json> value_of(const Json& schema, std::string_view field) {
-    const auto value = schema.find(field);
-    if (!value) schema.fail(std::string(field) + " null is not supported; give the type null");
-    return value;
+  static bool only_leaves_choices(const Json& schema) {
+    constexpr std::array<std::string_view, 10> restricting = {
+        "type",          "properties",    "required", "additionalProperties", "patternProperties", "propertyNames",
+        "minProperties", "maxProperties", "items",    "prefixItems"};
+    constexpr std::array<std::string_view, 13> others = {
+        "minItems", "maxItems", "uniqueItems", "contains",         "minLength",        "maxLength", "pattern",
+        "format",   "minimum",  "maximum",     "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
+    const auto has = [&](std::string_view field) { return schema.has(field); };
+    return std::ranges::none_of(restricting, has) && std::ranges::none_of(others, has) &&
+           SchemaReader::excluded_values({schema}).empty();
   }
 
-  template <class Body>
-  std::string alternatives_of(const Json& list, const Body& body) {
-    if (list.size() == 0) list.fail("is empty, which allows nothing");
+  /// One of these, without those that are nothing.
+  std::string one_of(const std::vector<std::string>& bodies) {
+    std::vector<std::string> different;
+    for (const std::string& body : bodies) {
+      if (body != nothing && std::ranges::find(different, body) == different.end()) different.push_back(body);
+    }
+    if (different.empty()) return nothing;
+    if (different.size() == 1) return different.front();
     std::string text;
-    for (std::size_t i = 0; i < list.size(); ++i) text += (i == 0 ? "" : " | ") + body(list[i]);
+    for (const std::string& body : different) text += (text.empty() ? "" : " | ") + body;
     return rule(text);
   }
 
-  static std::string implied_type(const Json& schema) {
-    const auto has_one = [&](std::initializer_list<const char*> fields) {
-      return std::ranges::any_of(fields, [&](const char* field) { return schema.has(field); });
-    };
-    if (has_one({"properties", "required", "additionalProperties"})) return "object";
-    if (has_one({"items", "prefixItems", "minItems", "maxItems"})) return "array";
-    if (has_one({"minLength", "maxLength", "format"})) return "string";
-    if (has_one({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})) return "number";
-    return "";
-  }
-
-  std::string of_type(const Json& schema, const std::string& type) {
-    if (type.empty()) return "value";
-    if (type == "object") return object(schema);
-    if (type == "array") return array(schema);
-    if (type == "string") return string(schema);
-    if (type == "integer") return integer(schema);
-    if (type == "number") {
-      for (const char* const bound : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
-        if (const auto found = schema.find(bound)) found->fail("is supported for integers only");
-      }
-      return "number";
+  std::string of_kinds(const Schemas& schemas) {
+    unsigned kinds = SchemaReader::kinds_of(schemas);
+    if (kinds == ValueKinds::all) {
+      if (const unsigned meant = kinds_meant(schemas)) kinds = meant;
+      else if (SchemaReader::excluded_values(schemas).empty()) return "value";
     }
-    if (type == "boolean") return rule(R"("true" | "false")");
-    if (type == "null") return R"("null")";
-    schema.fail("type " + in_quotes(type) + " does not exist");
+    if (kinds == 0) return no(schemas.front(), "no type is left");
+    std::vector<std::string> bodies;
+    const auto has = [&](unsigned kind) { return (kinds & kind) != 0; };
+    const std::vector<Json> excluded = SchemaReader::excluded_values(schemas);
+    const auto excludes = [&](const auto& is) { return std::ranges::any_of(excluded, is); };
+    if (has(ValueKinds::null) && !excludes([](const Json& value) { return value.is_null(); })) {
+      bodies.emplace_back(R"("null")");
+    }
+    for (const bool truth : {true, false}) {
+      const auto same = [&](const Json& value) { return value.is_boolean() && value.boolean() == truth; };
+      if (has(ValueKinds::boolean) && !excludes(same)) bodies.emplace_back(truth ? R"("true")" : R"("false")");
+    }
+    if (has(ValueKinds::integer | ValueKinds::fraction)) bodies.push_back(number(schemas, kinds));
+    if (has(ValueKinds::string)) bodies.push_back(string(schemas));
+    if (has(ValueKinds::array)) bodies.push_back(array(schemas));
+    if (has(ValueKinds::object)) bodies.push_back(object(schemas));
+    for (const Json& value : excluded) {
+      if ((value.is_array() && has(ValueKinds::array)) || (value.is_object() && has(ValueKinds::object))) {
+        value.fail("is excluded by not, which is supported for values of one text only");
+      }
+    }
+    return one_of(bodies);
   }
 
-  /// A schema elsewhere in the schema, as a JSON pointer says; each becomes one rule, so it may contain itself.
-  std::string referenced(const Json& reference) {
-    const std::string& pointer = reference.string();
-    const auto [known, fresh] = references_.try_emplace(pointer, prefix_ + "ref" + std::to_string(references_.size()));
+  /// The kinds that keywords are about, where nothing says the type.
+  static unsigned kinds_meant(const Schemas& schemas) {
+    unsigned kinds = 0;
+    const auto means = [&](unsigned kind, std::initializer_list<const char*> fields) {
+      const bool has_one = std::ranges::any_of(schemas, [&](const Json& schema) {
+        return std::ranges::any_of(fields, [&](const char* field) { return schema.has(field); });
+      });
+      if (has_one) kinds |= kind;
+    };
+    means(ValueKinds::object, {"properties", "required", "additionalProperties", "patternProperties", "propertyNames",
+                               "minProperties", "maxProperties"});
+    means(ValueKinds::array, {"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"});
+    means(ValueKinds::string, {"minLength", "maxLength", "format", "pattern"});
+    means(ValueKinds::integer | ValueKinds::fraction,
+          {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"});
+    return kinds;
+  }
+
+  /// A language as rules, one for each state. `quoted`: as strings of JSON, in which each character is written in one
+  /// way, the shortest.
+  std::string texts(const RegularLanguage& language, bool quoted) {
+    if (language.empty()) return nothing;
+    std::string key = quoted ? "q" : "";
+    for (const RegularLanguage::State& state : language.states()) {
+      key += state.accepts ? '+' : '-';
+      for (const auto& [first, last, to] : state.edges) {
+        key += std::to_string(first) + "-" + std::to_string(last) + ">" + std::to_string(to) + ",";
+      }
+    }
+    const auto [known, fresh] = languages_.try_emplace(key, prefix_ + "t" + std::to_string(languages_.size()));
     const std::string name = known->second;
-    if (!fresh) return name;
-    if (pointer != "#" && !pointer.starts_with("#/")) reference.fail("does not point into the schema itself");
-    Json target = root_;
-    for (std::size_t at = 1; at < pointer.size();) {
-      const std::size_t end = std::min(pointer.find('/', at + 1), pointer.size());
-      std::string step;
-      for (std::size_t i = at + 1; i < end; ++i) {
-        const bool escaped = pointer[i] == '~' && i + 1 < end;
-        step += !escaped ? pointer[i] : pointer[++i] == '1' ? '/' : '~';
+    const auto name_of = [&](int state) { return name + "-" + std::to_string(state); };
+    const std::string begin = quoted ? "( \"\\\"\" " + name_of(0) + " )" : name_of(0);
+    if (!fresh) return begin;
+    for (std::size_t i = 0; i < language.states().size(); ++i) {
+      const RegularLanguage::State& state = language.states()[i];
+      if (quoted && language.is_free(static_cast<int>(i))) {
+        add_rule(name_of(static_cast<int>(i)), "rest");
+        continue;
       }
-      const auto next = target.is_object() ? target.find(step) : std::nullopt;
-      if (!next) reference.fail("points to nothing");
-      target = *next;
-      at = end;
+      std::map<int, CharacterRanges> ranges;  // by where they lead
+      for (const auto& [first, last, to] : state.edges) ranges[to].emplace_back(first, last);
+      std::string body;
+      const auto add = [&](const std::string& alternative) { body += (body.empty() ? "" : " | ") + alternative; };
+      for (const auto& [to, characters] : ranges) add(character(characters, quoted) + " " + name_of(to));
+      if (state.accepts) add(quoted ? R"("\"")" : R"("")");
+      add_rule(name_of(static_cast<int>(i)), body);
     }
-    const std::string body = body_of(target);
-    rules_.emplace_back(name, body);
-    return name;
+    return begin;
   }
 
-  static int count_of(const Json& schema, const char* field, int default_value) {
-    const auto found = schema.find(field);
-    return found ? static_cast<int>(found->integer(0, count_max)) : default_value;
-  }
-
-  std::string object(const Json& schema) {
-    struct Property {
-      std::string name;
-      std::string pair;
-      bool required;
+  /// One of these characters, as a text or in a string of JSON.
+  static std::string character(const CharacterRanges& ranges, bool quoted) {
+    if (quoted && complement(ranges).empty()) return "char";
+    const auto has = [&](char32_t one) {
+      return std::ranges::any_of(ranges, [&](const auto& range) { return range.first <= one && one <= range.second; });
     };
-    std::vector<Property> properties;
-    std::vector<std::string> required;
-    if (const auto list = schema.find("required")) {
-      for (std::size_t i = 0; i < list->size(); ++i) required.push_back((*list)[i].string());
+    std::string set;
+    std::string escaped;
+    for (const auto& [first, last] : quoted ? without_escaped(ranges) : ranges) {
+      set += in_class(first);
+      if (last > first) set += "-" + in_class(last);
     }
-    const std::set<std::string> is_required(required.begin(), required.end());
-    std::set<std::string> named_properties;
-    const auto pair = [&](const std::string& name, const std::string& value) {
-      return gbnf_string(json_string(name)) + " colon " + value;
-    };
-    if (const auto named = schema.find("properties")) {
-      for (const std::string& name : named->fields()) {
-        properties.push_back({name, pair(name, body_of(*value_of(*named, name))), is_required.contains(name)});
-        named_properties.insert(name);
+    if (quoted) {
+      bool all_controls = true;
+      for (char32_t control = 0; control < 0x20; ++control) all_controls = all_controls && has(control);
+      if (all_controls) escaped = " | control";
+      for (char32_t one = 0; one <= '\\'; ++one) {
+        const bool needs_escape = (one < 0x20 && !all_controls) || one == '"' || one == '\\';
+        if (needs_escape && has(one)) escaped += " | " + gbnf_string(inside_string(one));
       }
     }
-    for (const std::string& name : required) {
-      if (named_properties.insert(name).second) properties.push_back({name, pair(name, "value"), true});
-    }
-    if (properties.empty()) {
-      const auto others = schema.find("additionalProperties");
-      if (schema.has("properties") && !others) return R"("{}")";
-      if (!others) return "object";
-      if (others->is_boolean()) return others->boolean() ? "object" : R"("{}")";
-      const std::string one = rule("string colon " + body_of(*others));
-      return rule("\"{\" ( " + one + " ( comma " + one + " )* )? \"}\"");
-    }
-    // From the last property on: what may come at each, when a property came before it, and when none did.
-    std::string after = R"("}")";
-    std::string at_first = R"("}")";
-    for (auto property = properties.rbegin(); property != properties.rend(); ++property) {
-      const std::string then = property->pair + " " + after;
-      const std::string later = "comma " + then + (property->required ? "" : " | " + after);
-      const std::string first = then + (property->required ? "" : " | " + at_first);
-      at_first = rule(first);
-      after = rule(later);
-    }
-    return rule("\"{\" " + at_first);
+    if (escaped.empty()) return "[" + set + "]";
+    return "( " + (set.empty() ? escaped.substr(3) : "[" + set + "]" + escaped) + " )";
   }
 
-  std::string array(const Json& schema) {
-    int min = count_of(schema, "minItems", 0);
-    int max = count_of(schema, "maxItems", -1);
-    const bool limited = max >= 0;
-    if (limited && max < min) schema.fail("maxItems is less than minItems");
-    std::string begin;
-    if (const auto prefix = schema.find("prefixItems")) {
-      const auto count = static_cast<int>(prefix->size());
-      if (limited && max < count) prefix->fail("has more schemas than maxItems");
-      for (std::size_t i = 0; i < prefix->size(); ++i) begin += (i == 0 ? "" : " comma ") + body_of((*prefix)[i]);
-      const auto items = schema.find("items");
-      const bool more = items && !(items->is_boolean() && !items->boolean());
-      min = std::max(0, min - count);
-      if (!more) {
-        if (min > 0) schema.fail("minItems is more than prefixItems has, and there are no other items");
-        return rule("\"[\" " + begin + " \"]\"");
-      }
-      const std::string range = "{" + std::to_string(min) + "," + (limited ? std::to_string(max - count) : "") + "}";
-      const std::string item = body_of(*items);
-      if (count > 0) return rule("\"[\" " + begin + " ( comma " + item + " )" + range + " \"]\"");
-    }
-    const auto items = schema.find("items");
-    const bool nothing = limited && max == 0;
-    if (nothing || (items && items->is_boolean() && !items->boolean())) {
-      if (min > 0) schema.fail("minItems asks for items, and there are none");
-      return R"("[]")";
-    }
-    const std::string item = items ? body_of(*items) : "value";
-    const std::string range =
-        "{" + std::to_string(std::max(0, min - 1)) + "," + (limited ? std::to_string(max - 1) : "") + "}";
-    const std::string list = item + " ( comma " + item + " )" + range;
-    return rule(min > 0 ? "\"[\" " + list + " \"]\"" : "\"[\" ( " + list + " )? \"]\"");
+  static CharacterRanges without_escaped(const CharacterRanges& ranges) {
+    CharacterRanges others = complement(ranges);
+    others.insert(others.end(), {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}});
+    return complement(others);
   }
 
-  std::string string(const Json& schema) {
-    if (const auto format = schema.find("format")) {
-      const std::string& name = format->string();
-      if (schema.has("minLength") || schema.has("maxLength")) format->fail("with a length is not supported");
-      if (name == "date" || name == "time" || name == "uuid") return rule(R"("\"" )" + name + R"( "\"")");
-      if (name == "date-time") return rule(R"("\"" date "T" time "\"")");
-      format->fail(in_quotes(name) + " is not supported; date, time, date-time and uuid are");
+  /// An ASCII character as json_string writes it.
+  static std::string inside_string(char32_t one) {
+    const std::string quoted = json_string(std::string(1, static_cast<char>(one)));
+    return quoted.substr(1, quoted.size() - 2);
+  }
+
+  std::string number(const Schemas& schemas, unsigned kinds) {
+    const bool integers = (kinds & ValueKinds::fraction) == 0;
+    const bool restricted = SchemaReader::restrict_numbers(schemas) || (kinds & ValueKinds::integer) == 0;
+    if (!restricted) return integers ? "integer" : "number";
+    const RegularLanguage all = SchemaReader::numbers_of(schemas, kinds);
+    if (all.empty())
+      return no(schemas.front(), std::string("its bounds allow no ") + (integers ? "integer" : "number"));
+    const RegularLanguage written = all.both(number_texts(integers, false));
+    if (written.empty()) schemas.front().fail("has bounds between which every number is too long");
+    return texts(written, false);
+  }
+
+  std::string string(const Schemas& schemas) {
+    const auto [min, max] = SchemaReader::range_of(schemas, "minLength", "maxLength");
+    if (max >= 0 && max < min) return no(schemas.front(), "maxLength is less than minLength");
+    if (const auto strings = reader_.strings_of(schemas, false)) {
+      if (strings->empty()) return no(schemas.front(), "no string has what its keywords ask for");
+      return texts(*strings, true);
     }
-    if (!schema.has("minLength") && !schema.has("maxLength")) return "string";
-    const int min = count_of(schema, "minLength", 0);
-    const int max = count_of(schema, "maxLength", -1);
-    if (max >= 0 && max < min) schema.fail("maxLength is less than minLength");
+    if (min == 0 && max < 0) return "string";
     return rule(R"("\"" char{)" + std::to_string(min) + "," + (max >= 0 ? std::to_string(max) : "") + R"(} "\"")");
   }
 
-  std::string integer(const Json& schema) {
-    std::int64_t low = -integer_max;
-    std::int64_t high = integer_max;
-    const auto bound = [&](const char* field, std::int64_t step) -> std::optional<std::int64_t> {
-      const auto found = schema.find(field);
-      if (!found) return std::nullopt;
-      return found->integer(-integer_max, integer_max) + step;
+  struct Member {
+    std::string pair;
+    bool is_required;
+  };
+
+  std::string object(const Schemas& schemas) {
+    std::vector<std::string> names;
+    std::set<std::string> seen;
+    const auto add = [&](const std::string& name) {
+      if (seen.insert(name).second) names.push_back(name);
     };
-    for (const auto& one : {bound("minimum", 0), bound("exclusiveMinimum", 1)}) low = std::max(low, one.value_or(low));
-    for (const auto& one : {bound("maximum", 0), bound("exclusiveMaximum", -1)}) {
-      high = std::min(high, one.value_or(high));
+    bool names_others = false;  // the schema says more than which names may not be there
+    for (const Json& schema : schemas) {
+      const auto properties = schema.find("properties");
+      if (!properties) continue;
+      const std::vector<std::string> fields = properties->fields();
+      std::ranges::for_each(fields, add);
+      names_others = names_others || fields.empty() || std::ranges::any_of(fields, [&](const std::string& field) {
+                       const Json property = *properties->member(field);
+                       return !property.is_boolean() || property.boolean();
+                     });
     }
-    if (low > high) schema.fail("minimum and maximum allow no integer");
-    if (low == -integer_max && high == integer_max) return "integer";
-    std::string body;
-    if (low < 0) body = "\"-\" " + numbers_between(std::max<std::int64_t>(1, -high), -low);
-    if (high >= 0) body += (body.empty() ? "" : " | ") + numbers_between(std::max<std::int64_t>(0, low), high);
-    return rule(body);
+    const std::vector<std::string> required = SchemaReader::required_of(schemas);
+    std::ranges::for_each(required, add);
+    std::vector<Member> members;
+    for (const std::string& name : names) {
+      const bool is_required = std::ranges::find(required, name) != required.end();
+      const auto property = reader_.property_of(schemas, name);
+      const std::string value = property ? body_of(*property) : nothing;
+      if (value != nothing) {
+        members.push_back({gbnf_string(json_string(name)) + " colon " + value, is_required});
+      } else if (is_required) {
+        return no(schemas.front(), "the required property " + in_quotes(name) + " has no value");
+      }
+    }
+    const auto [min, max] = SchemaReader::range_of(schemas, "minProperties", "maxProperties");
+    const bool is_open = !names_others || static_cast<std::size_t>(min) > members.size() || opens(schemas);
+    const std::string others = one_of(other_pairs(schemas, names, is_open));
+    return rule("\"{\" " + members_from(schemas, members, others, min, max));
   }
 
-  static constexpr int depth_max = 512;
+  /// Whether a schema asks for properties beside those that it names.
+  static bool opens(const Schemas& schemas) {
+    return std::ranges::any_of(schemas, [](const Json& schema) {
+      const auto others = schema.find("additionalProperties");
+      return others && (!others->is_boolean() || others->boolean());
+    });
+  }
+
+  /// Pairs whose names are not among these, for each set of patterns that a name may match at once.
+  std::vector<std::string> other_pairs(const Schemas& schemas, const std::vector<std::string>& names, bool is_open) {
+    std::vector<std::pair<std::string, Json>> patterns;
+    std::optional<RegularLanguage> allowed;
+    for (const Json& schema : schemas) {
+      if (const auto list = schema.find("patternProperties")) {
+        for (const std::string& expression : list->fields()) {
+          const bool known = std::ranges::any_of(patterns, [&](const auto& one) { return one.first == expression; });
+          if (!known) patterns.emplace_back(expression, *list);
+        }
+      }
+      if (const auto of_names = schema.find("propertyNames")) {
+        const RegularLanguage these = reader_.names_of(reader_.conjunction_of({*of_names}));
+        allowed = allowed ? allowed->both(these) : these;
+      }
+    }
+    if (patterns.size() > patterns_max) {
+      patterns.back().second.fail("has more than " + std::to_string(patterns_max) + " patterns; join some");
+    }
+    std::vector<std::string> pairs;
+    for (std::size_t set = 0; set < std::size_t{1} << patterns.size(); ++set) {
+      if (set == 0 && (patterns.empty() ? !is_open : !opens(schemas))) continue;
+      const auto matches = [&](const std::string& expression) {
+        const auto place = std::ranges::find(patterns, expression, &std::pair<std::string, Json>::first);
+        return (set >> (place - patterns.begin()) & 1) != 0;
+      };
+      std::optional<RegularLanguage> own = allowed;
+      const auto whole = [&] { return own ? *own : RegularLanguage::of_everything(); };
+      for (const auto& [expression, place] : patterns) {
+        const RegularLanguage& these = reader_.pattern(expression, place);
+        own = matches(expression) ? whole().both(these) : whole().without(these);
+      }
+      if (!names.empty()) {
+        own = whole().without(RegularLanguage::of_words(std::vector<std::string_view>(names.begin(), names.end())));
+      }
+      if (own && own->empty()) continue;
+      const std::string value = value_of_others(schemas, matches);
+      if (value != nothing) pairs.push_back(rule((own ? texts(*own, true) : "string") + " colon " + value));
+    }
+    return pairs;
+  }
+
+  template <class Matches>
+  std::string value_of_others(const Schemas& schemas, const Matches& matches) {
+    Schemas all;
+    for (const Json& schema : schemas) {
+      bool is_named = false;
+      if (const auto list = schema.find("patternProperties")) {
+        for (const std::string& expression : list->fields()) {
+          if (!matches(expression)) continue;
+          all.push_back(*list->member(expression));
+          is_named = true;
+        }
+      }
+      if (const auto others = schema.find("additionalProperties"); others && !is_named) all.push_back(*others);
+    }
+    return body_of(all);
+  }
+
+  /// What comes behind the brace: these members in order, then others.
+  std::string members_from(const Schemas& schemas, const std::vector<Member>& members, const std::string& others,
+                           int min, int max) {
+    // Members are counted as far as it matters; a comma comes before all but the first.
+    const int counted = max >= 0 ? max : std::max(1, min);
+    const auto count_after = [&](int count) { return std::min(count + 1, counted); };
+    std::vector<std::string> behind;  // [how many came before]
+    for (int count = 0; count <= counted; ++count) behind.push_back(others_behind(schemas, others, count, min, max));
+    for (auto member = members.rbegin(); member != members.rend(); ++member) {
+      std::vector<std::string> here;
+      for (int count = 0; count <= counted; ++count) {
+        std::vector<std::string> ways;
+        const std::string& then = behind[static_cast<std::size_t>(count_after(count))];
+        const bool fits = max < 0 || count < max;
+        if (fits && then != nothing) ways.push_back((count == 0 ? "" : "comma ") + member->pair + " " + then);
+        if (!member->is_required) ways.push_back(behind[static_cast<std::size_t>(count)]);
+        const std::string body = one_of(ways);
+        here.push_back(ways.size() == 1 && body != nothing ? rule(body) : body);
+      }
+      behind = std::move(here);
+    }
+    return behind.front();
+  }
+
+  /// The members that are not named, and the end of the object.
+  std::string others_behind(const Schemas& schemas, const std::string& others, int count, int min, int max) {
+    const int more_min = std::max(0, min - count);
+    if (others == nothing || (max >= 0 && count >= max)) return more_min > 0 ? nothing : R"("}")";
+    if (more_min > 1) {
+      schemas.front().fail("minProperties asks for several properties without a name, which may be the same");
+    }
+    const std::string end = R"( "}")";
+    const std::string further = max >= 0 ? "{0," + std::to_string(max - count - 1) + "}" : "*";
+    const std::string list = others + " ( comma " + others + " )" + further;
+    const std::string all = (count == 0 ? "" : "comma ") + list;
+    return rule(more_min > 0 ? all + end : "( " + all + " )?" + end);
+  }
+
+  std::string array(const Schemas& schemas) {
+    auto [min, max] = SchemaReader::range_of(schemas, "minItems", "maxItems");
+    if (max >= 0 && max < min) return no(schemas.front(), "maxItems is less than minItems");
+    auto places = static_cast<int>(SchemaReader::places_of(schemas));
+    const auto item_at = [&](int place) {
+      const auto item = SchemaReader::item_of(schemas, static_cast<std::size_t>(place));
+      return item ? body_of(*item) : nothing;
+    };
+    const auto cut = [&](int count) { max = max < 0 ? count : std::min(max, count); };
+    std::vector<std::string> items;
+    for (int place = 0; place < places && (max < 0 || place < max); ++place) {
+      items.push_back(item_at(place));
+      if (items.back() == nothing) cut(place);
+    }
+    places = static_cast<int>(items.size());
+    const std::string rest = max >= 0 && max <= places ? nothing : item_at(places);
+    if (rest == nothing) cut(places);
+    if (max >= 0 && max < min) return no(schemas.front(), "minItems asks for more items than there can be");
+    for (const Json& schema : schemas) {
+      if (schema.has("contains")) return containing(schemas, schema, places, min, max, rest);
+    }
+    if (is_unique(schemas) && (max < 0 || max > 1)) return different_items(schemas, places, min, max);
+    // From the last place on.
+    std::string behind = places == 0 ? list_of(rest, min, max) : further(rest, places, min, max);
+    for (int place = std::min(places, max < 0 ? places : max) - 1; place >= 0; --place) {
+      const std::string item = (place == 0 ? "" : "comma ") + items[static_cast<std::size_t>(place)] + " " + behind;
+      behind = rule(place >= min ? item + R"( | "]")" : item);
+    }
+    return rule("\"[\" " + behind);
+  }
+
+  static bool is_unique(const Schemas& schemas) {
+    return std::ranges::any_of(schemas, [](const Json& schema) {
+      const auto unique = schema.find("uniqueItems");
+      return unique && unique->boolean();
+    });
+  }
+
+  /// All items of an array, and its end.
+  static std::string list_of(const std::string& item, int min, int max) {
+    if (max == 0) return R"("]")";
+    const std::string more = std::to_string(std::max(0, min - 1)) + "," + (max >= 0 ? std::to_string(max - 1) : "");
+    const std::string list = item + " ( comma " + item + " ){" + more + "}";
+    return (min > 0 ? list : "( " + list + " )?") + R"( "]")";
+  }
+  /// The items behind those that have places of their own.
+  static std::string further(const std::string& item, int places, int min, int max) {
+    if (max >= 0 && max <= places) return R"("]")";
+    const std::string more =
+        std::to_string(std::max(0, min - places)) + "," + (max >= 0 ? std::to_string(max - places) : "");
+    return "( comma " + item + " ){" + more + R"(} "]")";
+  }
+
+  std::string containing(const Schemas& schemas, const Json& schema, int places, int min, int max,
+                         const std::string& rest) {
+    const Json contained = schema.at("contains");
+    const auto count = schema.find("minContains");
+    const int contained_min = count ? static_cast<int>(count->integer(0, SchemaReader::count_max)) : 1;
+    const bool is_other = std::ranges::any_of(
+        schemas, [&](const Json& one) { return one.has("contains") && one.place() != schema.place(); });
+    if (places > 0 || min > contained_min || max >= 0 || is_unique(schemas) || is_other) {
+      contained.fail("beside prefixItems, minItems, maxItems, uniqueItems or another contains is not supported");
+    }
+    if (contained_min == 0) return rule("\"[\" " + list_of(rest, min, max));
+    auto both = SchemaReader::item_of(schemas, 0);
+    both->push_back(contained);
+    const std::string one = body_of(*both);
+    if (one == nothing) return no(contained, "no item can be contained");
+    std::string body = "\"[\" ( " + rest + " comma )* " + one;
+    for (int i = 1; i < contained_min; ++i) body += " ( comma " + rest + " )* comma " + one;
+    return rule(body + " ( comma " + rest + R"( )* "]")");
+  }
+
+  /// Items of which no two are equal: each set of those that came before is a rule.
+  std::string different_items(const Schemas& schemas, int places, int min, int max) {
+    const auto item = SchemaReader::item_of(schemas, 0);
+    std::vector<std::string> texts;
+    std::optional<std::vector<Json>> values;
+    if (places == 0 && item) values = reader_.values_of(reader_.conjunction_of(*item));
+    for (std::size_t i = 0; values && i < values->size(); ++i) {
+      const auto is_same = [&](const Json& other) { return same_value(other, (*values)[i]); };
+      if (std::none_of(values->begin(), values->begin() + static_cast<std::ptrdiff_t>(i), is_same)) {
+        texts.push_back(gbnf_string(json_text((*values)[i])));
+      }
+    }
+    if (!values || texts.size() > values_max) {
+      const auto unique = std::ranges::find_if(schemas, [](const Json& one) { return one.has("uniqueItems"); });
+      unique->fail("the keyword 'uniqueItems' is supported for at most one item, or where an enum has at most " +
+                   std::to_string(values_max) + " values for them; leave it out");
+    }
+    const std::size_t sets = std::size_t{1} << texts.size();
+    std::vector<std::string> behind(sets);
+    for (std::size_t set = sets; set-- > 0;) {
+      const int count = std::popcount(set);
+      std::vector<std::string> ways;
+      for (std::size_t i = 0; i < texts.size() && (max < 0 || count < max); ++i) {
+        const std::size_t with = set | std::size_t{1} << i;
+        if (with != set && behind[with] != nothing)
+          ways.push_back((set == 0 ? "" : "comma ") + texts[i] + " " + behind[with]);
+      }
+      if (count >= min) ways.emplace_back(R"("]")");
+      const std::string body = one_of(ways);
+      behind[set] = body == nothing ? nothing : rule(body);
+    }
+    return behind[0] == nothing ? no(schemas.front(), "minItems asks for more different items than there are")
+                                : rule("\"[\" " + behind[0]);
+  }
+
+  struct Place {
+    std::string name = {};  // of the rule, where the schema comes back to itself
+    std::string body = {};  // once it is known
+  };
 
   const Json& root_;
   std::string prefix_;
+  SchemaReader reader_;
+  std::string why_;  // the first thing that was found to be nothing
   int depth_ = 0;
+  int references_ = 0;
   std::size_t size_ = 0;  // bytes of the rules
   std::vector<std::pair<std::string, std::string>> rules_;
-  std::map<std::string, std::string> references_;  // the rules, by pointer
+  std::map<std::string, std::string> names_;      // of rules, by body
+  std::map<std::string, std::string> languages_;  // the names of their rules
+  std::map<std::vector<const void*>, Place> places_;
 };
 
 }  // namespace

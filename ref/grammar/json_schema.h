@@ -3,15 +3,24 @@
 //
 // Every text of the grammar satisfies the schema; not every document that does is a text of it:
 // - Blanks: at most one space after a colon and after a comma, and nowhere else.
-// - Properties come in the order of the schema, and those that are not required may be left out. There are no others,
-//   unless the schema names none at all.
-// - Integers have up to 18 digits.
-// - All of `prefixItems` are there.
+// - Properties come in the order of the schema, then those that it does not name. These come where
+//   additionalProperties or patternProperties ask for them, or where no property is named at all.
+// - A schema without a type that has keywords of one type is of that type.
+// - Integers have up to 18 digits and no point, fractions up to 16; numbers with bounds have no exponents.
+// - Where a pattern, a format or other names restrict a string, each character is written in its shortest form.
+// - Of formats, rare forms are left out (ref/grammar/text_formats.cpp). A format that the specification does not know
+//   restricts nothing.
+// - Strings, arrays and objects have at most 100 000 characters, items and properties where maxLength and the like say
+//   more.
 //
-// Supported: type, properties, required, additionalProperties, items, prefixItems, minItems, maxItems, enum, const,
-// anyOf, oneOf (as anyOf), allOf of one schema, $ref within the schema, minLength, maxLength, format (date, time,
-// date-time, uuid), and minimum, maximum and their exclusive forms for integers. Every other keyword that restricts
-// what is allowed is an error that names it.
+// Supported: type, nullable (of OpenAPI), enum, const; properties, required, additionalProperties, patternProperties,
+// propertyNames, minProperties, maxProperties, dependentRequired, dependentSchemas, dependencies; items, prefixItems,
+// additionalItems, minItems, maxItems, contains, minContains; minLength, maxLength, pattern, format; minimum, maximum
+// and their exclusive forms, multipleOf; allOf, anyOf, $ref within the schema, $anchor.
+//
+// Supported as far as they can be obeyed exactly, or else refused by name: oneOf, not and if, of keywords whose
+// opposite is a schema; uniqueItems of items that are one of a few values. Keywords of the specification that are not
+// named here are refused if they restrict what is allowed; others are notes, as the specification has it.
 #pragma once
 
 #include <string>

@@ -335,7 +335,7 @@ TEST(AnswerGrammar, SpecialTokensAmongMarksAreTokens) {
 TEST(AnswerGrammar, ASchemaThatIsNotSupportedIsAnErrorWhereItIsDemandedElseAnyObject) {
   const AnswerFormat format = {&named("Hermes"), nullptr};
   const auto terms = [](bool strict) {
-    return CallTerms{{{"f", Json::parse(R"({"type": "object", "patternProperties": {}})", "schema"), strict}},
+    return CallTerms{{{"f", Json::parse(R"({"type": "object", "unevaluatedProperties": false})", "schema"), strict}},
                      CallChoice::forced,
                      true};
   };
@@ -345,7 +345,7 @@ TEST(AnswerGrammar, ASchemaThatIsNotSupportedIsAnErrorWhereItIsDemandedElseAnyOb
     answer_gbnf(format, Thinking::none, terms(true), {}, tokenizer());
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("tool 'f'"), HasSubstr("patternProperties")));
+    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("tool 'f'"), HasSubstr("unevaluatedProperties")));
   }
   EXPECT_THROW(answer_gbnf(format, Thinking::none, terms(false), "root ::= \"x\"", tokenizer()), Error);
 }

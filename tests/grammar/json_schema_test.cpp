@@ -68,8 +68,8 @@ const std::vector<Example>& examples() {
        {"{}", R"({"l":{"l":{"v":-1.5e10}},"v":0})"},
        {R"({"l":1})", R"({"v":{}})"}},
       {R"({"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}],"items":{"type":"boolean"}})",
-       {R"([1,"a"])", R"([1,"a",true,false])"},
-       {R"([1])", R"([1,"a",1])"}},
+       {"[]", "[1]", R"([1,"a"])", R"([1,"a",true,false])"},
+       {R"(["a"])", R"([1,"a",1])"}},
       {R"({"type":"object","additionalProperties":{"type":"integer"}})", {"{}", R"({"x":1,"y":2})"}, {R"({"x":"1"})"}},
       {R"({"type":"string","format":"date"})", {R"("2026-11-25")"}, {R"("2026-13-01")", R"("2026-11-40")"}},
       {R"({"type":"string","format":"date-time"})", {R"("2026-11-25T10:00:00Z")"}, {R"("2026-11-25")"}},
@@ -77,6 +77,99 @@ const std::vector<Example>& examples() {
       {R"({"type":["integer","null"]})", {"5", "null"}, {"true"}},
       {R"({})", {"1", "{}", R"([{"a":[]}])"}, {"", "tru"}},
       {R"({"type":"object","required":["k"]})", {R"({"k":[1]})"}, {"{}"}},
+      {R"({"type":"string","pattern":"^[a-c]{2,3}(x|y)?$"})",
+       {R"("ab")", R"("abcy")"},
+       {R"("a")", R"("abcdx")", R"("abxy")", R"("ab"x)"}},
+      {R"({"type":"string","pattern":"b"})", {R"("b")", R"("abc\n")", R"("b\u00e4")"}, {R"("ac")", R"("")"}},
+      {R"({"type":"string","pattern":"^\\S\"\\\\\\d$"})", {R"("x\"\\7")"}, {R"("x\"7")", R"("x\"\\x")"}},
+      {R"({"type":"string","pattern":"^(a|^b)*$|^c$d"})",
+       {R"("")", R"("a")", R"("baa")"},
+       {R"("ab")", R"("c")", R"("cd")"}},
+      {R"({"type":"string","pattern":"^a*$","minLength":2,"maxLength":3})",
+       {R"("aa")", R"("aaa")"},
+       {R"("a")", R"("aaaa")"}},
+      {R"({"type":"string","pattern":"^[\\u00e4\\u{1F600}]+$"})", {"\"\xC3\xA4\"", "\"\xF0\x9F\x98\x80\""}, {R"("a")"}},
+      {R"({"type":"string","not":{"enum":["a","ab"]}})", {R"("b")", R"("abc")", R"("")"}, {R"("a")", R"("ab")"}},
+      {R"({"type":"string","not":{"pattern":"^x|y$"}})", {R"("yx")", R"("")"}, {R"("xa")", R"("ay")"}},
+      {R"({"type":"string","format":"ipv4"})", {R"("10.0.255.1")"}, {R"("10.0.256.1")", R"("1.2.3")"}},
+      {R"({"type":"string","format":"date"})", {R"("2024-02-29")"}, {R"("2023-02-29")", R"("2024-04-31")"}},
+      {R"({"type":"string","format":"email"})", {R"("a.b@c.example")"}, {R"("a@")", R"("a b@c.d")"}},
+      {R"({"type":"string","format":"uri"})", {R"("https://a.b/c?d#e")"}, {R"("a b:c")", R"("/c")"}},
+      {R"({"type":"string","format":"anything"})", {R"("x y")"}, {"1"}},
+      {R"({"type":"number","minimum":-0.5,"exclusiveMaximum":12.25})",
+       {"-0.5", "-0.49", "0", "12", "12.2499", "3.0"},
+       {"-0.51", "12.25", "12.3", "13", "100", "-1", "1e1", "-0", "012"}},
+      {R"({"type":"number","exclusiveMinimum":0})", {"0.1", "1"}, {"0", "0.0", "-1"}},
+      {R"({"type":"number","exclusiveMaximum":0})", {"-0.1", "-1"}, {"0", "-0", "-0.0", "1"}},
+      {R"({"type":"number","minimum":5,"exclusiveMinimum":true})", {"5.01"}, {"5", "5.0"}},
+      {R"({"type":"integer","multipleOf":7,"minimum":-20})", {"0", "-14", "7", "70", "707"}, {"1", "-21", "15", "6"}},
+      {R"({"type":"number","multipleOf":0.25})", {"0.25", "-1.5", "3", "10.750"}, {"0.2", "0.255", "1.1"}},
+      {R"({"type":["number","null"],"not":{"type":"integer"}})", {"0.5", "-12.25", "null"}, {"5", "5.0", "-0"}},
+      {R"({"type":"integer","not":{"const":5}})", {"4", "55", "-5"}, {"5"}},
+      {R"({"type":"string","nullable":true})", {"null", R"("a")"}, {"1"}},
+      {R"({"allOf":[{"type":"object","properties":{"a":{"type":"integer"}}},
+                    {"properties":{"a":{"maximum":9},"b":{"type":"null"}},"required":["b"]}]})",
+       {R"({"a":9,"b":null})", R"({"b":null})"},
+       {R"({"a":10,"b":null})", R"({"a":9})"}},
+      {R"({"type":"object","properties":{"x":{"type":"integer"}},"anyOf":[{"required":["x"]},{"required":["y"]}]})",
+       {R"({"x":1})", R"({"y":[]})", R"({"x":1,"y":2})"},
+       {"{}", R"({"x":"a"})"}},
+      {R"({"oneOf":[{"type":"integer"},{"type":"string"}]})", {"1", R"("a")"}, {"null"}},
+      {R"({"oneOf":[{"type":"integer","minimum":3},{"type":"integer","maximum":5}]})", {"2", "6"}, {"3", "4", "5"}},
+      {R"({"type":"object","required":["k"],"properties":{"k":{"enum":["p","q"]}},
+           "oneOf":[{"properties":{"k":{"const":"p"},"n":{"type":"null"}},"required":["n"]},
+                    {"properties":{"k":{"const":"q"}}}]})",
+       {R"({"k":"p","n":null})", R"({"k":"q"})"},
+       {R"({"k":"p"})"}},
+      {R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},
+           "oneOf":[{"required":["a"]},{"required":["b"]}]})",
+       {R"({"a":1})", R"({"b":1})"},
+       {"{}", R"({"a":1,"b":1})"}},
+      {R"({"type":"object","properties":{"a":{"type":"boolean"},"b":{"type":"integer"}},"required":["a"],
+           "if":{"properties":{"a":{"const":true}}},"then":{"required":["b"]},"else":{"properties":{"b":false}}})",
+       {R"({"a":true,"b":1})", R"({"a":false})"},
+       {R"({"a":true})", R"({"a":false,"b":1})"}},
+      {R"({"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"}},"dependentRequired":{"a":["b"]}})",
+       {"{}", R"({"b":null})", R"({"a":null,"b":null})"},
+       {R"({"a":null})"}},
+      {R"({"type":"object","patternProperties":{"^n":{"type":"integer"},"s$":{"minimum":5}},
+           "additionalProperties":false})",
+       {"{}", R"({"n":1})", R"({"ns":5,"n":2})"},
+       {R"({"n":"a"})", R"({"ns":4})", R"({"x":1})"}},
+      {R"({"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"null"}})",
+       {R"({"a":1,"b":null,"ab":null})", R"({"b":null})", "{}"},
+       {R"({"a":null})", R"({"b":1})", R"({"b":null,"a":null})"}},
+      {R"({"type":"object","propertyNames":{"pattern":"^[a-z]+$"},"additionalProperties":{"type":"null"},
+           "maxProperties":2})",
+       {"{}", R"({"a":null,"b":null})"},
+       {R"({"A":null})", R"({"a":null,"b":null,"c":null})"}},
+      {R"({"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"},"c":{"type":"null"}},
+           "minProperties":1,"maxProperties":2})",
+       {R"({"a":null})", R"({"b":null,"c":null})", R"({"a":null,"c":null})"},
+       {"{}", R"({"a":null,"b":null,"c":null})"}},
+      {R"({"type":"array","items":{"enum":["a","b","c"]},"uniqueItems":true,"minItems":1})",
+       {R"(["a"])", R"(["c","a"])", R"(["b", "c", "a"])"},
+       {"[]", R"(["a","a"])", R"(["a","b","a"])"}},
+      {R"({"type":"array","contains":{"const":7},"items":{"type":"integer"}})",
+       {"[7]", "[1,7,2]", "[7,7]"},
+       {"[]", "[1]", R"([7,"a"])"}},
+      {R"({"type":"array","items":[{"type":"integer"},{"type":"null"}],"additionalItems":false})",
+       {"[]", "[1]", "[1,null]"},
+       {"[null]", "[1,null,2]"}},
+      {R"({"type":"array","prefixItems":[{"type":"integer"},{"type":"null"}],"minItems":1,"maxItems":3})",
+       {"[1]", "[1,null,{}]"},
+       {"[]", "[1,null,1,1]"}},
+      {R"({"enum":["a",1,{"x":2},[3]],"type":["object","integer"]})", {"1", R"({"x": 2})"}, {R"("a")", "[3]"}},
+      {R"({"const":null})", {"null"}, {"0"}},
+      {R"({"enum":[1.5,-2e30]})", {"1.5", "-2e+30"}, {"1.50"}},
+      {R"({"$id":"http://a.example/s","definitions":{"n":{"$id":"#n","type":"null"}},"type":"array",
+           "items":{"anyOf":[{"$ref":"#n"},{"$ref":"http://a.example/s#/definitions/n"}]}})",
+       {"[null,null]"},
+       {"[1]"}},
+      {R"({"type":"object","properties":{"next":{"$ref":"#"},"dead":{"$ref":"#/$defs/dead"}},
+           "$defs":{"dead":{"type":"object","required":["more"],"properties":{"more":{"$ref":"#/$defs/dead"}}}}})",
+       {"{}", R"({"next":{"next":{}}})"},
+       {R"({"dead":{}})"}},
   };
   return list;
 }
@@ -129,6 +222,7 @@ bool satisfies(const nlohmann::json& schema, const nlohmann::json& value, const 
   };
   if (schema.contains("type")) {
     const auto& type = schema["type"];
+    if (value.is_null() && schema.value("nullable", false)) return true;
     if (type.is_string() && !is(type)) return false;
     if (type.is_array() && std::ranges::none_of(type, [&](const auto& one) { return is(one); })) return false;
   }
@@ -196,6 +290,10 @@ TEST(JsonSchema, EverySentenceIsJsonThatSatisfiesTheSchema) {
   Numbers numbers{3};
   int sentences = 0;
   for (const Example& example : examples()) {
+    const auto mentions = [&](const char* keyword) {
+      return std::string_view(example.schema).find(keyword) != std::string_view::npos;
+    };
+    if (mentions("patternProperties") || mentions("$id")) continue;  // `satisfies` knows neither
     const Grammar grammar = grammar_of(example.schema);
     const auto schema = nlohmann::json::parse(example.schema);
     for (int walk = 0; walk < 150; ++walk) {
@@ -223,29 +321,90 @@ TEST(JsonSchema, AnyObjectIsAnObject) {
 }
 
 TEST(JsonSchema, WhatIsNotSupportedIsRefusedByName) {
+  const auto pattern = [](const std::string& text) { return R"({"type":"string","pattern":")" + text + "\"}"; };
   const std::vector<std::pair<std::string, std::string>> rows = {
-      {R"({"type":"object","patternProperties":{}})", "'patternProperties' is not supported"},
-      {R"({"type":"string","pattern":"a+"})", "'pattern' is not supported"},
-      {R"({"type":"string","format":"email"})", "'email' is not supported"},
-      {R"({"type":"number","minimum":1})", "field minimum: is supported for integers only"},
-      {R"({"type":"object","properties":{"a":{"type":"integer","multipleOf":3}}})",
-       "field properties.a: the keyword 'multipleOf'"},
+      {R"({"type":"object","unevaluatedProperties":false})", "'unevaluatedProperties' is not supported"},
+      {R"({"type":"string","format":"regex"})", "'regex' is not supported"},
+      {pattern("a(?=b)"), "field pattern: has lookaround"},
+      {pattern(R"((a)\\1)"), "a reference to a group"},
+      {pattern(R"(\\bx)"), "the word boundary"},
+      {pattern("(?i)x"), "flags"},
+      {pattern(R"(\\p{L})"), "a property of Unicode"},
+      {pattern("(a"), "a ( without its )"},
+      {pattern("a)"), "a ) without its ("},
+      {pattern("[b-a]"), "ends before it begins"},
+      {pattern("a**"), "a count of a count"},
+      {R"({"type":"string","pattern":"^a$","minLength":2})", "allows nothing: the schema: no string has"},
+      {R"({"type":"integer","multipleOf":1001})", "field multipleOf: has too many digits"},
+      {R"({"type":"integer","multipleOf":0})", "is not above 0"},
       {R"({"type":"thing"})", "'thing' does not exist"},
       {R"({"$ref":"#/$defs/x"})", "points to nothing"},
       {R"({"$ref":"other.json"})", "does not point into the schema"},
-      {R"({"allOf":[{"type":"string"},{"maxLength":3}]})", "one schema only"},
-      {R"({"anyOf":[{"type":"string"}],"properties":{}})", "beside properties"},
-      {R"({"type":"integer","minimum":5,"maximum":4})", "allow no integer"},
+      {R"({"allOf":[{"type":"string"},{"type":"null"}]})", "allows nothing: the schema"},
+      {R"({"type":"integer","minimum":5,"maximum":4})", "its bounds allow no integer"},
+      {R"({"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1e-18})", "every number is too long"},
       {R"({"type":"array","minItems":3,"maxItems":2})", "less than minItems"},
+      {R"({"type":"array","uniqueItems":true})", "'uniqueItems' is supported for at most one item"},
+      {R"({"oneOf":[{"type":"array","items":{"type":"integer"}},{"type":"array","items":{"type":"null"}}]})",
+       "items: is not supported under not, if and oneOf with alternatives of which several may hold"},
+      {R"({"not":{"type":"array","contains":{}}})", "contains: is not supported under not"},
+      {R"({"type":"object","not":{"const":{}}})", "is excluded by not"},
+      {R"({"type":"object","properties":{"a":true},"required":["a"],"additionalProperties":true,"minProperties":4})",
+       "several properties without a name"},
       {R"({"enum":[]})", "allows nothing"},
-      {R"({"enum":[1.5]})", "with a point"},
       {R"("x")", "is not a schema"},
       {R"(false)", "allows nothing"},
-      {R"({"$defs":{"a":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"})", "left recursion"},
+      {R"({"$defs":{"a":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"})", "refers to itself"},
+      {R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})", "left recursion"},
+      {R"({"type":"object","required":["a"],"properties":{"a":{"$ref":"#"}}})", "allows no text"},
+      {R"({"properties":{"a":{"$id":"http://a.example","$ref":"#/properties/b"},"b":true}})", "an $id of its own"},
       {R"({"type":"string","maxLength":100000})", ""},
       {R"({"type":"array","items":{"type":"string","maxLength":99999},"maxItems":99999})", "too large"},
   };
   for (const auto& [schema, what] : rows) EXPECT_THAT(error_of(schema), HasSubstr(what)) << schema;
+}
+
+TEST(JsonSchema, HostileSchemasEndWithASentence) {
+  const auto many = [](int count, const auto& text) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += (i == 0 ? "" : ",") + text(std::to_string(i));
+    return all;
+  };
+  const auto pattern = [](const std::string& text) { return R"({"type":"string","pattern":")" + text + "\"}"; };
+  const auto next = [](const std::string& i) {
+    return R"({"$ref":"#/$defs/)" + std::to_string(std::stoi(i) + 1) + "\"}";
+  };
+  const auto chain = [&](const std::string& before, const std::string& after) {
+    return R"({"$ref":"#/$defs/0","$defs":{)" +
+           many(5000, [&](const std::string& i) { return '"' + i + "\":" + before + next(i) + after; }) +
+           R"(,"5000":true}})";
+  };
+  std::string nested = R"({"type":"null"})";
+  for (int i = 0; i < 60; ++i) nested = R"({"not":)" + nested + "}";
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {pattern("(a{1000}){1000}"), "too complex"},
+      {pattern("((((a{50}){50}){50}){50}){50}"), "too complex"},
+      {pattern("(a|b)*a(a|b){30}"), "too complex"},
+      {pattern(std::string(1000, '(')), "nest too deep"},
+      {pattern("a{100001}"), "a count above"},
+      {R"({"type":"string","pattern":"a","maxLength":50000})", "too complex"},
+      {R"({"allOf":[)" +
+           many(14,
+                [](const std::string& i) {
+                  return R"({"anyOf":[{"required":["a)" + i + R"("]},{"required":["b)" + i + R"("]},{"required":["c)" +
+                         i + R"("]}]})";
+                }) +
+           "]}",
+       "too"},
+      {R"({"oneOf":[)" +
+           many(300, [](const std::string& i) { return R"({"properties":{"a)" + i + R"(":{"type":"null"}}})"; }) + "]}",
+       "too"},
+      {chain("", ""), "nests too deep"},
+      {chain(R"({"type":"array","items":)", "}"), "nests too deep"},
+      {nested, ""},
+      {R"({"not":{"$ref":"#"}})", "left recursion"},
+  };
+  for (const auto& [schema, what] : rows) EXPECT_THAT(error_of(schema), HasSubstr(what)) << schema.substr(0, 200);
 }
 
 }  // namespace
