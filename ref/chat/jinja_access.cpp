@@ -47,7 +47,13 @@ std::optional<Value> python_attribute(const Value& value, const std::string& nam
   if (const Namespace* space = value.as_namespace()) {
     const auto found = space->attributes.find(name);
     if (found != space->attributes.end()) return found->second;
+    const bool is_method = space->kind == Namespace::Kind::cycler && (name == "next" || name == "reset");
+    if (is_method) return Value::of(Callable{.name = name, .receiver = value});
     return std::nullopt;
+  }
+  if (const List* const list = value.as_list(); list != nullptr && list->view == List::group) {
+    if (name == "grouper") return list->items[0];
+    if (name == "list") return list->items[1];
   }
   if (is_unsafe_method(value, name)) {
     throw Error(std::string("the method ") + in_quotes(name) + " of a " + value.type_name() +

@@ -7,10 +7,14 @@
 
 #include "ref/base/error.h"
 #include "ref/chat/jinja_arguments.h"
+#include "ref/chat/jinja_format.h"
 #include "ref/chat/jinja_methods.h"
+#include "ref/chat/jinja_operators.h"
 #include "ref/chat/jinja_printing.h"
 #include "ref/chat/jinja_text.h"
+#include "ref/formats/json.h"
 #include "ref/formats/printable.h"
+#include "ref/text/unicode.h"
 
 namespace draftproof::jinja {
 namespace {
@@ -264,6 +268,114 @@ Value unique(const Input& in) {
   return iterator(std::move(results));
 }
 
+/// min and max: of equal items the first.
+Value extreme(const Input& in, bool is_max) {
+  const ArgumentReader arguments = in.read({"case_sensitive", "attribute"});
+  const Value attribute = arguments.get("attribute");
+  std::optional<Value> found;
+  Value key_found;
+  for (const Value& item : in.items()) {
+    Value key = key_of(attribute.is_none() ? item : attribute_path(item, attribute, in.rendering),
+                       arguments.flag("case_sensitive", false), in.rendering);
+    const bool is_better = !found || (is_max ? less(key_found, key, in.budget()) : less(key, key_found, in.budget()));
+    if (!is_better) continue;
+    found = item;
+    key_found = std::move(key);
+  }
+  return found ? *found : Value::undefined("No aggregated item, sequence was empty.");
+}
+
+Value sum(const Input& in) {
+  const ArgumentReader arguments = in.read({"attribute", "start"});
+  const Value attribute = arguments.get("attribute");
+  Value total = arguments.get("start", Value(std::int64_t{0}));
+  if (total.as<MarkedText>() != nullptr) throw Error("the filter 'sum' does not add strings; use `join`");
+  for (const Value& item : in.items()) {
+    const Value value = attribute.is_none() ? item : attribute_path(item, attribute, in.rendering);
+    total = arithmetic(BinaryOperator::add, total, value, in.rendering);
+  }
+  return total;
+}
+
+/// Pairs of a value and the list of items that have it, in the order of the values.
+Value groupby(const Input& in) {
+  const ArgumentReader arguments = in.read({"attribute", "default", "case_sensitive"});
+  const Value& attribute = arguments.at("attribute");
+  const Value absent = arguments.get("default");
+  const std::vector<Value> items = in.items();
+  std::vector<Value> keys;
+  std::vector<Value> pairs;
+  for (const Value& item : items) {
+    Value value = attribute_path(item, attribute, in.rendering);
+    if (value.is_undefined() && !absent.is_none()) value = absent;
+    keys.push_back(key_of(value, arguments.flag("case_sensitive", false), in.rendering));
+    pairs.push_back(Value::of(List{List::Kind::tuple, {value, item, keys.back()}}));
+  }
+  std::vector<Value> groups;
+  std::vector<Value> group;
+  const auto close = [&](const Value& value) {
+    const Value list = Value::list(std::exchange(group, {}));
+    groups.push_back(Value::of(List{List::Kind::tuple, {value, list}, std::string(List::group)}));
+  };
+  Value first;  // what the items of the group have
+  Value key;
+  for (const Value& pair : sorted(pairs, keys, false, in.rendering)) {
+    const std::vector<Value>& parts = pair.as_list()->items;
+    if (!group.empty() && !equal(parts[2], key, in.budget())) close(first);
+    if (group.empty()) first = parts[0];
+    key = parts[2];
+    group.push_back(parts[1]);
+  }
+  if (!group.empty()) close(first);
+  return Value::list(std::move(groups));
+}
+
+std::size_t count_above_zero(const ArgumentReader& arguments, std::string_view name) {
+  const std::int64_t count = integer_of(arguments.at(name), name);
+  if (count < 1) throw Error(std::string(name) + " must be above 0");
+  return static_cast<std::size_t>(count);
+}
+
+/// Lists of so many items; the last one is filled up.
+Value batch(const Input& in) {
+  const ArgumentReader arguments = in.read({"linecount", "fill_with"});
+  const std::size_t count = count_above_zero(arguments, "linecount");
+  const Value fill = arguments.get("fill_with");
+  std::vector<Value> lines;
+  std::vector<Value> line;
+  for (const Value& item : in.items()) {
+    if (line.size() == count) lines.push_back(Value::list(std::exchange(line, {})));
+    line.push_back(item);
+  }
+  while (!line.empty() && !fill.is_none() && line.size() < count) {
+    in.budget().charge(16);
+    line.push_back(fill);
+  }
+  if (!line.empty()) lines.push_back(Value::list(std::move(line)));
+  return iterator(std::move(lines));
+}
+
+/// So many lists, as equally long as can be.
+Value slice(const Input& in) {
+  const ArgumentReader arguments = in.read({"slices", "fill_with"});
+  const std::size_t count = count_above_zero(arguments, "slices");
+  const Value fill = arguments.get("fill_with");
+  const std::vector<Value> items = in.items();
+  in.budget().charge(64 * count);
+  std::vector<Value> slices;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool is_longer = i < items.size() % count;
+    const std::size_t end = at + items.size() / count + (is_longer ? 1 : 0);
+    std::vector<Value> part(items.begin() + static_cast<std::ptrdiff_t>(at),
+                            items.begin() + static_cast<std::ptrdiff_t>(end));
+    if (!is_longer && !fill.is_none()) part.push_back(fill);
+    slices.push_back(Value::list(std::move(part)));
+    at = end;
+  }
+  return iterator(std::move(slices));
+}
+
 Value reverse(const Input& in) {
   in.read({});
   const MarkedText* text = in.value.as<MarkedText>();
@@ -400,16 +512,81 @@ Value indent(const Input& in) {
 
 Value round(const Input& in) {
   const ArgumentReader arguments = in.read({"precision", "method"});
-  if (arguments.integer("precision", 0) != 0) throw Error("the filter 'round' with a precision is not implemented");
+  const std::int64_t precision = arguments.integer("precision", 0);
+  if (precision < 0 || precision > 300) throw Error("the filter 'round' with such a precision is not implemented");
   const std::string method = arguments.find("method") != nullptr ? arguments.text("method").bytes() : "common";
   require_defined(in.value);
   const auto number = number_of(in.value);
   if (!number) throw Error(std::string("a ") + in.value.type_name() + " cannot be rounded");
-  if (method == "ceil") return std::ceil(*number);
-  if (method == "floor") return std::floor(*number);
+  const double scale = *parsed_number("1e" + std::to_string(precision));
+  if (method == "ceil") return std::ceil(*number * scale) / scale;
+  if (method == "floor") return std::floor(*number * scale) / scale;
   if (method != "common") throw Error("the filter 'round' knows the methods 'common', 'ceil' and 'floor'");
   if (in.value.as<double>() == nullptr) return integer_of(in.value, in.what);
-  return std::nearbyint(*number);
+  if (precision == 0 || !std::isfinite(*number)) return std::nearbyint(*number);
+  return *parsed_number(with_digits(*number, static_cast<int>(precision)));
+}
+
+/// As llama.cpp has it; transformers has no such filter.
+Value from_json(const Input& in) {
+  in.read({});
+  const MarkedText* const text = in.value.as<MarkedText>();
+  require_defined(in.value);
+  if (text == nullptr) throw Error("the filter 'from_json' needs a string, not a " + std::string(in.value.type_name()));
+  in.budget().charge(64 * text->size());
+  return Value::from_json(Json::parse(text->bytes(), in.what), !text->user_ranges().empty());
+}
+
+Value format(const Input& in) {
+  if (!in.given.positional.empty() && !in.given.named.empty()) {
+    throw Error("the filter 'format' takes values or names, not both");
+  }
+  Dict named;
+  for (const auto& [name, value] : in.given.named) named.set(name, value);
+  const Value arguments =
+      in.given.named.empty() ? Value::of(List{List::Kind::tuple, in.given.positional}) : Value::of(std::move(named));
+  return formatted_with_percent(in.text(), arguments, in.rendering);
+}
+
+Value center(const Input& in) {
+  const std::int64_t width = in.read({"width"}).integer("width", 80);
+  return call_method(in.text(), "center", {{Value(width)}, {}}, in.rendering);
+}
+
+/// Jinja counts what the expression \w+ finds.
+Value wordcount(const Input& in) {
+  in.read({});
+  const MarkedText text = in.text();
+  std::int64_t count = 0;
+  bool within = false;
+  for (MarkedCharacters characters(text); !characters.done();) {
+    const bool is_word = unicode::is_word(characters.next().code_point);
+    count += is_word && !within ? 1 : 0;
+    within = is_word;
+  }
+  return count;
+}
+
+Value truncate(const Input& in) {
+  const ArgumentReader arguments = in.read({"length", "killwords", "end", "leeway"});
+  const std::int64_t max = arguments.integer("length", 255);
+  const MarkedText end = arguments.find("end") != nullptr ? arguments.text("end") : MarkedText("...");
+  const std::int64_t leeway = arguments.integer("leeway", 5);
+  if (!in.value.is_undefined() && in.value.as<MarkedText>() == nullptr) {
+    const Value size = length_filter({in.what, in.value, {}, in.rendering});
+    if (*size.as<std::int64_t>() <= max + leeway) return in.value;
+    throw Error("the filter 'truncate' is implemented for strings only");
+  }
+  const MarkedText text = in.text();
+  if (max < length(end.bytes()) || leeway < 0)
+    throw Error("the filter 'truncate' needs a length above that of its end");
+  if (length(text.bytes()) <= max + leeway) return text;
+  const Value kept = slice_of(text, Value(), Value(max - length(end.bytes())), Value(), in.rendering);
+  MarkedText cut = *kept.as<MarkedText>();
+  const std::size_t blank = cut.bytes().rfind(' ');
+  if (!arguments.flag("killwords", false) && blank != std::string::npos) cut = cut.part(0, blank);
+  cut.append(end);
+  return cut;
 }
 
 Value absolute(const Input& in) {
@@ -428,13 +605,18 @@ struct FilterEntry {
 
 constexpr FilterEntry filters[] = {
     {"abs", absolute},
+    {"batch", batch},
     {"capitalize", letters_filter<Letters::capitalized>},
+    {"center", center},
     {"count", length_filter},
     {"d", default_filter},
     {"default", default_filter},
     {"dictsort", dictsort},
     {"first", first},
     {"float", float_filter},
+    {"format", format},
+    {"from_json", from_json},
+    {"groupby", groupby},
     {"indent", indent},
     {"int", int_filter},
     {"items", items_filter},
@@ -444,6 +626,8 @@ constexpr FilterEntry filters[] = {
     {"list", list_filter},
     {"lower", letters_filter<Letters::lower>},
     {"map", map},
+    {"max", [](const Input& in) { return extreme(in, true); }},
+    {"min", [](const Input& in) { return extreme(in, false); }},
     {"reject", [](const Input& in) { return selected(in, false, false); }},
     {"rejectattr", [](const Input& in) { return selected(in, false, true); }},
     {"replace", replace},
@@ -452,13 +636,17 @@ constexpr FilterEntry filters[] = {
     {"safe", safe},
     {"select", [](const Input& in) { return selected(in, true, false); }},
     {"selectattr", [](const Input& in) { return selected(in, true, true); }},
+    {"slice", slice},
     {"sort", sort},
     {"string", string},
+    {"sum", sum},
     {"title", title},
     {"tojson", tojson},
     {"trim", trim},
+    {"truncate", truncate},
     {"unique", unique},
     {"upper", letters_filter<Letters::upper>},
+    {"wordcount", wordcount},
 };
 
 template <bool (*holds)(const Value&)>
@@ -552,6 +740,35 @@ auto entry_in(const Entries& entries, std::string_view name) {
   return found != std::end(entries) ? found : nullptr;
 }
 
+/// Of the function cycler: gives its items in turn, over and over.
+Value call_cycler(const GivenArguments& given, Rendering& rendering) {
+  if (given.positional.empty() || !given.named.empty()) throw Error("cycler needs values");
+  auto space = std::make_unique<Namespace>();
+  space->kind = Namespace::Kind::cycler;
+  space->items = given.positional;
+  space->attributes.insert_or_assign("current", given.positional.front());
+  rendering.namespaces.push_back(std::move(space));
+  return *rendering.namespaces.back();
+}
+
+/// The method next or reset of a cycler.
+Value turn(Namespace& cycler, std::string_view name) {
+  const Value current = cycler.items[cycler.next];
+  cycler.next = name == "reset" ? 0 : (cycler.next + 1) % cycler.items.size();
+  cycler.attributes.insert_or_assign("current", cycler.items[cycler.next]);
+  return name == "reset" ? Value() : current;
+}
+
+/// Of the function joiner: when it is called, nothing the first time, then what is to be between others.
+Value call_joiner(const GivenArguments& given, Rendering& rendering) {
+  const ArgumentReader arguments("joiner", given, {"sep"});
+  auto space = std::make_unique<Namespace>();
+  space->kind = Namespace::Kind::joiner;
+  space->items = {Value(MarkedText()), arguments.get("sep", Value::text(", "))};
+  rendering.namespaces.push_back(std::move(space));
+  return Value::of(Callable{.name = "joiner", .receiver = Value(*rendering.namespaces.back())});
+}
+
 Dict dict_of(const GivenArguments& given, const char* what, Rendering& rendering) {
   if (given.positional.size() > 1) throw Error(std::string(what) + " takes one dictionary, or names and values");
   Dict dict;
@@ -636,7 +853,8 @@ bool is_filter(std::string_view name) { return entry_in(filters, name) != nullpt
 bool is_test(std::string_view name) { return entry_in(tests, name) != nullptr; }
 
 bool is_function(std::string_view name) {
-  constexpr std::string_view names[] = {"dict", "namespace", "raise_exception", "range", "strftime_now"};
+  constexpr std::string_view names[] = {"cycler",          "dict",  "joiner",      "namespace",
+                                        "raise_exception", "range", "strftime_now"};
   return std::ranges::find(names, name) != std::end(names);
 }
 
@@ -654,8 +872,15 @@ Value call(const Callable& callable, const GivenArguments& given, Rendering& ren
   rendering.budget.charge(64);
   if (callable.receiver) {
     if (const Loop* loop = callable.receiver->as<Loop>()) return cycle(*loop, given);
+    if (Namespace* const space = callable.receiver->as_namespace()) {
+      const ArgumentReader none("the method " + in_quotes(callable.name), given, {});
+      if (space->kind == Namespace::Kind::cycler) return turn(*space, callable.name);
+      return space->items[std::exchange(space->next, 1)];
+    }
     return call_method(*callable.receiver, callable.name, given, rendering);
   }
+  if (callable.name == "cycler") return call_cycler(given, rendering);
+  if (callable.name == "joiner") return call_joiner(given, rendering);
   if (callable.name == "dict") return Value::of(dict_of(given, "dict", rendering));
   if (callable.name == "namespace") return call_namespace(given, rendering);
   if (callable.name == "range") return call_range(given, rendering);

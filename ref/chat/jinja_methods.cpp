@@ -7,9 +7,11 @@
 #include "ref/base/error.h"
 #include "ref/base/utf8.h"
 #include "ref/chat/jinja_arguments.h"
+#include "ref/chat/jinja_format.h"
 #include "ref/chat/jinja_printing.h"
 #include "ref/chat/jinja_text.h"
 #include "ref/formats/printable.h"
+#include "ref/text/unicode.h"
 
 namespace draftproof::jinja {
 namespace {
@@ -18,14 +20,14 @@ using Names = std::initializer_list<std::string_view>;
 
 bool among(std::string_view name, Names names) { return std::find(names.begin(), names.end(), name) != names.end(); }
 
-const Names string_methods = {"capitalize", "count",  "endswith",  "find",         "index",   "join",
-                              "lower",      "lstrip", "partition", "removeprefix", "rfind",   "rpartition",
-                              "split",      "rsplit", "rstrip",    "removesuffix", "replace", "splitlines",
-                              "startswith", "strip",  "title",     "upper"};
-const Names other_string_methods = {
-    "casefold",  "center",    "encode",       "expandtabs", "format",    "format_map",  "isalnum", "isalpha", "isascii",
-    "isdecimal", "isdigit",   "isidentifier", "islower",    "isnumeric", "isprintable", "isspace", "istitle", "isupper",
-    "ljust",     "maketrans", "rindex",       "rjust",      "swapcase",  "translate",   "zfill"};
+const Names string_methods = {"capitalize", "center",       "count",        "endswith", "find",       "format",
+                              "index",      "isalnum",      "isalpha",      "isdigit",  "islower",    "isspace",
+                              "isupper",    "join",         "ljust",        "lower",    "lstrip",     "partition",
+                              "replace",    "removeprefix", "removesuffix", "rfind",    "rindex",     "rjust",
+                              "rpartition", "rsplit",       "rstrip",       "split",    "splitlines", "startswith",
+                              "strip",      "swapcase",     "title",        "upper",    "zfill"};
+const Names other_string_methods = {"casefold",     "encode",    "expandtabs",  "format_map", "isascii",   "isdecimal",
+                                    "isidentifier", "isnumeric", "isprintable", "istitle",    "maketrans", "translate"};
 const Names dict_methods = {"copy", "get", "items", "keys", "values"};
 const Names list_methods = {"count", "index"};
 
@@ -86,6 +88,54 @@ MarkedText joined(const MarkedText& between, const Value& parts, Rendering& rend
   return result;
 }
 
+Value padded(const MarkedText& text, std::string_view name, const ArgumentReader& arguments, Rendering& rendering) {
+  std::int64_t width = integer_of(arguments.at("width"), name);
+  const MarkedText fill = arguments.find("fillchar") != nullptr ? arguments.text("fillchar") : MarkedText(" ");
+  if (length(fill.bytes()) != 1) throw Error("the fill of " + std::string(name) + " is one character");
+  if (name == "ljust") return aligned(text, width, fill.bytes(), Alignment::left, rendering.budget);
+  if (name == "rjust") return aligned(text, width, fill.bytes(), Alignment::right, rendering.budget);
+  // Where one more is on one side, Python has it on the left for odd widths.
+  const std::int64_t missing = width - length(text.bytes());
+  const bool left_first = missing > 0 && missing % 2 != 0 && width % 2 != 0;
+  if (left_first) --width;
+  const MarkedText middle = aligned(text, width, fill.bytes(), Alignment::middle, rendering.budget);
+  return left_first ? aligned(middle, width + 1, fill.bytes(), Alignment::right, rendering.budget) : middle;
+}
+
+Value filled_with_zeros(const MarkedText& text, std::int64_t width, Rendering& rendering) {
+  const std::size_t sign = text.bytes().starts_with('-') || text.bytes().starts_with('+') ? 1 : 0;
+  MarkedText result = text.part(0, sign);
+  result.append(aligned(text.part(sign, text.size()), width - static_cast<std::int64_t>(sign), "0", Alignment::right,
+                        rendering.budget));
+  return result;
+}
+
+/// The methods that ask what a string consists of.
+bool consists_of(const std::string& text, std::string_view name) {
+  if (std::ranges::any_of(text, [](char c) { return (c & 0x80) != 0; })) {
+    throw Error(std::string(name) + " of characters beyond ASCII is not implemented");
+  }
+  const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto upper = [](char c) { return c >= 'A' && c <= 'Z'; };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (name == "islower") return std::ranges::any_of(text, lower) && std::ranges::none_of(text, upper);
+  if (name == "isupper") return std::ranges::any_of(text, upper) && std::ranges::none_of(text, lower);
+  return !text.empty() && std::ranges::all_of(text, [&](char c) {
+    if (name == "isspace") return c == ' ' || (c >= 0x1C && c <= 0x1F) || (c >= '\t' && c <= '\r');
+    return (name != "isdigit" && (lower(c) || upper(c))) || (name != "isalpha" && digit(c));
+  });
+}
+
+Value with_swapped_case(const MarkedText& text) {
+  MarkedText result;
+  for (MarkedCharacters characters(text); !characters.done();) {
+    const auto [bytes, c, by_user] = characters.next();
+    const std::string lower = unicode::lower_case(c);
+    result.append(lower == bytes ? unicode::upper_case(c) : lower, by_user);
+  }
+  return result;
+}
+
 Value call_string_method(const MarkedText& text, std::string_view name, const GivenArguments& given,
                          Rendering& rendering) {
   rendering.budget.charge(4 * text.size());
@@ -119,10 +169,21 @@ Value call_string_method(const MarkedText& text, std::string_view name, const Gi
     return replaced(text, arguments.text("old").bytes(), with, arguments.integer("count", -1));
   }
   if (name == "find" || name == "rfind") return find_text(bytes, read({"sub"}).text("sub").bytes(), name == "rfind");
-  if (name == "index") {
-    const std::int64_t place = find_text(bytes, read({"sub"}).text("sub").bytes(), false);
+  if (name == "index" || name == "rindex") {
+    const std::int64_t place = find_text(bytes, read({"sub"}).text("sub").bytes(), name == "rindex");
     if (place < 0) throw Error("index: the string does not contain this one");
     return place;
+  }
+  if (name == "format") return formatted_with_braces(text, given, rendering);
+  if (among(name, {"center", "ljust", "rjust"})) return padded(text, name, read({"width", "fillchar"}), rendering);
+  if (name == "zfill") return filled_with_zeros(text, integer_of(read({"width"}).at("width"), what), rendering);
+  if (among(name, {"isalnum", "isalpha", "isdigit", "islower", "isspace", "isupper"})) {
+    read({});
+    return consists_of(bytes, name);
+  }
+  if (name == "swapcase") {
+    read({});
+    return with_swapped_case(text);
   }
   if (name == "count") return count_text(bytes, read({"sub"}).text("sub").bytes());
   if (name == "join") return joined(text, read({"iterable"}).at("iterable"), rendering);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ref/base/error.h"
+#include "ref/chat/jinja_format.h"
 
 namespace draftproof::jinja {
 namespace {
@@ -133,35 +134,43 @@ Value repeated(const Value& what, std::int64_t times, Rendering& rendering) {
   return Value::of(List{list->kind, std::move(items)});
 }
 
+/// What Jinja adds to a string of the filter `safe`: HTML.
+MarkedText escaped(const MarkedText& text) {
+  MarkedText result;
+  for (MarkedCharacters characters(text); !characters.done();) {
+    const auto [bytes, c, by_user] = characters.next();
+    const std::string_view entity = c == '&'    ? "&amp;"
+                                    : c == '<'  ? "&lt;"
+                                    : c == '>'  ? "&gt;"
+                                    : c == '\'' ? "&#39;"
+                                    : c == '"'  ? "&#34;"
+                                                : "";
+    result.append(entity.empty() ? bytes : entity, by_user);
+  }
+  return result;
+}
+
 bool is_repeatable(const Value& value) { return value.as<MarkedText>() != nullptr || is_plain_list(value.as_list()); }
 
 }  // namespace
 
 Value arithmetic(BinaryOperator sign, const Value& left, const Value& right, Rendering& rendering) {
   require_defined(left);
+  const MarkedText* text = left.as<MarkedText>();
+  if (sign == BinaryOperator::modulo && text != nullptr) return formatted_with_percent(*text, right, rendering);
   require_defined(right);
   const auto integer = integer_in(left);
   const auto other = integer_in(right);
   if (integer && other) return of_integers(sign, *integer, *other);
   if (number_in(left) && number_in(right)) return of_numbers(sign, *number_in(left), *number_in(right));
-  const MarkedText* text = left.as<MarkedText>();
-  if (sign == BinaryOperator::modulo && text != nullptr) {
-    throw Error("formatting a string with % is not implemented; use ~");
-  }
   if (sign == BinaryOperator::multiply && is_repeatable(left) && other) return repeated(left, *other, rendering);
   if (sign == BinaryOperator::multiply && integer && is_repeatable(right)) return repeated(right, *integer, rendering);
   if (sign != BinaryOperator::add) fail_types(shown(sign), left, right);
   if (const MarkedText* more = right.as<MarkedText>(); text != nullptr && more != nullptr) {
     rendering.budget.charge(text->size() + more->size());
-    const auto needs_escape = [](const Value& value, const MarkedText& string) {
-      return !value.is_safe() && string.bytes().find_first_of("&<>'\"") != std::string::npos;
-    };
     const bool safe = left.is_safe() || right.is_safe();
-    if (safe && (needs_escape(left, *text) || needs_escape(right, *more))) {
-      throw Error("adding to a string of the filter 'safe' escapes HTML, which is not implemented; use ~");
-    }
-    MarkedText sum = *text;
-    sum.append(*more);
+    MarkedText sum = safe && !left.is_safe() ? escaped(*text) : *text;
+    sum.append(safe && !right.is_safe() ? escaped(*more) : *more);
     return safe ? Value(std::move(sum)).made_safe() : Value(std::move(sum));
   }
   const List* list = left.as_list();

@@ -213,6 +213,12 @@ std::string shortest(double number) {
   return text;
 }
 
+MarkedText representation_of(const Value& value, Budget& budget) {
+  MarkedText text;
+  append_representation(value, text, budget);
+  return text;
+}
+
 void append_text_of(const Value& value, MarkedText& text, Budget& budget) {
   if (value.is_undefined()) return;
   if (const MarkedText* string = value.as<MarkedText>()) {

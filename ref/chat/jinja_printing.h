@@ -14,6 +14,9 @@ namespace draftproof::jinja {
 MarkedText text_of(const Value& value, Budget& budget);
 void append_text_of(const Value& value, MarkedText& text, Budget& budget);
 
+/// repr().
+MarkedText representation_of(const Value& value, Budget& budget);
+
 /// Python's repr() of a float.
 std::string shortest(double number);
 

@@ -105,10 +105,11 @@ class Value {
 
 /// A sequence. A view is that of a dictionary's keys, values or items; an iterator gives its items once.
 struct List {
+  static constexpr std::string_view group = "group";
   enum class Kind { list, tuple, range, view, iterator };
   Kind kind = Kind::list;
   std::vector<Value> items;
-  std::string view = {};  // "dict_keys", ...
+  std::string view = {};  // "dict_keys", ...; of a tuple `group`, when its parts have the names grouper and list
   int depth = 1;          // computed by Value::of
 };
 
@@ -129,8 +130,13 @@ struct Dict {
   void set(const Value& key, std::string identity, Value value);
 };
 
+/// What changes: a namespace, and what the functions cycler and joiner make.
 struct Namespace {
-  std::map<std::string, Value, std::less<>> attributes;
+  enum class Kind { plain, cycler, joiner };
+  Kind kind = Kind::plain;
+  std::map<std::string, Value, std::less<>> attributes = {};
+  std::vector<Value> items = {};  // of a cycler or joiner
+  std::size_t next = 0;           // of them
 };
 
 /// The variable `loop` of one loop.

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: MIT
+#include "ref/chat/jinja_format.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "ref/base/error.h"
+#include "ref/chat/jinja_printing.h"
+#include "ref/chat/jinja_text.h"
+#include "ref/formats/printable.h"
+
+namespace draftproof::jinja {
+namespace {
+
+constexpr int size_max = 1000;  // of widths and precisions
+
+/// How one value is written: the part behind the colon of braces, or behind a %.
+struct FormatSpec {
+  std::string fill = " ";
+  char align = 0;  // < > ^, or = for zeros behind the sign
+  char sign = '-';
+  bool alternate = false;
+  int width = 0;
+  char grouping = 0;
+  int precision = -1;
+  char type = 0;
+};
+
+bool is_decimal(char c) { return c >= '0' && c <= '9'; }
+
+int number_at(std::string_view text, std::size_t& at) {
+  int number = 0;
+  for (; at < text.size() && is_decimal(text[at]); ++at) {
+    number = number * 10 + (text[at] - '0');
+    if (number > size_max) throw Error("a format with a number above 1000 is not implemented");
+  }
+  return number;
+}
+
+[[noreturn]] void fail_type(const FormatSpec& spec, const Value& value) {
+  throw Error(std::string("the format ") + in_quotes(std::string(1, spec.type)) + " does not fit a " +
+              value.type_name());
+}
+
+std::string in_base(std::uint64_t magnitude, int base) {
+  std::array<char, 65> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), magnitude, base).ptr;
+  return {digits.data(), end};
+}
+
+std::string in_upper_case(std::string text) {
+  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return text;
+}
+
+/// A separator after every few digits of the whole part, counted from its end.
+std::string grouped(const std::string& digits, char separator, std::size_t every) {
+  const std::size_t whole = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
+  std::string result;
+  for (std::size_t i = 0; i < whole; ++i) {
+    if (i > 0 && (whole - i) % every == 0) result += separator;
+    result += digits[i];
+  }
+  return result + digits.substr(whole);
+}
+
+std::string digits_of(double magnitude, char type, int precision) {
+  if (std::isnan(magnitude)) return "nan";
+  if (std::isinf(magnitude)) return "inf";
+  std::array<char, 1536> text;
+  const auto form = type == 'f' || type == '%' ? std::chars_format::fixed
+                    : type == 'e'              ? std::chars_format::scientific
+                                               : std::chars_format::general;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), magnitude, form, precision).ptr;
+  return {text.data(), end};
+}
+
+/// The digits of a number without its sign.
+std::string magnitude_of(const Value& value, const FormatSpec& spec, bool& negative) {
+  const char type =
+      spec.type >= 'A' && spec.type <= 'Z' && spec.type != 'X' ? static_cast<char>(spec.type - 'A' + 'a') : spec.type;
+  const bool of_float = type != 0 && std::string_view("efg%").find(type) != std::string_view::npos;
+  if (value.as<double>() == nullptr && !of_float) {
+    const std::int64_t integer = integer_of(value, "a format");
+    negative = integer < 0;
+    const std::uint64_t magnitude =
+        negative ? ~static_cast<std::uint64_t>(integer) + 1 : static_cast<std::uint64_t>(integer);
+    if (spec.precision >= 0) throw Error("a precision of an integer is not allowed in a format");
+    const bool hexadecimal = type == 'x' || type == 'X';
+    const int base = hexadecimal ? 16 : type == 'o' ? 8 : type == 'b' ? 2 : 10;
+    if (base == 10 && type != 0 && type != 'd' && type != 'n') fail_type(spec, value);
+    std::string digits = in_base(magnitude, base);
+    if (type == 'X') digits = in_upper_case(digits);
+    if (spec.grouping != 0) digits = grouped(digits, spec.grouping, base == 10 ? 3 : 4);
+    if (spec.alternate && base != 10) digits = std::string("0") + spec.type + digits;
+    return digits;
+  }
+  if (type != 0 && !of_float) fail_type(spec, value);
+  if (spec.alternate) throw Error("a format with # of a float is not implemented");
+  double number = *number_of(value);
+  negative = std::signbit(number) && !std::isnan(number);
+  number = std::fabs(number);
+  std::string digits;
+  if (type == 0) {
+    if (spec.precision >= 0) throw Error("a format with a precision and no type is not implemented");
+    digits = shortest(number);
+  } else {
+    digits = digits_of(type == '%' ? number * 100 : number, type, spec.precision < 0 ? 6 : spec.precision);
+  }
+  if (spec.grouping != 0) digits = grouped(digits, spec.grouping, 3);
+  if (spec.type == 'E' || spec.type == 'F' || spec.type == 'G') digits = in_upper_case(digits);
+  return type == '%' ? digits + "%" : digits;
+}
+
+MarkedText with_spec(const Value& value, const FormatSpec& spec, Budget& budget) {
+  require_defined(value);
+  const bool is_text = value.as<MarkedText>() != nullptr;
+  if (!is_text && !number_of(value))
+    throw Error(std::string("a ") + value.type_name() + " has no format but the empty one");
+  MarkedText text;
+  std::string sign;
+  if (is_text) {
+    if ((spec.type != 0 && spec.type != 's') || spec.align == '=' || spec.sign != '-' || spec.grouping != 0) {
+      fail_type(spec, value);
+    }
+    text = *value.as<MarkedText>();
+    if (spec.precision >= 0 && length(text.bytes()) > spec.precision) {
+      std::vector<std::size_t> kept(static_cast<std::size_t>(spec.precision));
+      for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = i;
+      text = characters_at(text, kept);
+    }
+  } else {
+    bool negative = false;
+    text = MarkedText(magnitude_of(value, spec, negative));
+    if (negative) sign = "-";
+    else if (spec.sign != '-') sign = spec.sign;
+  }
+  const auto missing = spec.width - length(text.bytes()) - static_cast<std::int64_t>(sign.size());
+  if (spec.align == '=' && missing > 0) {
+    if (spec.grouping != 0 && spec.fill == "0") throw Error("a format with zeros and a separator is not implemented");
+    for (std::int64_t i = 0; i < missing; ++i) sign += spec.fill;
+  }
+  MarkedText whole(sign);
+  whole.append(text);
+  const char align = spec.align != 0 ? spec.align : is_text ? '<' : '>';
+  const Alignment alignment = align == '<' ? Alignment::left : align == '^' ? Alignment::middle : Alignment::right;
+  return aligned(whole, spec.width, spec.fill, alignment, budget);
+}
+
+FormatSpec parsed_spec(std::string_view text) {
+  FormatSpec spec;
+  std::size_t at = 0;
+  const auto is_align = [&](std::size_t place) {
+    return place < text.size() && std::string_view("<>^=").find(text[place]) != std::string_view::npos;
+  };
+  const auto take = [&](std::string_view any) {
+    return at < text.size() && any.find(text[at]) != std::string_view::npos ? text[at++] : '\0';
+  };
+  std::size_t first = 1;  // bytes of the first character
+  while (first < text.size() && (text[first] & 0xC0) == 0x80) ++first;
+  if (is_align(first)) {
+    spec.fill = std::string(text.substr(0, first));
+    at = first;
+  }
+  spec.align = take("<>^=");
+  if (const char sign = take("+- ")) spec.sign = sign;
+  spec.alternate = take("#") != 0;
+  if (take("0") != 0) {
+    if (spec.align == 0) spec.align = '=';
+    if (!is_align(first)) spec.fill = "0";
+  }
+  spec.width = number_at(text, at);
+  spec.grouping = take(",_");
+  if (take(".") != 0) {
+    if (at == text.size() || !is_decimal(text[at])) throw Error("a format lacks its precision");
+    spec.precision = number_at(text, at);
+  }
+  if (at < text.size()) spec.type = text[at++];
+  if (at < text.size()) throw Error("the format " + in_quotes(text) + " is not one of Python");
+  return spec;
+}
+
+/// Reads what is between braces.
+class BraceFormatter {
+ public:
+  BraceFormatter(const GivenArguments& given, Rendering& rendering) : given_(given), rendering_(rendering) {}
+
+  MarkedText formatted(const MarkedText& format, int depth) {
+    if (depth > 2) throw Error("braces of a format nest too deep");
+    const std::string& bytes = format.bytes();
+    MarkedText result;
+    for (std::size_t at = 0; at < bytes.size();) {
+      rendering_.budget.charge(16);
+      const std::size_t brace = std::min(bytes.find_first_of("{}", at), bytes.size());
+      result.append(format, at, brace);
+      at = brace;
+      if (at == bytes.size()) break;
+      if (at + 1 < bytes.size() && bytes[at + 1] == bytes[at]) {
+        result.append(format, at, at + 1);
+        at += 2;
+        continue;
+      }
+      if (bytes[at] == '}') throw Error("a format has a } without its {");
+      std::size_t end = at + 1;
+      for (int open = 1; end < bytes.size(); ++end) {
+        open += bytes[end] == '{' ? 1 : bytes[end] == '}' ? -1 : 0;
+        if (open == 0) break;
+      }
+      if (end == bytes.size()) throw Error("a format has a { without its }");
+      append_field(format.part(at + 1, end), depth, result);
+      at = end + 1;
+    }
+    return result;
+  }
+
+ private:
+  void append_field(const MarkedText& field, int depth, MarkedText& result) {
+    const std::string& bytes = field.bytes();
+    const std::size_t colon = std::min(bytes.find(':'), bytes.size());
+    const std::size_t bang = std::min(bytes.find('!'), colon);
+    Value value = value_of(bytes.substr(0, bang));
+    if (bang < colon) {
+      const std::string conversion = bytes.substr(bang + 1, colon - bang - 1);
+      if (conversion == "s") value = text_of(value, rendering_.budget);
+      else if (conversion == "r") value = representation_of(value, rendering_.budget);
+      else throw Error("the conversion " + in_quotes(conversion) + " of a format is not implemented");
+    }
+    const std::string spec =
+        colon < bytes.size() ? formatted(field.part(colon + 1, bytes.size()), depth + 1).bytes() : std::string();
+    if (spec.empty()) append_text_of(value, result, rendering_.budget);
+    else result.append(with_spec(value, parsed_spec(spec), rendering_.budget));
+  }
+
+  /// "", "0", "name", each with .attributes and [items] behind it.
+  Value value_of(const std::string& name) {
+    std::size_t at = std::min(name.find_first_of(".["), name.size());
+    const std::string first = name.substr(0, at);
+    Value value;
+    if (first.find_first_not_of("0123456789") == std::string::npos) {
+      std::size_t digits = 0;
+      const auto place = first.empty() ? next_++ : static_cast<std::size_t>(number_at(first, digits));
+      numbered_ = numbered_ || !first.empty();
+      if (numbered_ && next_ > 0) throw Error("a format has both {} and {0}");
+      if (place >= given_.positional.size()) throw Error("a format has more fields than there are arguments");
+      value = given_.positional[place];
+    } else {
+      const auto named = std::ranges::find(given_.named, first, &std::pair<std::string, Value>::first);
+      if (named == given_.named.end())
+        throw Error("a format names the argument " + in_quotes(first) + ", which is missing");
+      value = named->second;
+    }
+    while (at < name.size()) {
+      const bool is_item = name[at] == '[';
+      const std::size_t end = is_item ? name.find(']', at) : std::min(name.find_first_of(".[", at + 1), name.size());
+      if (end == std::string::npos || end == at + 1) throw Error("a format has a field whose name does not end");
+      const std::string part = name.substr(at + 1, end - at - 1);
+      const bool is_index = is_item && part.find_first_not_of("0123456789") == std::string::npos && part.size() < 10;
+      value = !is_item   ? attribute_of(value, part, rendering_)
+              : is_index ? item_of(value, std::int64_t{std::stol(part)}, rendering_)
+                         : item_of(value, Value::text(part), rendering_);
+      at = is_item ? end + 1 : end;
+    }
+    return value;
+  }
+
+  const GivenArguments& given_;
+  Rendering& rendering_;
+  std::size_t next_ = 0;
+  bool numbered_ = false;
+};
+
+}  // namespace
+
+std::string with_digits(double number, int digits) {
+  std::array<char, 1536> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed, digits).ptr;
+  return {text.data(), end};
+}
+
+MarkedText aligned(const MarkedText& text, std::int64_t width, std::string_view fill, Alignment alignment,
+                   Budget& budget) {
+  const std::int64_t missing = std::max<std::int64_t>(width - length(text.bytes()), 0);
+  budget.charge(8 * static_cast<std::uint64_t>(missing));
+  const std::int64_t before = alignment == Alignment::left ? 0 : alignment == Alignment::right ? missing : missing / 2;
+  MarkedText result;
+  for (std::int64_t i = 0; i < before; ++i) result.append(fill);
+  result.append(text);
+  for (std::int64_t i = before; i < missing; ++i) result.append(fill);
+  return result;
+}
+
+MarkedText formatted_with_percent(const MarkedText& format, const Value& arguments, Rendering& rendering) {
+  const List* const tuple = arguments.as_list();
+  const bool is_tuple = tuple != nullptr && tuple->kind == List::Kind::tuple;
+  const std::vector<Value> values = is_tuple ? tuple->items : std::vector<Value>{arguments};
+  std::size_t next = 0;
+  bool by_name = false;
+  const std::string& bytes = format.bytes();
+  MarkedText result;
+  for (std::size_t at = 0; at < bytes.size();) {
+    rendering.budget.charge(16);
+    const std::size_t percent = std::min(bytes.find('%', at), bytes.size());
+    result.append(format, at, percent);
+    if (percent == bytes.size()) break;
+    at = percent + 1;
+    Value value;
+    const bool is_named = at < bytes.size() && bytes[at] == '(';
+    if (is_named) {
+      const std::size_t end = bytes.find(')', at);
+      const Dict* const dict = arguments.as<Dict>();
+      if (end == std::string::npos || dict == nullptr) throw Error("a format with names needs a dictionary");
+      const Value* const found = dict->find(std::string_view(bytes).substr(at + 1, end - at - 1));
+      if (found == nullptr) throw Error("a format names a key that the dictionary lacks");
+      value = *found;
+      by_name = true;
+      at = end + 1;
+    }
+    FormatSpec spec;
+    bool zeros = false;
+    for (; at < bytes.size() && std::string_view("#0- +").find(bytes[at]) != std::string_view::npos; ++at) {
+      if (bytes[at] == '#') spec.alternate = true;
+      if (bytes[at] == '0') zeros = true;
+      if (bytes[at] == '-') spec.align = '<';
+      if (bytes[at] == '+' || (bytes[at] == ' ' && spec.sign != '+')) spec.sign = bytes[at];
+    }
+    spec.width = number_at(bytes, at);
+    if (at < bytes.size() && bytes[at] == '.') spec.precision = number_at(bytes, ++at);
+    if (at == bytes.size()) throw Error("a format ends within a field");
+    spec.type = bytes[at++];
+    if (spec.type == '%') {
+      result.append("%");
+      continue;
+    }
+    if (!is_named) {
+      if (next == values.size()) throw Error("a format has more fields than there are arguments");
+      value = values[next++];
+    }
+    if (spec.align == 0) spec.align = '>';
+    if (spec.type == 's' || spec.type == 'r') {
+      value = spec.type == 's' ? text_of(value, rendering.budget) : representation_of(value, rendering.budget);
+      spec.type = 's';
+      spec.sign = '-';
+      spec.alternate = false;
+    } else {
+      if (std::string_view("diuxXoeEfFgG").find(spec.type) == std::string_view::npos) {
+        throw Error("the field %" + std::string(1, spec.type) + " of a format is not implemented");
+      }
+      require_defined(value);
+      if (!number_of(value)) throw Error(std::string("a number is needed in a format, not a ") + value.type_name());
+      if (zeros && spec.align == '>') {
+        spec.align = '=';
+        spec.fill = "0";
+      }
+      if (spec.type == 'd' || spec.type == 'i' || spec.type == 'u') {
+        spec.type = 'd';
+        if (const auto* number = value.as<double>()) {
+          if (!(std::fabs(*number) < 9e18)) throw Error("integers beyond 64 bits are not implemented");
+          value = static_cast<std::int64_t>(*number);
+        }
+        if (spec.precision >= 0) throw Error("a precision of an integer is not implemented");
+      }
+    }
+    result.append(with_spec(value, spec, rendering.budget));
+  }
+  const bool unused = next < values.size() && !(by_name || arguments.as<Dict>() != nullptr);
+  if (unused) throw Error("a format has fewer fields than there are arguments");
+  return result;
+}
+
+MarkedText formatted_with_braces(const MarkedText& format, const GivenArguments& given, Rendering& rendering) {
+  return BraceFormatter(given, rendering).formatted(format, 1);
+}
+
+}  // namespace draftproof::jinja
