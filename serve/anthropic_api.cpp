@@ -14,30 +14,34 @@
 namespace draftproof::serve {
 namespace {
 
-/// A message becomes one of a chat, and the answers of tools in it one each.
-void add_message(const Json& message, ForeignJson& messages) {
+/// A message becomes one of a chat, and the answers of tools in it one each. `name`: the client's of the message.
+void add_message(const Json& message, const std::string& name, TranslatedRequest& chat) {
   const Json role = message.at("role");
   if (role.string() != "user" && role.string() != "assistant") role.fail("is neither user nor assistant");
   const Json content = message.at("content");
   refuse_unknown(message, {"role", "content"});
   if (content.is_string()) {
-    messages.push_back({{"role", role.string()}, {"content", content.string()}});
+    chat.add("messages", {{"role", role.string()}, {"content", content.string()}}, name);
     return;
   }
+  std::vector<std::string> calls;  // the names of their blocks
   ForeignJson own = {{"role", role.string()}, {"content", ""}};
   bool is_empty = true;
   for (std::size_t i = 0; i < content.size(); ++i) {
     const Json block = content[i];
     const Json type = block.at("type");
     const std::string& kind = type.string();
+    const std::string block_name = name + ".content[" + std::to_string(i) + "]";
     if (kind == "tool_result") {
       refuse_unknown(block, {"type", "tool_use_id", "content", "is_error", "cache_control"});
       const auto result = block.find("content");
       const bool failed = read_boolean(block, "is_error", false);
       const std::string text = result ? read_texts_of(*result, {"text"}) : "";
-      messages.push_back({{"role", "tool"},
-                          {"tool_call_id", block.at("tool_use_id").string()},
-                          {"content", failed ? "Error: " + text : text}});
+      chat.add("messages",
+               {{"role", "tool"},
+                {"tool_call_id", block.at("tool_use_id").string()},
+                {"content", failed ? "Error: " + text : text}},
+               block_name);
       continue;
     }
     is_empty = false;
@@ -46,6 +50,7 @@ void add_message(const Json& message, ForeignJson& messages) {
     } else if (kind == "thinking") {
       own["reasoning_content"] = own.value("reasoning_content", "") + block.at("thinking").string();
     } else if (kind == "tool_use") {
+      calls.push_back(block_name);
       own["tool_calls"].push_back(
           {{"id", block.at("id").string()},
            {"type", "function"},
@@ -54,10 +59,17 @@ void add_message(const Json& message, ForeignJson& messages) {
       type.fail("is not one of text, thinking, tool_use and tool_result");
     }
   }
-  if (!is_empty) messages.push_back(std::move(own));
+  if (is_empty) return;
+  const std::string place = "messages[" + std::to_string(chat.fields["messages"].size()) + "].tool_calls[";
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const std::string function = place + std::to_string(i) + "].function";
+    chat.names[function] = calls[i];
+    chat.names[function + ".arguments"] = calls[i] + ".input";
+  }
+  chat.add("messages", std::move(own), name);
 }
 
-void add_tools(const Json& request, ForeignJson& chat) {
+void add_tools(const Json& request, TranslatedRequest& chat) {
   if (const auto tools = request.find("tools")) {
     for (std::size_t i = 0; i < tools->size(); ++i) {
       const Json tool = (*tools)[i];
@@ -70,7 +82,10 @@ void add_tools(const Json& request, ForeignJson& chat) {
       if (const auto text = tool.find("description")) function["description"] = text->string();
       if (const auto schema = tool.find("input_schema")) function["parameters"] = foreign(*schema);
       if (const auto strict = tool.find("strict")) function["strict"] = strict->boolean();
-      chat["tools"].push_back({{"type", "function"}, {"function", std::move(function)}});
+      const std::string name = "tools[" + std::to_string(i) + "]";
+      chat.names[name + ".function"] = name;
+      chat.names[name + ".function.parameters"] = name + ".input_schema";
+      chat.add("tools", {{"type", "function"}, {"function", std::move(function)}}, name);
     }
   }
   const auto choice = request.find("tool_choice");
@@ -78,27 +93,28 @@ void add_tools(const Json& request, ForeignJson& chat) {
   refuse_unknown(*choice, {"type", "name", "disable_parallel_tool_use"});
   const Json type = choice->at("type");
   const std::string& word = type.string();
-  if (word == "tool") chat["tool_choice"] = {{"function", {{"name", choice->at("name").string()}}}};
-  else if (word == "any") chat["tool_choice"] = "required";
-  else if (word == "auto" || word == "none") chat["tool_choice"] = word;
+  chat.names["tool_choice.function"] = "tool_choice";
+  if (word == "tool") chat.fields["tool_choice"] = {{"function", {{"name", choice->at("name").string()}}}};
+  else if (word == "any") chat.fields["tool_choice"] = "required";
+  else if (word == "auto" || word == "none") chat.fields["tool_choice"] = word;
   else type.fail("is not one of auto, any, tool and none");
-  chat["parallel_tool_calls"] = !read_boolean(*choice, "disable_parallel_tool_use", false);
+  chat.fields["parallel_tool_calls"] = !read_boolean(*choice, "disable_parallel_tool_use", false);
 }
 
 /// Whether the request asks to be told what the model thinks, and how much.
-void add_thinking(const Json& request, const ServedModel& model, ForeignJson& chat) {
+void add_thinking(const Json& request, const ServedModel& model, TranslatedRequest& chat) {
   const auto thinking = request.find("thinking");
   const std::string type = thinking ? thinking->at("type").string() : "disabled";
   if (thinking) refuse_unknown(*thinking, {"type", "budget_tokens", "display"});
   const bool enabled = type == "enabled" || type == "adaptive";
   if (!enabled && type != "disabled") thinking->at("type").fail("is not one of enabled, adaptive and disabled");
   const auto display = thinking ? thinking->find("display") : std::nullopt;
-  chat["include_reasoning"] = enabled && !(display && display->string() == "omitted");
+  chat.fields["include_reasoning"] = enabled && !(display && display->string() == "omitted");
   if (const auto budget = enabled ? thinking->find("budget_tokens") : std::nullopt) {
-    chat["thinking_budget_tokens"] = foreign(*budget);
+    chat.set("thinking_budget_tokens", foreign(*budget), "thinking.budget_tokens");
   }
   if (thinking && names_variable(model, "enable_thinking"))
-    chat["chat_template_kwargs"] = {{"enable_thinking", enabled}};
+    chat.fields["chat_template_kwargs"] = {{"enable_thinking", enabled}};
 }
 
 CompletionRequest read_messages_request(const std::string& body, const ServedModel& model) {
@@ -106,21 +122,26 @@ CompletionRequest read_messages_request(const std::string& body, const ServedMod
   refuse_unknown(request,
                  {"model", "messages", "max_tokens", "system", "stop_sequences", "stream", "temperature", "top_p",
                   "top_k", "tools", "tool_choice", "thinking", "metadata", "service_tier", "cache_control", "seed"});
-  ForeignJson chat = {{"messages", ForeignJson::array()}, {"max_tokens", foreign(request.at("max_tokens"))}};
+  TranslatedRequest chat;
+  chat.fields = {{"messages", ForeignJson::array()}, {"max_tokens", foreign(request.at("max_tokens"))}};
   if (const auto system = request.find("system")) {
-    chat["messages"].push_back({{"role", "system"}, {"content", read_texts_of(*system, {"text"})}});
+    chat.add("messages", {{"role", "system"}, {"content", read_texts_of(*system, {"text"})}}, "system");
   }
   const Json messages = request.at("messages");
-  for (std::size_t i = 0; i < messages.size(); ++i) add_message(messages[i], chat["messages"]);
-  const ForeignJson last = chat["messages"].empty() ? ForeignJson() : chat["messages"].back();
-  if (last.is_object() && last["role"] == "assistant") chat["continue_final_message"] = true;
-  for (const char* const same : {"stream", "temperature", "top_p", "top_k", "seed"}) {
-    if (const auto value = request.find(same)) chat[same] = foreign(*value);
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    add_message(messages[i], "messages[" + std::to_string(i) + "]", chat);
   }
-  if (const auto stops = request.find("stop_sequences")) chat["stop"] = foreign(*stops);
+  const ForeignJson& list = chat.fields["messages"];
+  if (!list.empty() && list.back()["role"] == "assistant") {
+    chat.set("continue_final_message", true, "messages[" + std::to_string(messages.size() - 1) + "]");
+  }
+  for (const char* const same : {"stream", "temperature", "top_p", "top_k", "seed"}) {
+    if (const auto value = request.find(same)) chat.fields[same] = foreign(*value);
+  }
+  if (const auto stops = request.find("stop_sequences")) chat.set("stop", foreign(*stops), "stop_sequences");
   add_tools(request, chat);
   add_thinking(request, model, chat);
-  return read_chat(chat.dump(), model);
+  return read_chat(chat.fields.dump(), model, chat.names);
 }
 
 std::string stop_reason(const ToldChoice& told) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "serve/answer_writer.h"
@@ -18,6 +19,8 @@ struct Api {
                                           const std::string& id, const std::string& body);
   std::string (*error)(const std::string& message, int status);
   const char* stream_type = "text/event-stream";
+  /// The answer to a request that asks for no text; nullopt: to any other one. nullptr: there are none.
+  std::optional<std::string> (*at_once)(const std::string& body, const ServedModel& model) = nullptr;
 };
 
 extern const Api openai_chats;

@@ -363,8 +363,9 @@ CompletionRequest read_common(const Json& json, const ServedModel& model, Reques
 
 Sampling default_sampling() { return {.temperature = 1, .repeat_last_n = -1}; }
 
-CompletionRequest read_chat(const std::string& body, const ServedModel& model) {
-  const Json json = parse_request(body);
+CompletionRequest read_chat(const std::string& body, const ServedModel& model,
+                            const std::map<std::string, std::string>& names) {
+  const Json json = parse_request(body, names);
   refuse_fields(json, {"prompt", "echo"});
   Request request;
   request.logprobs = read_boolean(json, "logprobs", false);
@@ -394,8 +395,9 @@ CompletionRequest read_chat(const std::string& body, const ServedModel& model) {
   return completion;
 }
 
-CompletionRequest read_completion(const std::string& body, const ServedModel& model) {
-  const Json json = parse_request(body);
+CompletionRequest read_completion(const std::string& body, const ServedModel& model,
+                                  const std::map<std::string, std::string>& names) {
+  const Json json = parse_request(body, names);
   refuse_fields(json, {"messages", "chat_template_kwargs", "top_logprobs", "tools", "tool_choice", "reasoning_effort",
                        "reasoning_format", "thinking_budget_tokens", "continue_final_message"});
   Request request;

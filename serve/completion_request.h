@@ -14,6 +14,7 @@
 //     return_tokens   every part of the answer has "round": the tokens of one decoding round
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,9 +63,12 @@ struct CompletionRequest {
 /// whole text.
 Sampling default_sampling();
 
-/// Read the body of a request. Throw Error, with a sentence for the client.
-CompletionRequest read_chat(const std::string& body, const ServedModel& model);
-CompletionRequest read_completion(const std::string& body, const ServedModel& model);
+/// Read the body of a request. Throw Error, with a sentence for the client. `names`: what it calls fields, where it
+/// calls them otherwise.
+CompletionRequest read_chat(const std::string& body, const ServedModel& model,
+                            const std::map<std::string, std::string>& names = {});
+CompletionRequest read_completion(const std::string& body, const ServedModel& model,
+                                  const std::map<std::string, std::string>& names = {});
 
 /// The texts of /tokenize, and the tokens of /detokenize, with the fields of llama-server. Throw Error.
 std::vector<Token> read_tokenize(const std::string& body, const ServedModel& model);

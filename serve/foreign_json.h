@@ -3,9 +3,11 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "ref/formats/json.h"
 
@@ -17,6 +19,22 @@ using ForeignJson = nlohmann::ordered_json;
 Json parse_foreign(const std::string& body);
 /// Throws Error for an object of more than a thousand fields in it: ForeignJson looks through all of them for each.
 void require_few(const Json& json);
+/// A request of another API as that of a chat or a completion.
+struct TranslatedRequest {
+  ForeignJson fields = ForeignJson::object();
+  std::map<std::string, std::string> names = {};  // what its client calls them
+
+  void set(const std::string& field, ForeignJson value, const std::string& name) {
+    fields[field] = std::move(value);
+    names[field] = name;
+  }
+  /// Adds an element to a list.
+  void add(const std::string& field, ForeignJson value, const std::string& name) {
+    names[field + "[" + std::to_string(fields[field].size()) + "]"] = name;
+    fields[field].push_back(std::move(value));
+  }
+};
+
 /// The same value, to be written.
 ForeignJson foreign(const Json& value);
 bool read_boolean(const Json& object, const char* field, bool default_value);

@@ -16,7 +16,7 @@ namespace draftproof::serve {
 namespace {
 
 /// "options": those that change an answer have a name in a chat, others say how to run a model.
-void add_options(const Json& request, ForeignJson& chat) {
+void add_options(const Json& request, TranslatedRequest& chat) {
   const auto options = request.find("options");
   if (!options) return;
   refuse_unknown(
@@ -29,35 +29,38 @@ void add_options(const Json& request, ForeignJson& chat) {
   for (const char* const same :
        {"temperature", "top_k", "top_p", "min_p", "typical_p", "seed", "stop", "repeat_penalty", "repeat_last_n",
         "presence_penalty", "frequency_penalty", "mirostat", "mirostat_tau", "mirostat_eta", "tfs_z"}) {
-    if (const auto value = options->find(same)) chat[same] = foreign(*value);
+    if (const auto value = options->find(same)) chat.set(same, foreign(*value), std::string("options.") + same);
   }
   if (const auto count = options->find("num_predict"); count && count->number() >= 0) {
-    chat["max_tokens"] = foreign(*count);  // -1 and -2: as many as the server gives
+    chat.set("max_tokens", foreign(*count), "options.num_predict");  // -1 and -2: as many as the server gives
   }
 }
 
 /// "format": json, or a schema.
-void add_structure(const Json& request, ForeignJson& chat) {
+void add_structure(const Json& request, TranslatedRequest& chat) {
   const auto format = request.find("format");
   if (!format || (format->is_string() && format->string().empty())) return;
   if (format->is_object()) {
-    chat["response_format"] = {{"type", "json_schema"}, {"json_schema", {{"schema", foreign(*format)}}}};
+    chat.set("response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", foreign(*format)}}}}, "format");
+    chat.names["response_format.json_schema.schema"] = "format";
   } else {
     if (format->string() != "json") format->fail("is neither json nor a schema");
-    chat["response_format"] = {{"type", "json_object"}};
+    chat.set("response_format", {{"type", "json_object"}}, "format");
   }
 }
 
 /// "think": whether to think, for templates that can be told; what is thought is left out with false.
-void add_think(const Json& request, const ServedModel& model, ForeignJson& chat) {
+void add_think(const Json& request, const ServedModel& model, TranslatedRequest& chat) {
   const auto think = request.find("think");
   if (!think) return;
   if (think->is_string()) {
-    chat["reasoning_effort"] = think->string();
+    chat.set("reasoning_effort", think->string(), "think");
     return;
   }
-  if (names_variable(model, "enable_thinking")) chat["chat_template_kwargs"] = {{"enable_thinking", think->boolean()}};
-  chat["include_reasoning"] = think->boolean();
+  if (names_variable(model, "enable_thinking")) {
+    chat.fields["chat_template_kwargs"] = {{"enable_thinking", think->boolean()}};
+  }
+  chat.fields["include_reasoning"] = think->boolean();
 }
 
 ForeignJson message_of(const Json& message) {
@@ -82,15 +85,16 @@ ForeignJson message_of(const Json& message) {
 CompletionRequest read_ollama_chat(const std::string& body, const ServedModel& model) {
   const Json request = parse_foreign(body);
   refuse_unknown(request, {"model", "messages", "tools", "format", "options", "stream", "think", "keep_alive"});
-  ForeignJson chat = {{"messages", ForeignJson::array()}};
+  TranslatedRequest chat;
+  chat.fields["messages"] = ForeignJson::array();
   const Json messages = request.at("messages");
-  for (std::size_t i = 0; i < messages.size(); ++i) chat["messages"].push_back(message_of(messages[i]));
-  if (const auto tools = request.find("tools")) chat["tools"] = foreign(*tools);
+  for (std::size_t i = 0; i < messages.size(); ++i) chat.fields["messages"].push_back(message_of(messages[i]));
+  if (const auto tools = request.find("tools")) chat.fields["tools"] = foreign(*tools);
   add_options(request, chat);
   add_structure(request, chat);
   add_think(request, model, chat);
-  chat["stream"] = read_boolean(request, "stream", true);
-  return read_chat(chat.dump(), model);
+  chat.fields["stream"] = read_boolean(request, "stream", true);
+  return read_chat(chat.fields.dump(), model, chat.names);
 }
 
 CompletionRequest read_ollama_generate(const std::string& body, const ServedModel& model) {
@@ -98,24 +102,24 @@ CompletionRequest read_ollama_generate(const std::string& body, const ServedMode
   refuse_unknown(request, {"model", "prompt", "system", "raw", "format", "options", "stream", "think", "keep_alive"});
   const bool plain = read_boolean(request, "raw", false) || model.chat == nullptr;
   const std::string prompt = request.at("prompt").string();
-  ForeignJson chat = ForeignJson::object();
+  TranslatedRequest chat;
   add_options(request, chat);
   add_structure(request, chat);
-  chat["stream"] = read_boolean(request, "stream", true);
+  chat.fields["stream"] = read_boolean(request, "stream", true);
   if (plain) {
     for (const char* const field : {"system", "think"}) {
       const auto value = request.find(field);
       if (value && !is_blank_value(*value)) value->fail("needs a chat template; leave it or raw out");
     }
-    chat["prompt"] = prompt;
-    return read_completion(chat.dump(), model);
+    chat.fields["prompt"] = prompt;
+    return read_completion(chat.fields.dump(), model, chat.names);
   }
   add_think(request, model, chat);
   if (const auto system = request.find("system")) {
-    chat["messages"].push_back({{"role", "system"}, {"content", system->string()}});
+    chat.add("messages", {{"role", "system"}, {"content", system->string()}}, "system");
   }
-  chat["messages"].push_back({{"role", "user"}, {"content", prompt}});
-  return read_chat(chat.dump(), model);
+  chat.add("messages", {{"role", "user"}, {"content", prompt}}, "prompt");
+  return read_chat(chat.fields.dump(), model, chat.names);
 }
 
 std::string now_text() {
@@ -125,6 +129,21 @@ std::string now_text() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
   return text;
+}
+
+/// A request without a text has a model loaded, or removed with "keep_alive": 0. Here it stays.
+std::optional<std::string> loading_answer(const std::string& body, const ServedModel& model, bool messages) {
+  const Json request = parse_foreign(body);
+  const auto text = request.find(messages ? "messages" : "prompt");
+  if (text && !is_blank_value(*text)) return std::nullopt;
+  const auto time = request.find("keep_alive");
+  const bool removed =
+      time && (time->is_string() ? time->string() == "0" || time->string() == "0s" : time->number() == 0);
+  ForeignJson answer = {{"model", model.name}, {"created_at", now_text()}};
+  if (messages) answer["message"] = {{"role", "assistant"}, {"content", ""}};
+  else answer["response"] = "";
+  answer.update({{"done", true}, {"done_reason", removed ? "unload" : "load"}});
+  return text_of(answer) + "\n";
 }
 
 class OllamaWriter final : public AnswerWriter {
@@ -228,9 +247,18 @@ ForeignJson listed_model(const ServedModel& model) {
 
 }  // namespace
 
-const Api ollama_chats = {.read = read_ollama_chat, .writer = chat_writer, .error = ollama_error, .stream_type = lines};
+const Api ollama_chats = {
+    .read = read_ollama_chat,
+    .writer = chat_writer,
+    .error = ollama_error,
+    .stream_type = lines,
+    .at_once = [](const std::string& body, const ServedModel& model) { return loading_answer(body, model, true); }};
 const Api ollama_generates = {
-    .read = read_ollama_generate, .writer = generate_writer, .error = ollama_error, .stream_type = lines};
+    .read = read_ollama_generate,
+    .writer = generate_writer,
+    .error = ollama_error,
+    .stream_type = lines,
+    .at_once = [](const std::string& body, const ServedModel& model) { return loading_answer(body, model, false); }};
 
 std::string ollama_tags_json(std::span<const ServedModel* const> models) {
   auto list = ForeignJson::array();

@@ -345,7 +345,13 @@ std::unique_ptr<AnswerWriter> openai_writer(const CompletionRequest& request, co
 
 }  // namespace
 
-const Api openai_chats = {.read = read_chat, .writer = openai_writer, .error = openai_error};
-const Api openai_completions = {.read = read_completion, .writer = openai_writer, .error = openai_error};
+const Api openai_chats = {
+    .read = [](const std::string& body, const ServedModel& model) { return read_chat(body, model); },
+    .writer = openai_writer,
+    .error = openai_error};
+const Api openai_completions = {
+    .read = [](const std::string& body, const ServedModel& model) { return read_completion(body, model); },
+    .writer = openai_writer,
+    .error = openai_error};
 
 }  // namespace draftproof::serve

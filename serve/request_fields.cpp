@@ -2,8 +2,8 @@
 #include "serve/request_fields.h"
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "serve/foreign_json.h"
 
@@ -121,8 +121,8 @@ std::span<const ApiField> api_fields() {
   return fields;
 }
 
-Json parse_request(const std::string& body) {
-  const Json json = Json::parse(body, "the request");
+Json parse_request(const std::string& body, std::map<std::string, std::string> names) {
+  const Json json = Json::parse(body, "the request", names);
   if (!json.is_object()) json.fail("is not a JSON object");
   std::map<std::string, std::string> aliases;  // by the field that is named
   for (const std::string& name : json.fields()) {
@@ -142,9 +142,9 @@ Json parse_request(const std::string& body) {
   if (aliases.empty()) return json;
   require_few(json);
   auto renamed = nlohmann::ordered_json::parse(body);
-  std::map<std::string, std::string> names;
   for (const auto& [of, name] : aliases) {
-    names[of] = name;
+    const auto known = names.find(name);
+    names[of] = known == names.end() ? name : known->second;
     auto value = std::move(renamed[name]);
     renamed.erase(name);
     if (of == schema) {
@@ -158,7 +158,7 @@ Json parse_request(const std::string& body) {
       renamed[of] = std::move(value);
     }
   }
-  return Json::parse(renamed.dump(), "the request", names);
+  return Json::parse(renamed.dump(), "the request", std::move(names));
 }
 
 }  // namespace draftproof::serve

@@ -4,6 +4,7 @@
 // fields that change none are ignored. A field that is in no row is refused, as it may be a misspelled one.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,7 +33,8 @@ struct ApiField {
 std::span<const ApiField> api_fields();
 
 /// Parses the body of a request; aliases have the names of the fields that they name. Throws Error, naming the field,
-/// for one that is refused or unknown, and for two names of one field.
-Json parse_request(const std::string& body);
+/// for one that is refused or unknown, and for two names of one field. `names`: what the client calls fields, where it
+/// calls them otherwise.
+Json parse_request(const std::string& body, std::map<std::string, std::string> names = {});
 
 }  // namespace draftproof::serve

@@ -19,13 +19,15 @@ std::string text_of_parts(const Json& content) {
   return read_texts_of(content, {"input_text", "output_text", "text", "summary_text", "reasoning_text"});
 }
 
-/// Adds an item of the input. Thoughts and calls belong to one message with the text beside them.
-void add_item(const Json& item, ForeignJson& messages) {
+/// Adds an item of the input. Thoughts and calls belong to one message with the text beside them. `name`: the client's
+/// of the item.
+void add_item(const Json& item, const std::string& name, TranslatedRequest& chat) {
+  ForeignJson& messages = chat.fields["messages"];
   const auto type = item.find("type");
   const std::string kind = type ? type->string() : "message";
   const auto assistant = [&]() -> ForeignJson& {
     if (messages.empty() || messages.back()["role"] != "assistant") {
-      messages.push_back({{"role", "assistant"}, {"content", ""}});
+      chat.add("messages", {{"role", "assistant"}, {"content", ""}}, name);
     }
     return messages.back();
   };
@@ -34,18 +36,22 @@ void add_item(const Json& item, ForeignJson& messages) {
     const std::string role = item.at("role").string();
     const std::string text = text_of_parts(item.at("content"));
     if (role == "assistant") assistant()["content"].get_ref<std::string&>() += text;
-    else messages.push_back({{"role", role}, {"content", text}});
+    else chat.add("messages", {{"role", role}, {"content", text}}, name);
   } else if (kind == "function_call") {
     refuse_unknown(item, {"type", "call_id", "name", "arguments", "id", "status"});
-    assistant()["tool_calls"].push_back(
-        {{"id", item.at("call_id").string()},
-         {"type", "function"},
-         {"function", {{"name", item.at("name").string()}, {"arguments", item.at("arguments").string()}}}});
+    ForeignJson& calls = assistant()["tool_calls"];
+    chat.names["messages[" + std::to_string(messages.size() - 1) + "].tool_calls[" + std::to_string(calls.size()) +
+               "].function"] = name;
+    calls.push_back({{"id", item.at("call_id").string()},
+                     {"type", "function"},
+                     {"function", {{"name", item.at("name").string()}, {"arguments", item.at("arguments").string()}}}});
   } else if (kind == "function_call_output") {
     refuse_unknown(item, {"type", "call_id", "output", "id", "status"});
-    messages.push_back({{"role", "tool"},
-                        {"tool_call_id", item.at("call_id").string()},
-                        {"content", text_of_parts(item.at("output"))}});
+    chat.add("messages",
+             {{"role", "tool"},
+              {"tool_call_id", item.at("call_id").string()},
+              {"content", text_of_parts(item.at("output"))}},
+             name);
   } else if (kind == "reasoning") {
     const auto content = item.find("content");
     if (content) assistant()["reasoning_content"] = text_of_parts(*content);
@@ -54,7 +60,7 @@ void add_item(const Json& item, ForeignJson& messages) {
   }
 }
 
-void add_format(const Json& request, ForeignJson& chat) {
+void add_format(const Json& request, TranslatedRequest& chat) {
   const auto text = request.find("text");
   if (!text) return;
   refuse_unknown(*text, {"format", "verbosity"});
@@ -64,11 +70,14 @@ void add_format(const Json& request, ForeignJson& chat) {
   const auto format = text->find("format");
   if (!format) return;
   const std::string type = format->at("type").string();
-  chat["response_format"] = {{"type", type}};
-  if (type == "json_schema") chat["response_format"]["json_schema"] = {{"schema", foreign(format->at("schema"))}};
+  chat.set("response_format", {{"type", type}}, "text.format");
+  chat.names["response_format.json_schema"] = "text.format";
+  if (type == "json_schema") {
+    chat.fields["response_format"]["json_schema"] = {{"schema", foreign(format->at("schema"))}};
+  }
 }
 
-void add_functions(const Json& request, ForeignJson& chat) {
+void add_functions(const Json& request, TranslatedRequest& chat) {
   if (const auto tools = request.find("tools")) {
     for (std::size_t i = 0; i < tools->size(); ++i) {
       const Json tool = (*tools)[i];
@@ -78,12 +87,15 @@ void add_functions(const Json& request, ForeignJson& chat) {
       for (const char* const field : {"name", "description", "parameters", "strict"}) {
         if (const auto value = tool.find(field)) function[field] = foreign(*value);
       }
-      chat["tools"].push_back({{"type", "function"}, {"function", std::move(function)}});
+      const std::string name = "tools[" + std::to_string(i) + "]";
+      chat.names[name + ".function"] = name;
+      chat.add("tools", {{"type", "function"}, {"function", std::move(function)}}, name);
     }
   }
   if (const auto choice = request.find("tool_choice")) {
-    if (choice->is_object()) chat["tool_choice"] = {{"function", {{"name", choice->at("name").string()}}}};
-    else chat["tool_choice"] = choice->string();
+    chat.names["tool_choice.function"] = "tool_choice";
+    if (choice->is_object()) chat.fields["tool_choice"] = {{"function", {{"name", choice->at("name").string()}}}};
+    else chat.fields["tool_choice"] = choice->string();
   }
 }
 
@@ -122,28 +134,33 @@ CompletionRequest read_response_request(const std::string& body, const ServedMod
   if (const auto truncation = request.find("truncation"); truncation && truncation->string() != "disabled") {
     truncation->fail("is not disabled; a text that is too long is refused here");
   }
-  ForeignJson chat = {{"messages", ForeignJson::array()}};
+  TranslatedRequest chat;
+  chat.fields["messages"] = ForeignJson::array();
+  chat.names["messages"] = "input";
   if (const auto text = request.find("instructions")) {
-    chat["messages"].push_back({{"role", "system"}, {"content", text->string()}});
+    chat.add("messages", {{"role", "system"}, {"content", text->string()}}, "instructions");
   }
   const Json input = request.at("input");
-  if (!input.is_array()) chat["messages"].push_back({{"role", "user"}, {"content", input.string()}});
-  for (std::size_t i = 0; input.is_array() && i < input.size(); ++i) add_item(input[i], chat["messages"]);
+  if (!input.is_array()) chat.add("messages", {{"role", "user"}, {"content", input.string()}}, "input");
+  for (std::size_t i = 0; input.is_array() && i < input.size(); ++i) {
+    add_item(input[i], "input[" + std::to_string(i) + "]", chat);
+  }
   for (const auto& [from, to] : {std::pair("max_output_tokens", "max_tokens"),
                                  {"temperature", "temperature"},
                                  {"top_p", "top_p"},
                                  {"parallel_tool_calls", "parallel_tool_calls"},
                                  {"stream", "stream"},
                                  {"seed", "seed"}}) {
-    if (const auto value = request.find(from)) chat[to] = foreign(*value);
+    if (const auto value = request.find(from)) chat.set(to, foreign(*value), from);
   }
   if (const auto reasoning = request.find("reasoning")) {
     refuse_unknown(*reasoning, {"effort", "summary", "generate_summary"});
-    if (const auto effort = reasoning->find("effort")) chat["reasoning_effort"] = effort->string();
+    if (const auto effort = reasoning->find("effort"))
+      chat.set("reasoning_effort", effort->string(), "reasoning.effort");
   }
   add_format(request, chat);
   add_functions(request, chat);
-  return read_chat(chat.dump(), model);
+  return read_chat(chat.fields.dump(), model, chat.names);
 }
 
 class ResponsesWriter final : public AnswerWriter {

@@ -443,6 +443,11 @@ class Server::Http {
     std::shared_ptr<ActiveResponse> active;
     const int tenant = tenant_of(request).value_or(0);
     try {
+      if (const auto told = api.at_once != nullptr ? api.at_once(request.body, of->model) : std::nullopt) {
+        response.set_content(*told, "application/json");
+        log_request(request, response);
+        return;
+      }
       std::string body = &api == &openai_responses ? responses_.resolve(request.body, tenant) : request.body;
       active = std::make_shared<ActiveResponse>(api, of->model, response.get_header_value(request_id_header), request,
                                                 std::move(body), http_.connection_of(request));

@@ -233,9 +233,10 @@ std::string Json::field_path(std::string_view field) const {
   return path_.empty() ? std::string(field) : path_ + "." + std::string(field);
 }
 
-/// Returns the path for errors: when a prefix of it has another name there, that name and the rest of the path.
+/// Returns the path for errors: the longest prefix of it that has another name there has that name.
 std::string Json::named(const std::string& path) const {
-  for (const auto& [field, name] : document_->names) {
+  for (auto one = document_->names.rbegin(); one != document_->names.rend(); ++one) {
+    const auto& [field, name] = *one;
     if (!path.starts_with(field)) continue;
     const std::string rest = path.substr(field.size());
     if (rest.empty() || rest[0] == '.' || rest[0] == '[') return name + rest;

@@ -355,6 +355,72 @@ TEST(OtherApis, OfOllamaSayWhatTheyServeAndContinueTexts) {
                 .at("content"));
 }
 
+TEST(OtherApis, OfOllamaAreToldThatTheModelIsThere) {
+  const RunningServer server;
+  const auto reason = [&](const std::string& path, const json& request) {
+    const json answer = server.answer(path, request);
+    EXPECT_TRUE(answer.at("done").get<bool>());
+    EXPECT_EQ(path == "/api/chat" ? answer.at("message").at("content") : answer.at("response"), "");
+    return answer.at("done_reason").get<std::string>();
+  };
+  EXPECT_EQ(reason("/api/chat", {{"model", "m"}, {"messages", json::array()}}), "load");
+  EXPECT_EQ(reason("/api/chat", {{"model", "m"}, {"keep_alive", 0}}), "unload");
+  EXPECT_EQ(reason("/api/generate", {{"model", "m"}, {"prompt", ""}, {"keep_alive", "5m"}}), "load");
+  EXPECT_EQ(reason("/api/generate", {{"model", "m"}, {"keep_alive", "0"}}), "unload");
+  EXPECT_EQ(server.answer("/api/generate", {{"model", "m"}, {"prompt", "Once"}, {"keep_alive", 0}, {"stream", false}})
+                .at("done_reason"),
+            "length");
+}
+
+TEST(OtherApis, NameAFieldInErrorsAsTheirClientsDo) {
+  const RunningServer server;
+  const auto error = [&](const std::string& path, json request, const json& more) {
+    request.update(more);
+    const auto result = server.post(path, request);
+    EXPECT_EQ(result->status, 400) << result->body;
+    const json told = json::parse(result->body).at("error");
+    return told.is_string() ? told.get<std::string>() : told.at("message").get<std::string>();
+  };
+  const auto field = [](const std::string& name) { return HasSubstr("field " + name + ":"); };
+  const json odd_schema = {{"type", "object"}, {"properties", {{"a", {{"type", "odd"}}}}}};
+  const json message = {{"role", "user"}, {"content", "x"}};
+
+  const json anthropic = {{"model", "m"}, {"max_tokens", 5}, {"system", "s"}, {"messages", {message}}};
+  const auto of_anthropic = [&](const json& more) { return error("/v1/messages", anthropic, more); };
+  EXPECT_THAT(of_anthropic({{"stop_sequences", {1}}}), field("stop_sequences[0]"));
+  EXPECT_THAT(of_anthropic({{"thinking", {{"type", "enabled"}, {"budget_tokens", -5}}}}),
+              field("thinking.budget_tokens"));
+  EXPECT_THAT(of_anthropic({{"tools", {{{"name", "a b"}, {"input_schema", json::object()}}}}}), field("tools[0].name"));
+  EXPECT_THAT(of_anthropic({{"tools", {{{"name", "f"}, {"input_schema", 5}}}}}), field("tools[0].input_schema"));
+  EXPECT_THAT(of_anthropic({{"tools", {{{"name", "f"}, {"input_schema", {{"type", "object"}}}}}},
+                            {"tool_choice", {{"type", "tool"}, {"name", "g"}}}}),
+              field("tool_choice.name"));
+  const json use = {{"type", "tool_use"}, {"id", "1"}, {"name", "a b"}, {"input", json::object()}};
+  const json text = {{"type", "text"}, {"text", "x"}};
+  EXPECT_THAT(of_anthropic({{"messages", {message, {{"role", "assistant"}, {"content", {text, use}}}}}}),
+              field("messages[1].content[1].name"));
+
+  const json responses = {{"model", "m"}, {"instructions", "s"}, {"input", "x"}};
+  const auto of_responses = [&](const json& more) { return error("/v1/responses", responses, more); };
+  EXPECT_THAT(of_responses({{"max_output_tokens", -1}}), field("max_output_tokens"));
+  EXPECT_THAT(of_responses({{"reasoning", {{"effort", "low"}}}}), field("reasoning.effort"));
+  const json format = {{"type", "json_schema"}, {"schema", odd_schema}};
+  EXPECT_THAT(of_responses({{"text", {{"format", format}}}}), field("text.format.schema.properties.a"));
+  EXPECT_THAT(of_responses({{"tools", {{{"type", "function"}, {"name", "a b"}}}}}), field("tools[0].name"));
+  EXPECT_THAT(of_responses({{"input", {{{"role", "owner"}, {"content", "x"}}}}}), field("input[0].role"));
+  EXPECT_THAT(of_responses({{"input", json::array()}, {"instructions", nullptr}}), field("input"));
+  const json call = {{"type", "function_call"}, {"call_id", "1"}, {"name", "f"}, {"arguments", "{"}};
+  EXPECT_THAT(of_responses({{"input", {message, call}}}), HasSubstr("field input[1].arguments"));
+
+  const json ollama = {{"model", "m"}, {"messages", {message}}};
+  const auto of_ollama = [&](const json& more) { return error("/api/chat", ollama, more); };
+  EXPECT_THAT(of_ollama({{"options", {{"num_predict", 0.5}}}}), field("options.num_predict"));
+  EXPECT_THAT(of_ollama({{"options", {{"repeat_penalty", -1}}}}), field("options.repeat_penalty"));
+  EXPECT_THAT(of_ollama({{"options", {{"tfs_z", 0.5}}}}), field("options.tfs_z"));
+  EXPECT_THAT(of_ollama({{"format", odd_schema}}), field("format.properties.a"));
+  EXPECT_THAT(of_ollama({{"think", "low"}}), field("think"));
+}
+
 TEST(OtherApis, OfLlamaServerContinueTexts) {
   const RunningServer server;
   const json ours = server.answer("/v1/completions", {{"prompt", "Once upon"}, {"max_tokens", 20}, {"seed", 3}});
@@ -472,7 +538,8 @@ TEST(OtherApis, RefuseInTheirOwnFormWhatTheyCannotObey) {
   const json error = json::parse(post("/v1/responses", earlier, bearer)->body).at("error");
   EXPECT_EQ(error.at("param"), "previous_response_id");
   EXPECT_EQ(error.at("type"), "invalid_request_error");
-  const json odd = {{"model", "m"}, {"messages", json::array()}, {"options", {{"mirostat_lr", 1}}}};
+  const json odd = {
+      {"model", "m"}, {"messages", {{{"role", "user"}, {"content", "x"}}}}, {"options", {{"mirostat_lr", 1}}}};
   EXPECT_THAT(json::parse(post("/api/chat", odd, bearer)->body).at("error").get<std::string>(),
               HasSubstr("mirostat_lr"));
   std::string long_text;

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
+#include "serve/chat_request.h"
 #include "tests/serve/running_server.h"
 
 namespace draftproof::serve::tools_test {
@@ -242,6 +244,95 @@ TEST(Tools, RequestsThatExplodeAreRefusedInAMoment) {
   request["response_format"]["json_schema"]["schema"] = required;
   EXPECT_EQ(server.post(path, request)->status, 400);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << "it takes one or two";
+}
+
+TEST(Tools, ListsOfManyMegabytesAreRefusedInAMoment) {
+  const RunningServer server;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto list = [](int tools, const json& function) {
+    json all = json::array();
+    for (int i = 0; i < tools; ++i) {
+      all.push_back({{"type", "function"}, {"function", function}});
+      if (!function.contains("name")) all.back()["function"]["name"] = "f" + std::to_string(i);
+    }
+    return all;
+  };
+  const auto error = [&](const json& tools, int status, const json& more = json::object()) {
+    json request = chat();
+    request["tools"] = tools;
+    request.update(more);
+    const auto result = server.post(path, request);
+    EXPECT_TRUE(result) << "the server has not answered";
+    if (!result) return std::string();
+    EXPECT_EQ(result->status, status) << result->body.substr(0, 300);
+    EXPECT_LT(result->body.size(), 2000U);
+    return json::parse(result->body)["error"].value("message", "");
+  };
+  EXPECT_THAT(error(list(1000, {{"description", std::string(10'000, 'x')}}), 413), HasSubstr("longer than 8 MiB"));
+  EXPECT_THAT(error(list(1000, {{"description", std::string(7'000, 'x')}}), 400), HasSubstr("the prompt has "));
+  std::string marks;
+  while (marks.size() < 7'000) marks += "<|im_end|>";
+  EXPECT_THAT(error(list(1000, {{"description", marks}}), 400), HasSubstr("the prompt has "));
+  EXPECT_THAT(error(list(1025, json::object()), 400), HasSubstr("more than 1024 tools"));
+  EXPECT_THAT(error(list(1, {{"name", std::string(1 << 20, 'x')}}), 400), HasSubstr("is not the name of a tool"));
+  json wide = {{"type", "object"}, {"properties", json::object()}};
+  for (int i = 0; i < 400; ++i) wide["properties"]["k" + std::to_string(i)] = {{"type", "string"}};
+  EXPECT_THAT(error(list(500, {{"parameters", wide}}), 400, {{"tool_choice", "required"}}),
+              testing::AnyOf(HasSubstr("too large"), HasSubstr("the prompt has ")));
+  json deep = {{"type", "string"}};
+  for (int i = 0; i < 2000; ++i) deep = {{"type", "array"}, {"items", deep}};
+  EXPECT_THAT(error(list(1, {{"parameters", deep}}), 400), HasSubstr("nests"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60)) << "it takes some";
+}
+
+/// No special token comes from what a client has written, wherever it stands.
+TEST(Tools, WhatSpellsASpecialTokenIsText) {
+  const Tokenizer tokenizer = Tokenizer::load(models + "tale-target");
+  const std::string mark = "<|im_end|>";
+  ASSERT_TRUE(tokenizer.is_special(tokenizer.find(mark)));
+  const std::string shows =
+      "{% for m in messages %}<|im_start|>{{ m.role }}|{{ m.name }}|{{ m.content }}|{{ m.reasoning_content }}"
+      "{% for c in m.tool_calls %}{{ c.id }}|{{ c.function.name }}|{{ c.function.arguments | tojson }}|"
+      "{% if c.function.arguments is mapping %}{% for k, v in c.function.arguments.items() %}{{ k ~ '=' ~ v }}"
+      "{% endfor %}{% endif %}{% endfor %}|{{ m.tool_call_id }}<|im_end|>{% endfor %}"
+      "{% for t in tools %}{{ t.function.name ~ t.function.description }}"
+      "{% for k, v in t.function.parameters.properties.items() %}{{ k ~ ': ' ~ v.description | upper }}{% endfor %}"
+      "{% endfor %}{{ tools | tojson(indent=2) }}{{ mood }}<tool_call>";
+  const std::string knows_no_tools =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}";
+  /// Every text of it that is the client's to choose is `text`.
+  const auto request = [](const std::string& text) {
+    const json schema = {{"type", "object"},
+                         {"properties", {{text, {{"type", "string"}, {"description", text}, {"enum", {text}}}}}},
+                         {"required", {text}}};
+    const json call = {{"id", text},
+                       {"type", "function"},
+                       {"function", {{"name", "f"}, {"arguments", json{{text, text}, {"b", {text}}}.dump()}}}};
+    return json{{"messages",
+                 {{{"role", "system"}, {"content", text}},
+                  {{"role", "user"}, {"content", text}, {"name", text}},
+                  {{"role", "assistant"}, {"content", text}, {"reasoning_content", text}, {"tool_calls", {call}}},
+                  {{"role", "tool"}, {"content", text}, {"tool_call_id", text}, {"name", text}},
+                  {{"role", "user"}, {"content", text}}}},
+                {"tools",
+                 {{{"type", "function"},
+                   {"function", {{"name", "f"}, {"description", text}, {"parameters", schema}, {text, text}}}}}},
+                {"chat_template_kwargs", {{"mood", text}}}};
+  };
+  for (const std::string& source : {shows, knows_no_tools}) {
+    const ChatTemplate chat(source, "the template of the test", jinja::Dict());
+    ServedModel model;
+    model.tokenizer = &tokenizer;
+    model.chat = &chat;
+    const auto special = [&](const std::string& text) {
+      const ChatRequest read = read_conversation(Json::parse(request(text).dump(), "the request"), model);
+      std::string bytes;
+      for (const Token token : read.prompt) tokenizer.append_bytes(token, true, bytes);
+      EXPECT_THAT(bytes, HasSubstr(text)) << "it is there, as it is";
+      return std::ranges::count_if(read.prompt, [&](Token token) { return tokenizer.is_special(token); });
+    };
+    EXPECT_EQ(special(mark + "x" + mark), special("plain"));
+  }
 }
 
 TEST(Tools, WhatCannotBeObeyedIsRefusedByName) {
