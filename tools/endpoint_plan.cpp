@@ -9,11 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ref/acceptance/bans.h"
 #include "ref/acceptance/random_source.h"
 #include "ref/base/error.h"
 #include "ref/formats/json.h"
 #include "ref/grammar/grammar_constraint.h"
 #include "ref/grammar/json_schema.h"
+#include "ref/text/breakers.h"
 #include "serve/chat_request.h"
 
 namespace draftproof {
@@ -79,6 +81,8 @@ class RequestMaker {
   void add_tools();
   void add_conversation();
   void add_sampling();
+  void add_sampler(Sampling& sampling);
+  void add_bans();
   void add_end();
   void add_form();
   void add_constraint();
@@ -209,6 +213,49 @@ void RequestMaker::add_conversation() {
   made_.shown = shown_tokens(made_.format, *setup_.tokenizer);
 }
 
+/// One of the samplers that only some requests have.
+void RequestMaker::add_sampler(Sampling& sampling) {
+  const auto tenths = [&](int min, int max) { return static_cast<float>(from(min, max)) / 10; };
+  switch (below(8)) {
+    case 0: sampling.top_n_sigma = tenths(5, 20); break;
+    case 1: sampling.typical_p = tenths(3, 9); break;
+    case 2: sampling.dynatemp_range = tenths(1, 5); break;
+    case 3:
+      sampling.xtc_probability = tenths(2, 10);
+      sampling.xtc_threshold = tenths(1, 3);
+      break;
+    case 4:
+      sampling.dry_multiplier = tenths(4, 12);
+      if (setup_.tokenizer != nullptr) {
+        sampling.dry_breakers = breaking_tokens(*setup_.tokenizer, default_breakers());
+      }
+      break;
+    case 5:
+      sampling.mirostat = 2;
+      sampling.mirostat_tau = tenths(20, 60);
+      sampling.apply_mirostat_alone();
+      break;
+    case 6: sampling.adaptive_target = tenths(2, 8); break;
+    default: body_["samplers"] = "llama.cpp"; sampling.apply_named({"llama.cpp"});
+  }
+}
+
+/// Words that the answer does not have, as vLLM has them, and stop tokens that do not end it yet.
+void RequestMaker::add_bans() {
+  if (made_.cancel_after > 0 || setup_.texts.empty() || !one_in(6)) return;
+  const int min_tokens = from(0, 8);
+  body_["min_tokens"] = min_tokens;
+  std::vector<std::vector<Token>> words;
+  if (one_in(2)) {
+    constexpr std::array<const char*, 4> banned = {"the", "er", ".", "a"};
+    const std::string word = one_of(banned);
+    body_["bad_words"] = {word};
+    words = {setup_.tokenizer->encode(word, false), setup_.tokenizer->encode(" " + word, false)};
+  }
+  if (min_tokens == 0 && words.empty()) return;
+  like_.constraint = std::make_shared<Bans>(like_.constraint, setup_.vocabulary, like_.stops, min_tokens, words);
+}
+
 /// The fields that say how tokens are drawn, without those that ask for what is the default.
 void RequestMaker::add_sampling() {
   Sampling& sampling = like_.sampling;
@@ -240,6 +287,7 @@ void RequestMaker::add_sampling() {
     if (one_in(2)) sampling.repeat_penalty = 1.1F;
     if (one_in(2)) sampling.repeat_last_n = from(0, 32);
   }
+  if (one_in(3)) add_sampler(sampling);
   for_each_sampling_field([&](const auto& field) {
     const auto value = sampling.*field.member;
     if (value == serve::default_sampling().*field.member) return;
@@ -302,9 +350,9 @@ void RequestMaker::add_constraint() {
   if (!setup_.trie || made_.cancel_after > 0) return;
   const auto strict = [](const Tool& tool) { return tool.strict; };
   const bool held =
-      conversation_ &&
-      (conversation_->calls.choice == CallChoice::forced ||
-       (conversation_->calls.choice == CallChoice::free && std::ranges::any_of(conversation_->calls.tools, strict)));
+      conversation_ && (conversation_->calls.choice == CallChoice::forced ||
+                        (conversation_->calls.choice == CallChoice::free &&
+                         (!conversation_->calls.several || std::ranges::any_of(conversation_->calls.tools, strict))));
   std::optional<std::string> gbnf;
   if (!held && one_in(4)) gbnf = add_grammar();
   if (conversation_) {
@@ -368,6 +416,7 @@ EndpointRequest RequestMaker::make() {
   add_sampling();
   add_form();
   add_constraint();
+  add_bans();
   add_choices();
   made_.body = body_.dump();
   return std::move(made_);
