@@ -9,7 +9,8 @@
 Starts the servers, and for each number of clients runs one server after the other (--rounds times) while the others are
 idle. A client asks for one streamed completion after another: its own prompt of random token ids, --prompt of them on
 average, and --tokens new tokens on average (each from half to one and a half times as many), greedy, stop tokens
-ignored. So each request reads its prompt, and no cache helps. With --prompts FILE the prompts are lines of a file.
+ignored. So each request reads its prompt, and no cache helps. With --prompts FILE the prompts are lines of a file, with
+--chat messages of a user. --fields JSON adds fields to every request, or replaces them: schemas, tools, samplers.
 What happens in the first --warm-up seconds is not counted, and an answer that is not ended when the time is over is
 waited for, so that it is known how many tokens its parts have.
 
@@ -77,16 +78,18 @@ class Window:
         }
 
 
-async def ask(port, prompt, tokens, window):
+async def ask(port, prompt, tokens, options, window):
     """Asks for one answer and notes when its parts come."""
+    asks = {"messages": [{"role": "user", "content": prompt}]} if options.chat else {"prompt": prompt}
+    path = b"chat/completions" if options.chat else b"completions"
     body = json.dumps({
-        "prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True,
-        "cache_prompt": False, "stream_options": {"include_usage": True},
+        **asks, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True,
+        "cache_prompt": False, "stream_options": {"include_usage": True}, **options.fields,
     }).encode()
     asked, parts, used = time.monotonic(), [], None
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        writer.write(b"POST /v1/" + path + b" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                      b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         status = await reader.readline()
         if b" 200 " not in status:
@@ -126,7 +129,7 @@ async def run(port, clients, options, round_number):
             else:
                 length = numbers.randint(options.prompt // 2, options.prompt * 3 // 2)
                 prompt = [numbers.randrange(1000, options.vocabulary) for _ in range(length)]
-            await ask(port, prompt, numbers.randint(options.tokens // 2, options.tokens * 3 // 2), window)
+            await ask(port, prompt, numbers.randint(options.tokens // 2, options.tokens * 3 // 2), options, window)
 
     tasks = [asyncio.create_task(client(number)) for number in range(clients)]
     await asyncio.wait(tasks, timeout=window.end - time.monotonic() + grace)
@@ -170,10 +173,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--prompt", type=int, default=64)
     parser.add_argument("--prompts", metavar="FILE", help="lines of text")
+    parser.add_argument("--chat", action="store_true")
+    parser.add_argument("--fields", type=json.loads, default={}, metavar="JSON")
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--vocabulary", type=int, default=100000, help="ids of prompts are below this")
     parser.add_argument("--json", help="write the figures of every run to this file")
     options = parser.parse_args()
+    if options.chat and not options.prompts:
+        parser.error("--chat asks with texts; give --prompts FILE")
     started, figures = [], []
     try:
         for name, port, command in options.server:
