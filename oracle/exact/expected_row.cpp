@@ -22,7 +22,7 @@ struct Candidate {
   Token token;
   float z;
   std::uint64_t share = 0;  // its raw weight
-  double surprise = 0;      // -log of its probability
+  double surprise = 0;      // -log of its probability, by its logit
 };
 
 /// Candidates, the best first. None of the steps but typical sampling takes another one than the first or the last.
@@ -118,7 +118,11 @@ class Candidates {
     find_raw_weights(row, blocks, z[0], temperature_, found.data());
     sum_ = 0;
     for (std::size_t i = 0; i < list_.size(); ++i) sum_ += list_[i].share = static_cast<std::uint64_t>(found[i]);
-    for (Candidate& c : list_) c.surprise = -log64(static_cast<double>(c.share) / static_cast<double>(sum_));
+    const double log_sum = log64(static_cast<double>(sum_) / 0x1p+40);
+    for (Candidate& c : list_) {
+      c.surprise = (double{z[0]} - double{c.z}) / double{temperature_} + log_sum;
+      if (c.share == 0) c.surprise = std::numeric_limits<double>::infinity();
+    }
   }
 
   double entropy() const {

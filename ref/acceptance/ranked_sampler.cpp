@@ -2,10 +2,12 @@
 #include "ref/acceptance/ranked_sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "kernels/math64.h"
 #include "ref/acceptance/row_scan.h"
@@ -23,6 +25,21 @@ std::uint64_t key_of(float z, Token token) {
   return std::uint64_t{descending} << 32 | static_cast<std::uint32_t>(token);
 }
 Token token_of(std::uint64_t key) { return static_cast<Token>(key & 0xffffffffu); }
+
+/// Sorts keys whose tokens ascend, by their logits alone: stable, three digits of 11 bits.
+void sort_by_logits(std::vector<std::uint64_t>& keys, std::vector<std::uint64_t>& spare) {
+  constexpr int digit_bits = 11;
+  constexpr std::uint64_t mask = (1 << digit_bits) - 1;
+  spare.resize(keys.size());
+  for (int shift = 32; shift < 64; shift += digit_bits) {
+    std::array<std::uint32_t, mask + 1> next{};  // the place of the next key with this digit
+    for (const std::uint64_t key : keys) ++next[key >> shift & mask];
+    std::uint32_t sum = 0;
+    for (std::uint32_t& one : next) sum += std::exchange(one, sum);
+    for (const std::uint64_t key : keys) spare[next[key >> shift & mask]++] = key;
+    keys.swap(spare);
+  }
+}
 
 bool changes_logits(SamplerStep step) { return step == SamplerStep::penalties || step == SamplerStep::dry; }
 
@@ -137,7 +154,8 @@ void RankedSampler::rank(Row& row) {
   if (row.ranked) return;
   keys_.clear();
   for (const Token token : row.left) keys_.push_back(key_of(row.z[token], token));
-  std::sort(keys_.begin(), keys_.end());
+  if (std::ranges::is_sorted(row.left)) sort_by_logits(keys_, spare_keys_);
+  else std::sort(keys_.begin(), keys_.end());
   std::ranges::transform(keys_, row.left.begin(), token_of);
   row.ranked = true;
 }
@@ -192,34 +210,56 @@ void RankedSampler::keep_first(Row& row, std::size_t count) {
   for (const float raw : row.raw) row.sum += static_cast<std::uint64_t>(raw);
 }
 
+/// `log_sum`: log(sum / 2^40).
+double RankedSampler::surprise(const Row& row, std::size_t place, double log_sum) const {
+  if (!(row.raw[place] > 0)) return infinity;
+  const double below = double{row.z[row.left.front()]} - double{row.z[row.left[place]]};
+  return below / double{row.temperature} + log_sum;
+}
+
 double RankedSampler::entropy(Row& row) {
   weigh(row);
   const auto sum = static_cast<double>(row.sum);
+  const double log_sum = log64(sum / double{largest_weight});
   double entropy = 0;
-  for (const float raw : row.raw) {
-    if (raw > 0) entropy -= double{raw} / sum * log64(double{raw} / sum);
+  for (std::size_t place = 0; place < row.raw.size() && row.raw[place] > 0; ++place) {
+    entropy += double{row.raw[place]} / sum * surprise(row, place, log_sum);
   }
   return entropy;
 }
 
+/// Surprises ascend with places, so the tokens nearest to the entropy are those around one place. Of equally near ones
+/// the first in order comes first: those before that place, and of equal surprises the first of them.
 void RankedSampler::keep_typical(Row& row) {
   const double expected = entropy(row);
   const auto sum = static_cast<double>(row.sum);
-  std::vector<std::pair<double, std::size_t>> order;  // how far its surprise is from the expected one, and its place
-  for (std::size_t place = 0; place < row.raw.size(); ++place) {
-    order.emplace_back(std::fabs(-log64(double{row.raw[place]} / sum) - expected), place);
-  }
-  std::sort(order.begin(), order.end());
+  const double log_sum = log64(sum / double{largest_weight});
   const double limit = double{sampling_->typical_p} * sum;
-  std::vector<Token> kept;
+  const std::size_t size = row.raw.size();
+  const auto apart = [&](std::size_t place) { return std::fabs(surprise(row, place, log_sum) - expected); };
+  std::size_t begin = 0;
+  while (begin < size && surprise(row, begin, log_sum) < expected) ++begin;
+  std::size_t end = begin;  // kept are [begin, end), and at last some of equal surprises before
+  std::size_t from = begin, to = begin;
   std::uint64_t before = 0;
-  for (const auto& [apart, place] : order) {
-    if (static_cast<double>(before) > limit) break;
-    before += static_cast<std::uint64_t>(row.raw[place]);
-    kept.push_back(row.left[place]);
+  const auto full = [&] { return static_cast<double>(before) > limit; };
+  while (!full() && (begin > 0 || end < size)) {
+    if (begin == 0 || (end < size && apart(end) < apart(begin - 1))) {
+      before += static_cast<std::uint64_t>(row.raw[end++]);
+      continue;
+    }
+    from = begin - 1;
+    while (from > 0 && apart(from - 1) == apart(begin - 1)) --from;
+    for (to = from; to < begin && !full(); ++to) before += static_cast<std::uint64_t>(row.raw[to]);
+    if (to < begin) break;
+    begin = from;
   }
-  row.left = std::move(kept);
-  row.ranked = row.weighed = false;
+  std::size_t kept = 0;
+  for (std::size_t place = std::min(from, begin); place < end; ++place) {
+    if (place >= begin || (place >= from && place < to)) row.left[kept++] = row.left[place];
+  }
+  row.left.resize(kept);
+  row.weighed = false;
 }
 
 void RankedSampler::set_temperature(Row& row) {
@@ -251,22 +291,18 @@ std::size_t RankedSampler::excluded(Row& row) {
 
 void RankedSampler::finish(Row& row, Distribution& result) {
   weigh(row);
-  keys_.clear();
-  for (std::size_t place = 0; place < row.left.size() && row.raw[place] > 0; ++place) {
-    keys_.push_back(std::uint64_t{static_cast<std::uint32_t>(row.left[place])} << 32 | place);
-  }
-  std::sort(keys_.begin(), keys_.end());
-  weights_.blocks.clear();
   weights_.values.resize(row.z.size() + token_block_size);
-  for (const std::uint64_t key : keys_) {
-    const std::uint64_t token = key >> 32;
-    const auto block = static_cast<std::uint32_t>(token / token_block_size);
-    if (weights_.blocks.empty() || weights_.blocks.back() != block) {
-      weights_.blocks.push_back(block);
-      std::fill_n(weights_.values.begin() + static_cast<std::ptrdiff_t>(block * token_block_size), token_block_size,
-                  0.0f);
-    }
-    weights_.values[token] = row.raw[key & 0xffffffffu];
+  has_weights_.assign(row.z.size() / token_block_size + 1, false);
+  for (std::size_t place = 0; place < row.left.size() && row.raw[place] > 0; ++place) {
+    const auto token = static_cast<std::size_t>(row.left[place]);
+    const std::size_t block = token / token_block_size;
+    if (!has_weights_[block]) std::fill_n(&weights_.values[block * token_block_size], token_block_size, 0.0f);
+    has_weights_[block] = true;
+    weights_.values[token] = row.raw[place];
+  }
+  weights_.blocks.clear();
+  for (std::size_t block = 0; block < has_weights_.size(); ++block) {
+    if (has_weights_[block]) weights_.blocks.push_back(static_cast<std::uint32_t>(block));
   }
   weights_.sum = row.sum;
   result.become_quantized(weights_);

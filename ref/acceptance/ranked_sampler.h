@@ -4,8 +4,9 @@
 //
 // A step sees the tokens that are left in their total order (larger logit first, then smaller token) and their raw
 // weights floor(exp((z - best) / T) * 2^40): `best` is the best logit that is left, T the temperature that was applied,
-// 1 before it was. sum is that of the raw weights; entropies are -sum(p log p) with p = raw weight / sum, in double, in
-// that order (kernels/math64.h).
+// 1 before it was. sum is that of the raw weights. The surprise of a token is (best - z) / T + log(sum / 2^40), without
+// bound where its raw weight is 0; the entropy is the sum of raw weight / sum * surprise. Both are in double, sums in
+// that order, the logarithm that of kernels/math64.h.
 //
 //   penalties, dry   change logits (penalties.h); after a temperature those that were divided by it
 //   temperature      T = temperature; with a range T = low + (high - low) * (entropy / log(tokens left))^exponent,
@@ -15,7 +16,7 @@
 //   top_k            keeps the first k
 //   top_p            keeps a token while the sum before it is < top_p * sum
 //   min_p            drops raw weights < min_p * 2^40
-//   typ_p            keeps a token while the sum before it is <= typical_p * sum, in the order of |-log p - entropy|
+//   typ_p            keeps a token while the sum before it is <= typical_p * sum, in the order of |surprise - entropy|
 //   xtc              of the first tokens with raw weight >= threshold * sum drops all but the last, with its
 //                    probability: the row is the mixture of what follows with and without them, so no coin is tossed
 #pragma once
@@ -59,6 +60,7 @@ class RankedSampler {
   void drop_below_blocks(Row& row, std::size_t count);
   void keep_first(Row& row, std::size_t count);
   double entropy(Row& row);
+  double surprise(const Row& row, std::size_t place, double log_sum) const;
   void keep_typical(Row& row);
   void set_temperature(Row& row);
   std::size_t excluded(Row& row);
@@ -69,8 +71,10 @@ class RankedSampler {
   const TokenSet* allowed_ = nullptr;
   Row row_;  // its memory is kept from row to row
   std::vector<std::uint64_t> keys_;
+  std::vector<std::uint64_t> spare_keys_;
   std::vector<float> logits_;
   std::vector<std::uint32_t> blocks_;
+  std::vector<char> has_weights_;  // [block]
   FixedPointWeights weights_;
 };
 

@@ -94,13 +94,23 @@ struct NaiveRow {
     }
     return raw;
   }
-  double entropy() const {
+  std::vector<double> surprises() const {
     const std::vector<std::uint64_t> weights = raw();
     const auto sum = static_cast<double>(std::accumulate(weights.begin(), weights.end(), std::uint64_t{0}));
+    std::vector<double> surprises;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const double below = (double{z[left[0]]} - double{z[left[i]]}) / double{temperature};
+      surprises.push_back(weights[i] == 0 ? std::numeric_limits<double>::infinity() : below + log64(sum / 0x1p+40));
+    }
+    return surprises;
+  }
+  double entropy() const {
+    const std::vector<std::uint64_t> weights = raw();
+    const std::vector<double> surprises = this->surprises();
+    const auto sum = static_cast<double>(std::accumulate(weights.begin(), weights.end(), std::uint64_t{0}));
     double entropy = 0;
-    for (const std::uint64_t weight : weights) {
-      const double p = static_cast<double>(weight) / sum;
-      if (weight > 0) entropy -= p * log64(p);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      if (weights[i] > 0) entropy += static_cast<double>(weights[i]) / sum * surprises[i];
     }
     return entropy;
   }
@@ -169,9 +179,8 @@ inline std::vector<std::uint64_t> naive_weights(NaiveRow row, const Sampling& s,
     const double expected = row.entropy();
     std::vector<std::size_t> places(raw.size());
     std::iota(places.begin(), places.end(), 0);
-    const auto apart = [&](std::size_t i) {
-      return std::fabs(-log64(static_cast<double>(raw[i]) / static_cast<double>(sum)) - expected);
-    };
+    const std::vector<double> surprises = row.surprises();
+    const auto apart = [&](std::size_t i) { return std::fabs(surprises[i] - expected); };
     std::ranges::stable_sort(places, [&](std::size_t a, std::size_t b) { return apart(a) < apart(b); });
     std::vector<Token> kept;
     std::uint64_t before = 0;
