@@ -1,21 +1,26 @@
 #!/bin/sh
-# Official clients for Python (OpenAI, Anthropic, Ollama, LangChain) against a server on the shipped models. Needs a
-# network once, to install them into a virtual environment; is skipped without. SPDX-License-Identifier: MIT
+# Other people's clients for Python against a server on the shipped models: each script beside this one is called with
+# its address and an API key. Needs a network once, to install the packages into BUILD/ENVIRONMENT; is skipped without.
+# SPDX-License-Identifier: MIT
 #
-#     clients.sh BUILD DRAFTPROOF
+#     clients.sh BUILD DRAFTPROOF ENVIRONMENT 'PACKAGE...' SCRIPT...
 set -eu
-build=$1 draftproof=$2
+build=$1 draftproof=$2 environment=$1/$3 packages=$4
+shift 4
 models=$(cd "$(dirname "$0")/../.." && pwd)/fixtures/models
-environment=$build/clients
 here=$(dirname "$0")
 
 skip() {
   echo "skipped: $1" >&2
   exit 77
 }
-[ -x "$environment/bin/python" ] || python3 -m venv "$environment" || skip "python3-venv is missing"
-"$environment/bin/python" -c 'import anthropic, langchain_openai, ollama, openai' 2>/dev/null ||
-  "$environment/bin/pip" install -q anthropic langchain-openai ollama openai || skip "the clients cannot be installed"
+if [ "$(cat "$environment/installed" 2>/dev/null)" != "$packages" ]; then
+  rm -rf "$environment"
+  python3 -m venv "$environment" || skip "python3-venv is missing"
+  # shellcheck disable=SC2086
+  "$environment/bin/pip" install -q $packages || skip "$packages cannot be installed"
+  echo "$packages" >"$environment/installed"
+fi
 
 files=$(mktemp -d)
 echo secret >"$files/keys"
@@ -30,5 +35,4 @@ until grep -q "^listening on " "$files/server"; do
   sleep 0.1
 done
 address=$(sed -n 's/^listening on //p' "$files/server")
-"$environment/bin/python" "$here/openai_client.py" "$address" secret
-"$environment/bin/python" "$here/clients_with_tools.py" "$address" secret
+for script in "$@"; do "$environment/bin/python" "$here/$script" "$address" secret; done
