@@ -19,10 +19,11 @@ using testing::HasSubstr;
 
 class FrontServer {
  public:
-  /// `answers`: that the page asks for. `change`: what becomes of the second of them.
-  FrontServer(const RunningServer& behind, int answers, std::function<std::string(std::string)> change)
+  /// `answers`: that the page asks for. `change`: what becomes of the second of them. `script`: runs behind the page's.
+  FrontServer(const RunningServer& behind, int answers, std::function<std::string(std::string)> change,
+              const std::string& script = "")
       : answers_(answers) {
-    http_.Get("/", [](const httplib::Request&, httplib::Response& response) {
+    http_.Get("/", [script](const httplib::Request&, httplib::Response& response) {
       std::string html(page());
       const auto replace = [&](const std::string& what, const std::string& with) {
         const std::size_t at = html.find(what);
@@ -30,7 +31,7 @@ class FrontServer {
         html.replace(at, what.size(), with);
       };
       replace("connect-src 'self'", "connect-src 'self'; img-src 'self'");
-      replace("</html>", "<img src=\"/wait\" alt=\"\"></html>");
+      replace("</html>", "<script>" + script + "</script><img src=\"/wait\" alt=\"\"></html>");
       response.set_content(html, "text/html; charset=utf-8");
     });
     http_.Get("/wait", [this](const httplib::Request&, httplib::Response& response) {
@@ -43,7 +44,9 @@ class FrontServer {
     });
     http_.Post("/v1/chat/completions",
                [this, &behind, change](const httplib::Request& request, httplib::Response& response) {
-                 std::string body = behind.client().Post(request.path, request.body, "application/json")->body;
+                 const auto answer = behind.client().Post(request.path, request.body, "application/json");
+                 std::string body = answer->body;
+                 response.status = answer->status;
                  if (++told_ == 2 && change) body = change(std::move(body));
                  response.set_content(body, "text/event-stream");
                });
@@ -112,6 +115,50 @@ TEST(PageSlow, ShowsWhatIsThoughtBeforeTheAnswer) {
   const RunningServer server({.chat_template = "{{ messages[0].content }}<think>\n{# ends with </think> #}"});
   const std::string shown = FrontServer(server, 1, {}).shown("ask=A tale");
   EXPECT_THAT(shown, HasSubstr("<details class=\"thoughts\" open=\"\"><summary class=\"soft\">Thoughts</summary>"));
+}
+
+TEST(PageSlow, OffersToolsShowsTheirCallsAndGoesOnWithWhatTheyReturn) {
+  if (!has_chromium()) return;
+  const RunningServer server;
+  const std::string script = R"(
+      $("tools").value = '[{"type": "function", "function": {"name": "now"}}]';
+      $("tool_choice").value = "one";
+      new MutationObserver(() => {
+        const form = document.querySelector(".answers");
+        if (!form) return;
+        form.querySelector("textarea").value = "12:00 <b>";
+        form.requestSubmit();
+      }).observe($("chat"), {childList: true, subtree: true});)";
+  const std::string shown = FrontServer(server, 2, {}, script).shown("ask=When?");
+  EXPECT_THAT(shown, HasSubstr("<div class=\"call\"><p class=\"who\">Calls now</p><pre>{}</pre></div>"));
+  EXPECT_THAT(shown,
+              HasSubstr("now returns</p><div class=\"text\">12:00 &lt;b&gt;</div></div><div class=\"message\">"));
+  EXPECT_THAT(shown, testing::Not(HasSubstr("class=\"error\"")));
+}
+
+TEST(PageSlow, SendsItsSettingsAndSaysWhatIsWrongWithThem) {
+  if (!has_chromium()) return;
+  const RunningServer server;
+  const auto shown = [&](const std::string& field, const std::string& value, int answers) {
+    return FrontServer(server, answers, {}, "$('" + field + "').value = '" + value + "';").shown("ask=A tale");
+  };
+  const auto error = [](const std::string& what) { return HasSubstr("<p class=\"error\" role=\"alert\">" + what); };
+  EXPECT_THAT(shown("samplers", "top_k;no_such", 1), HasSubstr("there is no sampler no_such"));
+  EXPECT_THAT(shown("min_p", "2", 1), HasSubstr("field min_p: "));
+  EXPECT_THAT(shown("tools", "{", 0), error("the definitions of the tools are no JSON list"));
+}
+
+TEST(PageSlow, EveryFieldAndButtonHasAName) {
+  if (!has_chromium()) return;
+  const RunningServer server;
+  const std::string script = R"(
+      const named = (one) => one.textContent || one.ariaLabel || (one.labels || []).length;
+      const all = [...document.querySelectorAll("input, textarea, select, button")];
+      document.body.dataset.fields = all.length;
+      document.body.dataset.nameless = all.filter((one) => !named(one)).map((one) => one.id).join(" ");)";
+  const std::string shown = FrontServer(server, 0, {}, script).shown("");
+  EXPECT_THAT(shown, HasSubstr("data-fields=\"2"));
+  EXPECT_THAT(shown, HasSubstr("data-nameless=\"\""));
 }
 
 TEST(PageSlow, ShowsWhichTokensWereDraftedAndWritesTextAsText) {
