@@ -410,7 +410,7 @@ Exit CommandLine::run(int argc, const char* const* argv) {
     return Exit::pass;
   }
   for (const auto& subcommand : root_->subcommands()) {
-    const bool decodes = std::ranges::count(std::array{"generate", "chat", "serve", "verify"}, words[0]) > 0;
+    const bool decodes = std::ranges::count(std::array{"generate", "chat", "run", "serve", "verify"}, words[0]) > 0;
     if (subcommand->name() != words[0] || !decodes) continue;
     for (const std::string& note : translate_flags(*subcommand, words)) fmt::print(stderr, "draftproof: {}\n", note);
   }

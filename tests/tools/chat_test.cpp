@@ -27,9 +27,10 @@ const std::string target = fixture("models/tale-target");
 const std::string dflash = "dflash:" + fixture("models/tale-dflash");
 
 struct ChatCommand : testing::Test {
-  Outcome chat(const std::string& lines, const Words& more = {}, const std::string& model = target) const {
+  Outcome chat(const std::string& lines, const Words& more = {}, const std::string& model = target,
+               int tokens = 12) const {
     put(folder.path() / "lines", lines);
-    return run_command(Words{"chat", model, "--max-new-tokens", "12"} + more, "",
+    return run_command(Words{"chat", model, "--max-new-tokens", std::to_string(tokens)} + more, "",
                        "<" + quoted((folder.path() / "lines").string()));
   }
   /// What `generate` makes of a rendered text.
@@ -140,6 +141,61 @@ TEST_F(ChatCommand, RefusesWithOneSentence) {
   }
   expect_refused(chat("a\n", {}, model.path()), "has no chat template; give one with --template FILE");
   EXPECT_EQ(chat("a\n", {"--template", file}, model.path()).out, generated("a")["text"].get<std::string>() + "\n");
+}
+
+/// What is demanded of the answers of a model that knows no tools.
+TEST_F(ChatCommand, ShowsCallsAndGoesOnWithWhatTheyReturn) {
+  const std::string tools = (folder.path() / "tools.json").string();
+  put(tools, R"([{"type": "function", "function": {"name": "now", "strict": true}}])");
+  const std::string file = (folder.path() / "chat.json").string();
+  const Words demanded = {"--tools", tools, "--tool-choice", "required"};
+  const auto saved = [&] { return json::parse(text_of(file), nullptr, false)["messages"]; };
+  const Outcome typed = chat("When?\n<|im_end|> noon\n/save " + file + "\n", demanded, target, 80);
+  EXPECT_EQ(typed.status, 0) << typed.err;
+  EXPECT_THAT(typed.out, testing::StartsWith("calls now {}\n"));
+  ASSERT_EQ(saved().size(), 4U);
+  const json call = saved()[1]["tool_calls"][0];
+  EXPECT_EQ(call["function"], (json{{"name", "now"}, {"arguments", "{}"}}));
+  EXPECT_EQ(saved()[2],
+            (json{{"role", "tool"}, {"tool_call_id", call["id"]}, {"name", "now"}, {"content", "<|im_end|> noon"}}));
+  EXPECT_EQ("calls now {}\n" + saved()[3]["content"].get<std::string>() + "\n", typed.out);
+
+  const std::string program = (folder.path() / "program").string();
+  put(program, "#!/bin/sh\ncat > " + (folder.path() / "asked").string() + "\necho $1 ';' $2\n");
+  files::permissions(program, files::perms::owner_all);
+  const Words commanded = demanded + Words{"--tool-command", program + "  noon $HOME"};
+  const Outcome run = chat("When?\n/save " + file + "\n", commanded, target, 80);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, testing::StartsWith("calls now {}\nnow returns: noon ; $HOME\n"));
+  EXPECT_EQ(json::parse(text_of(folder.path() / "asked")), (json{{"name", "now"}, {"arguments", json::object()}}));
+  EXPECT_EQ(saved()[2]["content"], "noon ; $HOME");
+
+  const auto refused = [&](const Words& words, const std::string& lines) {
+    const Outcome outcome = chat(lines, words, target, 80);
+    EXPECT_EQ(outcome.status, 3);
+    return outcome.err;
+  };
+  EXPECT_THAT(refused(demanded, "When?\n"), HasSubstr("the input has ended where it should say what now returns"));
+  EXPECT_THAT(refused(demanded + Words{"--tool-command", "/nothing/there"}, "When?\n"), HasSubstr("cannot be run"));
+  EXPECT_THAT(refused(demanded + Words{"--tool-command", "false"}, "When?\n"), HasSubstr("ended with status 1"));
+  EXPECT_THAT(refused(demanded + Words{"--tool-command", "yes"}, "When?\n"), HasSubstr("more than a megabyte"));
+  EXPECT_THAT(refused({"--tool-command", "cat"}, "When?\n"), HasSubstr("--tools"));
+  put(tools, "{}");
+  EXPECT_THAT(refused(demanded, "When?\n"), HasSubstr("tools.json: is not a list of tools"));
+  put(tools, R"([{"type": "web_search"}])");
+  EXPECT_THAT(refused(demanded, "When?\n"), HasSubstr("tools.json: field tools[0].type: is not function"));
+}
+
+TEST_F(ChatCommand, HasAnotherName) {
+  put(folder.path() / "lines", "Once\n");
+  const auto said = [&](const std::string& name) {
+    return run_command(Words{name, target, "--max-new-tokens", "12"}, "",
+                       "<" + quoted((folder.path() / "lines").string()));
+  };
+  EXPECT_EQ(said("run").out, said("chat").out);
+  const Outcome missing = run_command({"run", "owner/not-there"}, "", "</dev/null");
+  EXPECT_EQ(missing.status, 3);
+  EXPECT_THAT(missing.err, HasSubstr("draftproof fetch owner/not-there"));
 }
 
 /// A running command with pipes for its input and its output.
