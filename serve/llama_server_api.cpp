@@ -90,4 +90,15 @@ std::string llama_server_props_json(const ServedModel& model) {
                   {"build_info", "draftproof " + model.fingerprint}});
 }
 
+std::string llama_server_slots_json(const ServedModel& model, int parallel, int running) {
+  auto slots = ForeignJson::array();
+  for (int id = 0; id < parallel; ++id) {
+    slots.push_back({{"id", id},
+                     {"n_ctx", model.context},
+                     {"speculative", model.draft != "none"},
+                     {"is_processing", id < running}});
+  }
+  return text_of(slots);
+}
+
 }  // namespace draftproof::serve

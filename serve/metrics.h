@@ -40,6 +40,11 @@ class Metrics {
   void set_queue(int running, int waiting, const SchedulerCounts& counts);
 
   std::string text() const;
+  /// Choices that have caches now.
+  int running() const {
+    const std::lock_guard lock(mutex_);
+    return running_;
+  }
 
  private:
   std::string name_of_stage(const Trace& trace, std::size_t stage) const;

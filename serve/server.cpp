@@ -167,6 +167,7 @@ class Server::Http {
     http_.Get("/health", route(&Http::get_health));
     http_.Get("/metrics", route(&Http::get_metrics));
     http_.Get("/props", route(&Http::get_props));
+    http_.Get("/slots", route(&Http::get_slots));
     http_.Post("(?:/v1)?/(embeddings|rerank|responses/.+|audio/.*|images/.*)", route(&Http::refuse_by_name));
     http_.Post("/tokenize", route(&Http::tokenize));
     http_.Post("/detokenize", route(&Http::detokenize));
@@ -398,6 +399,12 @@ class Server::Http {
   }
   void refuse_by_name(const Request& request, Response& response) {
     fail(request, response, 404, "this server continues texts and has no " + request.matches[1].str());
+  }
+  void get_slots(const Request& request, Response& response) {
+    if (const HostedModel* const of = hosted_in_query(request, response)) {
+      response.set_content(llama_server_slots_json(of->model, of->service.parallel(), of->metrics.running()),
+                           "application/json");
+    }
   }
   void get_ollama(const Request& request, Response& response) {
     response.set_content(request.path == "/api/tags" ? ollama_tags_json(listed())

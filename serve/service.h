@@ -87,6 +87,8 @@ class Service {
   /// From now on new jobs are refused, and those that were taken have so many seconds to end.
   void drain();
   bool draining() const noexcept { return draining_.load(); }
+  /// The most choices that are decoded together.
+  int parallel() const noexcept { return options_.limits.running_max; }
 
   // The thread that made the engine.
 

@@ -405,7 +405,7 @@ TEST(OtherApis, NameAFieldInErrorsAsTheirClientsDo) {
   EXPECT_THAT(of_responses({{"max_output_tokens", -1}}), field("max_output_tokens"));
   EXPECT_THAT(of_responses({{"reasoning", {{"effort", "low"}}}}), field("reasoning.effort"));
   const json format = {{"type", "json_schema"}, {"schema", odd_schema}};
-  EXPECT_THAT(of_responses({{"text", {{"format", format}}}}), field("text.format.schema.properties.a"));
+  EXPECT_THAT(of_responses({{"text", {{"format", format}}}}), field("text.format.schema.properties.a.type"));
   EXPECT_THAT(of_responses({{"tools", {{{"type", "function"}, {"name", "a b"}}}}}), field("tools[0].name"));
   EXPECT_THAT(of_responses({{"input", {{{"role", "owner"}, {"content", "x"}}}}}), field("input[0].role"));
   EXPECT_THAT(of_responses({{"input", json::array()}, {"instructions", nullptr}}), field("input"));
@@ -417,7 +417,7 @@ TEST(OtherApis, NameAFieldInErrorsAsTheirClientsDo) {
   EXPECT_THAT(of_ollama({{"options", {{"num_predict", 0.5}}}}), field("options.num_predict"));
   EXPECT_THAT(of_ollama({{"options", {{"repeat_penalty", -1}}}}), field("options.repeat_penalty"));
   EXPECT_THAT(of_ollama({{"options", {{"tfs_z", 0.5}}}}), field("options.tfs_z"));
-  EXPECT_THAT(of_ollama({{"format", odd_schema}}), field("format.properties.a"));
+  EXPECT_THAT(of_ollama({{"format", odd_schema}}), field("format.properties.a.type"));
   EXPECT_THAT(of_ollama({{"think", "low"}}), field("think"));
 }
 
@@ -447,6 +447,10 @@ TEST(OtherApis, OfLlamaServerContinueTexts) {
   EXPECT_EQ(stopped.at("stop_type"), "word");
   EXPECT_EQ(stopped.at("stopping_word"), " the");
   EXPECT_TRUE(json::parse(server.client().Get("/props")->body).contains("default_generation_settings"));
+  const json slots = json::parse(server.client().Get("/slots")->body);
+  EXPECT_EQ(slots.size(), 8);
+  EXPECT_EQ(slots[7]["id"], 7);
+  EXPECT_EQ(slots[0]["is_processing"], false);
   EXPECT_THAT(server.post("/v1/embeddings", {{"input", "x"}})->body, HasSubstr("has no embeddings"));
 }
 
