@@ -342,12 +342,20 @@ CompletionRequest read_common(const Json& json, const ServedModel& model, Reques
   int choices = 1;
   read_integer(json, "n", 1, choices_max, choices);
   const std::optional<int> asked = read_max_tokens(json);
+  constexpr std::size_t told_max = std::size_t{1} << 18;  // tokens that are told of all prompts
+  std::size_t told = 0;
   for (std::vector<Token>& prompt : prompts) {
     if (prompt.empty()) throw Error("the prompt is empty; give at least one token to continue");
     const int room = model.context - static_cast<int>(prompt.size());
     if (room < 1 && !(room == 0 && asked == 0)) {
       throw Error("the prompt has " + std::to_string(prompt.size()) + " tokens" + beyond_context +
                   std::to_string(model.context) + "; give a shorter one");
+    }
+    told +=
+        request.prompt_logprobs ? prompt.size() * static_cast<std::size_t>(choices * (1 + request.top_logprobs)) : 0;
+    if (told > told_max) {
+      throw Error("the logprobs of the prompts would be those of more than " + std::to_string(told_max) +
+                  " tokens; ask for fewer prompts, choices or top logprobs at a time");
     }
     request.prompt = std::move(prompt);
     request.max_new_tokens = asked.value_or(std::min(model.max_new_tokens, room));

@@ -29,13 +29,20 @@ std::string ResponseStore::resolve(const std::string& body, int tenant) const {
   const auto previous = request.find("previous_response_id");
   if (!previous) return body;
   const std::string id = previous->string();
-  const std::lock_guard lock(mutex_);
-  const auto place = place_of(id, tenant);
-  if (place == stored_.end()) {
-    previous->fail("names no response that this server has; send the whole conversation as the input");
+  std::string items;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto place = place_of(id, tenant);
+    if (place == stored_.end()) {
+      previous->fail("names no response that this server has; send the whole conversation as the input");
+    }
+    items = place->items;
+  }
+  if (items.size() + body.size() > request_max_) {
+    previous->fail("has a conversation behind it that is longer than a request may be; begin another one");
   }
   ForeignJson whole = ForeignJson::parse(body);
-  whole["input"] = joined(ForeignJson::parse(place->items), input_items(foreign(request.at("input"))));
+  whole["input"] = joined(ForeignJson::parse(items), input_items(foreign(request.at("input"))));
   return whole.dump();
 }
 

@@ -15,10 +15,11 @@ namespace draftproof::serve {
 
 class ResponseStore {
  public:
-  explicit ResponseStore(std::size_t bytes_max) : bytes_max_(bytes_max) {}
+  /// `request_max`: the most bytes of a request with the items of its previous response.
+  ResponseStore(std::size_t bytes_max, std::size_t request_max) : bytes_max_(bytes_max), request_max_(request_max) {}
 
   /// The body of a request, with the items of its previous response in front of its own. Throws Error for one that is
-  /// not there.
+  /// not there, and for a conversation that has become too long.
   std::string resolve(const std::string& body, int tenant) const;
   /// Keeps the answer to a request that was resolved, unless it has `"store": false`.
   void add(const std::string& body, const std::string& response, int tenant);
@@ -39,6 +40,7 @@ class ResponseStore {
   std::list<Stored>::const_iterator place_of(const std::string& id, int tenant) const;
 
   const std::size_t bytes_max_;
+  const std::size_t request_max_;
   mutable std::mutex mutex_;
   std::list<Stored> stored_;  // the oldest first
   std::size_t bytes_ = 0;

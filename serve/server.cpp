@@ -572,7 +572,7 @@ class Server::Http {
   std::vector<HostedModel> models_;
   const Log& log_;
   ServerOptions options_;
-  ResponseStore responses_{stored_bytes_max};
+  ResponseStore responses_{stored_bytes_max, limits.body_max};
   HttpServer http_;
   std::thread thread_;
   bool on_loopback_ = false;

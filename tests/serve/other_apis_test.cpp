@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "ref/base/error.h"
 #include "serve/response_store.h"
 #include "tests/serve/running_server.h"
 
@@ -505,7 +506,7 @@ TEST(OtherApis, AResponseGoesOnWithAnEarlierOneOfTheSameKey) {
 }
 
 TEST(ResponseStore, ForgetsTheOldestWhenThereIsTooMuch) {
-  ResponseStore store(1000);
+  ResponseStore store(1000, 1000);
   const auto response = [](int i) {
     const json output = {{{"type", "message"}, {"role", "assistant"}, {"content", "x"}}};
     return json{{"id", "r" + std::to_string(i)}, {"output", output}}.dump();
@@ -522,6 +523,22 @@ TEST(ResponseStore, ForgetsTheOldestWhenThereIsTooMuch) {
   store.add(json{{"input", std::string(2000, 'x')}}.dump(), response(21), 0);  // more than all may have
   EXPECT_FALSE(store.find("r21", 0));
   EXPECT_FALSE(store.find("r19", 0));
+}
+
+TEST(ResponseStore, RefusesToGoOnWithAConversationThatIsTooLong) {
+  ResponseStore store(10'000, 1000);
+  const auto add = [&](int i, std::size_t length) {
+    const json body = {{"input", std::string(length, 'x')}};
+    store.add(body.dump(), json{{"id", "r" + std::to_string(i)}, {"output", json::array()}}.dump(), 0);
+  };
+  const auto resolved = [&](int i) {
+    return store.resolve(json{{"input", "y"}, {"previous_response_id", "r" + std::to_string(i)}}.dump(), 0);
+  };
+  add(1, 500);
+  add(2, 1500);
+  EXPECT_EQ(json::parse(resolved(1))["input"].size(), 2);
+  EXPECT_THROW(resolved(2), Error);
+  EXPECT_THROW(resolved(3), Error);
 }
 
 TEST(OtherApis, RefuseInTheirOwnFormWhatTheyCannotObey) {

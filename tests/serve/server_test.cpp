@@ -442,6 +442,8 @@ TEST(Server, WhatIsWrongIsToldByOpenAisErrorObject) {
       {with("prompt", Json::array()), "the prompt is empty"},
       {with("prompt", std::vector<int>(5000, 1)), "the context of the model has 1024"},
       {with("max_tokens", 5000), "positions"},
+      {{{"prompt", std::vector<std::vector<int>>(16, std::vector<int>(1000, 1))}, {"n", 16}, {"prompt_logprobs", 20}},
+       "the logprobs of the prompts would be those of more than 262144"},
       {Json::object(), "prompt"},
       {Json::array(), "is not a JSON object"},
   };
