@@ -36,9 +36,19 @@ std::size_t float_place(Format format, int lane, int k) {
   return static_cast<std::size_t>(format == Format::f16 ? pair + k % 2 * lanes + lane : pair + lane * 2 + k % 2);
 }
 
+/// Writes the four bytes of a lane of a vector, of which byte_at(t) is one.
+template <class Function>
+void put_lane(Byte* to, int v, int lane, const Function& byte_at) {
+  Byte four[4];
+  for (int t = 0; t < 4; ++t) four[t] = static_cast<Byte>(byte_at(t));
+  std::memcpy(to + byte_of(v, lane, 0), four, sizeof(four));
+}
+
 /// Writes 32 inputs of four bits each: k = 4j + t in the low bits, k = 16 + 4j + t in the high bits.
 void put_fours(Byte* to, int lane, const int* q) {
-  for (int k = 0; k < 16; ++k) to[byte_of(k / 4, lane, k % 4)] = static_cast<Byte>((q[k] & 15) | (q[k + 16] & 15) << 4);
+  for (int v = 0; v < 4; ++v) {
+    put_lane(to, v, lane, [&](int t) { return (q[4 * v + t] & 15) | (q[4 * v + t + 16] & 15) << 4; });
+  }
 }
 void get_fours(const Byte* from, int lane, int* q) {
   for (int k = 0; k < 16; ++k) {
@@ -71,7 +81,11 @@ void get_sixes(const Byte* from, int lane, int* q) {
 
 /// Writes the fifth bits of 32 inputs.
 void put_fifths(Byte* to, int lane, const int* q) {
-  for (int k = 0; k < 32; ++k) to[byte_of(0, lane, k % 4)] |= static_cast<Byte>((q[k] >> 4 & 1) << k / 4);
+  put_lane(to, 0, lane, [&](int t) {
+    int bits = 0;
+    for (int v = 0; v < 8; ++v) bits |= (q[4 * v + t] >> 4 & 1) << v;
+    return bits;
+  });
 }
 void add_fifths(const Byte* from, int lane, int* q) {
   for (int k = 0; k < 32; ++k) q[k] |= (from[byte_of(0, lane, k % 4)] >> k / 4 & 1) << 4;
@@ -129,7 +143,7 @@ void put_32(Format format, Byte* unit, int half, int lane, const Byte* from) {
   to_codes(format, block.q, 32);
   Byte* const to = unit + half * code_bytes(format);
   if (kind.code_bits == 8) {
-    for (int k = 0; k < 32; ++k) to[byte_of(k / 4, lane, k % 4)] = static_cast<Byte>(block.q[k]);
+    for (int v = 0; v < 8; ++v) put_lane(to, v, lane, [&](int t) { return block.q[4 * v + t]; });
   } else {
     put_fours(to, lane, block.q);
     if (kind.code_bits == 5) put_fifths(to + 256, lane, block.q);

@@ -561,8 +561,10 @@ constexpr AllCodes all_codes;
 
 QuantizationBlock read_block(Format format, const void* block) noexcept {
   const auto* const from = static_cast<Bytes>(block);
-  QuantizationBlock numbers = {};
   const FormatTraits& places = traits(format);
+  QuantizationBlock numbers;  // zeros, but for numbers that a block of 32 has not: they are most of its bytes
+  std::memset(&numbers, 0,
+              offsetof(QuantizationBlock, q) + sizeof(int) * static_cast<std::size_t>(places.block_inputs));
   numbers.d = places.scales == 0 ? power_of_two(from[places.scale]) : half_at(from + places.scale) * places.unit;
   codec(format).read(from, numbers);
   return numbers;

@@ -122,6 +122,7 @@ void read_merges(const TokenizerFields& fields, const TokenizerPartsBuilder& bui
 
 /// Adds the tokens of a vocabulary with merges. Added ones decode to their text.
 void add_tokens(const std::vector<ScoredPiece>& pieces, TokenizerPartsBuilder& builder) {
+  builder.parts().vocabulary.reserve(pieces.size());
   for (std::size_t index = 0; index < pieces.size(); ++index) {
     const ScoredPiece& piece = pieces[index];
     const auto id = static_cast<Token>(index);
