@@ -192,7 +192,7 @@ class LiteralCompiler {
         "{" + std::to_string(std::max<std::int64_t>(0, min - 1)) + "," + (max ? std::to_string(*max - 1) : "") + "} ";
     std::string list = item + "( " + literal(words_.separator) + item + ")" + range;
     if (min == 0) list = "( " + list + ")? ";
-    return elements ? list : "\"[\" " + list + "\"]\" ";
+    return new_rule(elements ? list : "\"[\" " + list + "\"]\" ");
   }
 
   std::string object(const Json& schema, int depth) {
@@ -233,8 +233,9 @@ class LiteralCompiler {
     }
     const auto properties = schema.find("properties");
     const std::vector<std::string> names = properties ? properties->fields() : std::vector<std::string>();
+    const std::set<std::string> is_property(names.begin(), names.end());
     for (const std::string& name : required) {
-      if (std::ranges::find(names, name) != names.end()) continue;
+      if (is_property.contains(name)) continue;
       throw Error("the argument " + in_quotes(name) + " is required, and no property says what it is");
     }
     const std::string none = close.empty() ? "\"\" " : close;

@@ -245,6 +245,11 @@ TEST(AnswerGrammar, LiteralsAreHeldToTheirSchemasOrRefused) {
       }
     }
   }
+  std::string deep = R"({"type":"integer"})";
+  for (int i = 0; i < 50; ++i) deep = R"({"type":"array","items":)" + deep + "}";
+  const auto gbnf = answer_gbnf({&named("LFM2"), nullptr}, Thinking::none,
+                                terms(R"({"type":"object","properties":{"a":)" + deep + "}}"), {}, tokenizer());
+  EXPECT_LT(gbnf.value_or("").size(), 20000U) << "each array is one rule";
   const char* const unsupported = R"({"type":"object","properties":{"a":{"pattern":"x"}}})";
   EXPECT_TRUE(allows(grammar_of({&named("LFM2"), nullptr}, Thinking::none, terms(unsupported, false)),
                      notations[0].call("['x', {'y': None}]")));

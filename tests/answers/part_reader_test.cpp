@@ -229,6 +229,12 @@ TEST(PartReader, FormatsWhoseTemplatesAreNotInTheFixture) {
   };
   EXPECT_EQ(one("FunctionGemma", "<start_function_call>call:f{city:<escape>a, b<escape>,days:2}<end_function_call>"),
             R"(f{"city": "a, b", "days": 2})");
+  EXPECT_EQ(one("LongCat",
+                "<longcat_tool_call>f\n<longcat_arg_key>city</longcat_arg_key>\n"
+                "<longcat_arg_value>Rome</longcat_arg_value>\n</longcat_tool_call>"),
+            R"(f{"city": "Rome"})");
+  EXPECT_EQ(one("LongCat-Flash", "<longcat_tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</longcat_tool_call>"),
+            "f{}");
   EXPECT_EQ(one("Llama 4", "[f(city='Rome', days=2)]"), R"(f{"city": "Rome", "days": 2})");
 }
 

@@ -20,8 +20,9 @@ using testing::HasSubstr;
 class FrontServer {
  public:
   /// `answers`: that the page asks for. `change`: what becomes of the second of them. `script`: runs behind the page's.
+  /// `models`: what it says it has; empty: what is behind it.
   FrontServer(const RunningServer& behind, int answers, std::function<std::string(std::string)> change,
-              const std::string& script = "")
+              const std::string& script = "", const std::string& models = "")
       : answers_(answers) {
     http_.Get("/", [script](const httplib::Request&, httplib::Response& response) {
       std::string html(page());
@@ -39,8 +40,8 @@ class FrontServer {
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
       response.status = 404;
     });
-    http_.Get("/v1/models", [&behind](const httplib::Request&, httplib::Response& response) {
-      response.set_content(behind.client().Get("/v1/models")->body, "application/json");
+    http_.Get("/v1/models", [&behind, models](const httplib::Request&, httplib::Response& response) {
+      response.set_content(models.empty() ? behind.client().Get("/v1/models")->body : models, "application/json");
     });
     http_.Post("/v1/chat/completions",
                [this, &behind, change](const httplib::Request& request, httplib::Response& response) {
@@ -146,6 +147,21 @@ TEST(PageSlow, SendsItsSettingsAndSaysWhatIsWrongWithThem) {
   EXPECT_THAT(shown("samplers", "top_k;no_such", 1), HasSubstr("there is no sampler no_such"));
   EXPECT_THAT(shown("min_p", "2", 1), HasSubstr("field min_p: "));
   EXPECT_THAT(shown("tools", "{", 0), error("the definitions of the tools are no JSON list"));
+}
+
+TEST(PageSlow, LetsTheUserChooseAmongModels) {
+  if (!has_chromium()) return;
+  const RunningServer server;
+  const std::string models = R"({"data": [{"id": "one", "draft": "none"}, {"id": "two", "draft": "d"}]})";
+  const std::string script = R"(
+      new MutationObserver(() => {
+        if ($("models").length < 2 || $("models").selectedIndex === 1) return;
+        $("models").selectedIndex = 1;
+        $("models").dispatchEvent(new Event("change"));
+      }).observe($("model"), {childList: true});)";
+  const std::string shown = FrontServer(server, 1, {}, script, models).shown("ask=A tale");
+  EXPECT_THAT(shown, HasSubstr("id=\"model\">two, drafted by d</p>"));
+  EXPECT_THAT(shown, HasSubstr("<label id=\"models-label\">Model "));
 }
 
 TEST(PageSlow, EveryFieldAndButtonHasAName) {

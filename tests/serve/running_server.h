@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "ref/chat/chat_template.h"
 #include "ref/models/models.h"
@@ -48,7 +49,10 @@ class RunningServer {
   }
 
   int port() const { return port_; }
-  void drain() { service_->drain(); }
+  /// Once: then the service is gone.
+  void drain() {
+    if (!std::exchange(drained_, true)) service_->drain();
+  }
 
   httplib::Client client() const {
     httplib::Client client("127.0.0.1", port_);
@@ -127,6 +131,7 @@ class RunningServer {
   }
 
   Service* service_ = nullptr;
+  bool drained_ = false;
   int port_ = 0;
   std::thread thread_;
 };

@@ -122,6 +122,34 @@ TEST(Tools, ANamedToolIsTheOneThatIsCalled) {
   EXPECT_EQ(message["tool_calls"][0]["function"], (json{{"name", "now"}, {"arguments", "{}"}}));
 }
 
+TEST(Tools, ArgumentsInOtherNotationsThanJsonFollowTheSchemaToo) {
+  const json schema = {{"type", "object"},
+                       {"properties",
+                        {{"city", {{"enum", {"Rome", "New York"}}}},
+                         {"days", {{"type", "integer"}, {"minimum", 1}, {"maximum", 9}}},
+                         {"now", {{"type", "boolean"}}}}},
+                       {"required", {"city", "days", "now"}}};
+  const json tool = {{"type", "function"},
+                     {"function", {{"name", "get_weather"}, {"strict", true}, {"parameters", schema}}}};
+  for (const char* const sign :
+       {"<|tool_call_start|>", "<|tool_call><tool_call|>", "]<]minimax[>[", "<function_calls>"}) {
+    const std::string source = std::string("{% for m in messages %}{{ m.content }}\n{% endfor %}{# ") + sign + " #}";
+    const RunningServer server({.chat_template = source});
+    json request = chat();
+    request["tools"] = {tool};
+    request["tool_choice"] = "required";
+    request["parallel_tool_calls"] = false;
+    request["max_tokens"] = 400;
+    const json answer = asked(server, request);
+    ASSERT_EQ(answer["choices"][0]["finish_reason"], "tool_calls") << sign << answer;
+    const json function = answer["choices"][0]["message"]["tool_calls"][0]["function"];
+    EXPECT_EQ(function["name"], "get_weather");
+    const json arguments = json::parse(function["arguments"].get<std::string>());
+    EXPECT_TRUE(arguments["city"] == "Rome" || arguments["city"] == "New York") << sign << arguments;
+    EXPECT_TRUE(arguments["days"].is_number_integer() && arguments["now"].is_boolean()) << sign << arguments;
+  }
+}
+
 TEST(Tools, WhereTheModelDecidesAndIsNotHeldAnAnswerIsThatOfTheSamePrompt) {
   const RunningServer server;
   json request = chat();
