@@ -176,24 +176,13 @@ class SchemaCompiler {
       return one_of(texts);
     }
     if (conjunction.choices.empty()) return of_kinds(conjunction.schemas);
-    const bool alone = conjunction.choices.size() == 1 && std::ranges::all_of(conjunction.schemas, only_leaves_choices);
+    const bool alone =
+        conjunction.choices.size() == 1 && std::ranges::all_of(conjunction.schemas, SchemaReader::leaves_only_choices);
     std::vector<std::string> bodies;
     for (const Schemas& alternative : conjunction.choices.back()) {
       bodies.push_back(alone ? body_of(alternative) : body_of(reader_.with_alternative(conjunction, alternative)));
     }
     return one_of(bodies);
-  }
-
-  static bool only_leaves_choices(const Json& schema) {
-    constexpr std::array<std::string_view, 10> restricting = {
-        "type",          "properties",    "required", "additionalProperties", "patternProperties", "propertyNames",
-        "minProperties", "maxProperties", "items",    "prefixItems"};
-    constexpr std::array<std::string_view, 13> others = {
-        "minItems", "maxItems", "uniqueItems", "contains",         "minLength",        "maxLength", "pattern",
-        "format",   "minimum",  "maximum",     "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
-    const auto has = [&](std::string_view field) { return schema.has(field); };
-    return std::ranges::none_of(restricting, has) && std::ranges::none_of(others, has) &&
-           SchemaReader::excluded_values({schema}).empty();
   }
 
   /// One of these, without those that are nothing.

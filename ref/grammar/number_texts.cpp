@@ -84,15 +84,15 @@ Decimal decimal_of(const Json& number) {
 }
 
 const RegularLanguage& number_texts(bool integers, bool any_length) {
-  const auto made = [](const std::string& whole_max, const std::string& fraction) {
-    return matching("-?(?:0|[1-9][0-9]{0," + whole_max + "})" + fraction).without(matching(R"(-0(?:\.0+)?)"));
+  const auto made = [](const std::string& magnitude) {
+    return matching("-?(?:" + magnitude + ")").without(matching(R"(-0(?:\.0+)?)"));
   };
-  const std::string whole_max = std::to_string(whole_digits_max - 1);
-  const std::string fraction = "(?:\\.[0-9]{1," + std::to_string(fraction_digits_max) + "})?";
-  static const RegularLanguage all_integers = made("", "");
-  static const RegularLanguage all_numbers = made("", R"((?:\.[0-9]+)?)");
-  static const RegularLanguage written_integers = made(whole_max, "");
-  static const RegularLanguage written_numbers = made(whole_max, fraction);
+  static const RegularLanguage all_integers = made("0|[1-9][0-9]*");
+  static const RegularLanguage all_numbers = made(R"((?:0|[1-9][0-9]*)(?:\.[0-9]+)?)");
+  static const RegularLanguage written_integers = made("0|[1-9][0-9]{0,17}");
+  // 15 digits are what a double keeps: a reader of doubles finds no bound crossed.
+  static const RegularLanguage written_numbers =
+      made(R"(0|[1-9][0-9]{0,14}|(?:0|[1-9][0-9]{0,8})\.[0-9]{1,6}|0\.[0-9]{1,15})");
   if (any_length) return integers ? all_integers : all_numbers;
   return integers ? written_integers : written_numbers;
 }

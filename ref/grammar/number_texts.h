@@ -23,9 +23,6 @@ std::string decimal_text(const Decimal& number);
 /// it has too many digits.
 Decimal decimal_of(const Json& number);
 
-constexpr int whole_digits_max = 18;
-constexpr int fraction_digits_max = 16;
-
 /// All numbers, or all integers, of any length or of as many digits as are written here.
 const RegularLanguage& number_texts(bool integers, bool any_length);
 RegularLanguage texts_of_at_least(const Decimal& bound, bool above);

@@ -62,12 +62,6 @@ unsigned kind_of(const Json& value) {
 constexpr int certain_depth_max = 8;  // below it nothing is certain
 constexpr std::int64_t counts_read_max = std::numeric_limits<std::int64_t>::max();
 
-/// What negations do not know, of keywords that restrict.
-const std::set<std::string, std::less<>> restricting = {
-    "format",       "multipleOf",          "oneOf",         "if",    "dependentRequired", "dependentSchemas",
-    "dependencies", "patternProperties",   "propertyNames", "items", "prefixItems",       "uniqueItems",
-    "contains",     "additionalProperties"};
-
 /// Calls a function; its errors say where.
 template <class Function>
 auto at(const Json& place, const Function& function) {
@@ -78,47 +72,55 @@ auto at(const Json& place, const Function& function) {
   }
 }
 
-/// Keywords that restrict nothing by themselves, as far as negations ask.
-constexpr std::array<std::string_view, 27> notes = {"title",
-                                                    "description",
-                                                    "default",
-                                                    "examples",
-                                                    "$schema",
-                                                    "$id",
-                                                    "id",
-                                                    "$comment",
-                                                    "$defs",
-                                                    "definitions",
-                                                    "deprecated",
-                                                    "readOnly",
-                                                    "writeOnly",
-                                                    "$anchor",
-                                                    "example",
-                                                    "name",
-                                                    "then",
-                                                    "else",
-                                                    "contentEncoding",
-                                                    "nullable",
-                                                    "$vocabulary",
-                                                    "enumNames",
-                                                    "x-order",
-                                                    "discriminator",
-                                                    "contentMediaType",
-                                                    "minContains",
-                                                    "additionalItems"};
+/// The keywords that restrict what is allowed.
+const std::set<std::string, std::less<>> restricting = {"$ref",
+                                                        "additionalItems",
+                                                        "additionalProperties",
+                                                        "allOf",
+                                                        "anyOf",
+                                                        "const",
+                                                        "contains",
+                                                        "dependencies",
+                                                        "dependentRequired",
+                                                        "dependentSchemas",
+                                                        "enum",
+                                                        "exclusiveMaximum",
+                                                        "exclusiveMinimum",
+                                                        "format",
+                                                        "if",
+                                                        "items",
+                                                        "maxItems",
+                                                        "maxLength",
+                                                        "maxProperties",
+                                                        "maximum",
+                                                        "minItems",
+                                                        "minLength",
+                                                        "minProperties",
+                                                        "minimum",
+                                                        "multipleOf",
+                                                        "not",
+                                                        "oneOf",
+                                                        "pattern",
+                                                        "patternProperties",
+                                                        "prefixItems",
+                                                        "properties",
+                                                        "propertyNames",
+                                                        "required",
+                                                        "type",
+                                                        "uniqueItems"};
 
-bool is_note(std::string_view field) { return std::ranges::find(notes, field) != notes.end(); }
+std::vector<std::string> restricting_fields(const Json& schema) {
+  std::vector<std::string> fields = schema.fields();
+  std::erase_if(fields, [](const std::string& field) { return !restricting.contains(field); });
+  return fields;
+}
 
 /// Whether `not` of this schema is left to those who know the kind of value: it has one keyword of these.
 bool is_excluded_directly(const Json& schema) {
   if (!schema.is_object()) return false;
-  int count = 0;
-  for (const std::string& field : schema.fields()) {
-    if (is_note(field)) continue;
-    if (field != "enum" && field != "const" && field != "pattern" && field != "type") return false;
-    ++count;
-  }
-  return count == 1;
+  const std::vector<std::string> fields = restricting_fields(schema);
+  if (fields.size() != 1) return false;
+  return fields[0] == "enum" || fields[0] == "const" || fields[0] == "pattern" || fields[0] == "type";
 }
 
 bool is_false(const std::optional<Json>& schema) { return schema && schema->is_boolean() && !schema->boolean(); }
@@ -417,16 +419,14 @@ std::vector<Schemas> SchemaReader::denied(const Json& schema) {
   if (!schema.is_object()) schema.fail("is not a schema: neither an object nor a boolean");
   refuse_unsupported(schema);
   if (schema.has("$ref")) {
-    for (const std::string& field : schema.fields()) {
-      if (field != "$ref" && !is_note(field))
-        schema.fail(field + " beside $ref is not supported under not, if and oneOf");
+    for (const std::string& field : restricting_fields(schema)) {
+      if (field != "$ref") schema.fail(field + " beside $ref is not supported under not, if and oneOf");
     }
     return {{negation_of(target_of(schema.at("$ref")))}};
   }
   std::vector<Schemas> alternatives;
   const auto add = [&](const std::string& text) { alternatives.push_back({made(text, schema)}); };
-  for (const std::string& field : schema.fields()) {
-    if (is_note(field)) continue;
+  for (const std::string& field : restricting_fields(schema)) {
     const Json value = *schema.member(field);
     const auto integer = [&](int more) { return std::to_string(value.integer(0, count_max) + more); };
     const auto flag = [&](const char* name) { return is_true(schema, name); };
@@ -479,11 +479,21 @@ std::vector<Schemas> SchemaReader::denied(const Json& schema) {
       continue;
     } else if (field == "additionalProperties" && value.is_boolean() && value.boolean()) {
       continue;
-    } else if (restricting.contains(field)) {
+    } else if (!is_false(value)) {
       value.fail("is not supported under not, if and oneOf with alternatives of which several may hold");
     }
   }
   return alternatives;
+}
+
+bool SchemaReader::leaves_only_choices(const Json& schema) {
+  constexpr std::array<std::string_view, 9> choices = {
+      "$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependentRequired", "dependencies", "not"};
+  const auto denied = schema.find("not");
+  return !(denied && is_excluded_directly(*denied)) &&
+         std::ranges::all_of(restricting_fields(schema), [&](const std::string& field) {
+           return std::ranges::find(choices, field) != choices.end();
+         });
 }
 
 unsigned SchemaReader::kinds_of(const Schemas& schemas) {

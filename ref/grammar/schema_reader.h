@@ -52,6 +52,8 @@ class SchemaReader {
   /// The conjunction without its last choice, with this alternative of it instead.
   Conjunction with_alternative(const Conjunction& conjunction, const Schemas& alternative);
 
+  /// Whether all that the schema says by itself is in the choices of its conjunction.
+  static bool leaves_only_choices(const Json& schema);
   /// The kinds that `type` allows.
   static unsigned kinds_of(const Schemas& schemas);
   /// The values of enum and const that satisfy everything else; nullopt: there is no such keyword.

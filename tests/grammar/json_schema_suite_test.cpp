@@ -13,6 +13,8 @@
 #include "ref/base/error.h"
 #include "ref/grammar/grammar_states.h"
 #include "ref/grammar/json_schema.h"
+#include "ref/grammar/schema_reader.h"
+#include "tests/grammar/sentence.h"
 
 namespace draftproof::json_schema_suite_test {
 namespace {
@@ -122,6 +124,68 @@ TEST(JsonSchemaSuite, NoDocumentIsAllowedThatDoesNotSatisfyItsSchema) {
               << " are refused; of " << counts.valid << " valid documents " << counts.narrower
               << " are not allowed; of " << counts.invalid << " others " << counts.wider << " are\n";
   }
+}
+
+constexpr const char* drafts[] = {"draft4", "draft7", "draft2020-12"};
+
+/// The values of enum and const are those that SchemaReader says satisfy what else a schema says.
+TEST(JsonSchemaSuite, SchemaReaderJudgesDocumentsAsTheSuiteDoes) {
+  int judged = 0;
+  int stricter = 0;
+  for (const char* const draft : drafts) {
+    const Json groups = Json::read(folder / (std::string(draft) + ".json"));
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const Json schema = *groups[i].member("schema");
+      const Json tests = groups[i].at("tests");
+      for (std::size_t j = 0; j < tests.size(); ++j) {
+        const Json data = *tests[j].member("data");
+        bool satisfied = false;
+        try {
+          satisfied = SchemaReader(schema).satisfies(schema, data);
+        } catch (const Error&) {
+          continue;  // what is not supported
+        }
+        ++judged;
+        const bool valid = tests[j].at("valid").boolean();
+        if (satisfied != valid) ++stricter;
+        EXPECT_TRUE(valid || !satisfied) << draft << " " << groups[i].at("name").string() << ": " << data.text();
+      }
+    }
+  }
+  EXPECT_GT(judged, 2500);
+  EXPECT_LE(stricter, 198) << "rare forms of formats are left out, and formats are assertions here";
+}
+
+TEST(JsonSchemaSuite, RandomSentencesSatisfyTheirSchemas) {
+  Numbers numbers{11};
+  int sentences = 0;
+  for (const char* const draft : drafts) {
+    const Json groups = Json::read(folder / (std::string(draft) + ".json"));
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const Json schema = *groups[i].member("schema");
+      std::optional<Grammar> grammar;
+      try {
+        grammar = Grammar::from_gbnf(schema_to_gbnf(schema), draft);
+      } catch (const Error&) {
+        continue;
+      }
+      for (int walk = 0; walk < 8; ++walk) {
+        const std::string text = test::sentence(*grammar, numbers);
+        if (text.empty()) continue;
+        try {
+          const Json value = Json::parse(text, "a sentence");
+          ++sentences;
+          EXPECT_TRUE(SchemaReader(schema).satisfies(schema, value))
+              << draft << " " << groups[i].at("name").string() << ": " << text;
+        } catch (const Error& wrong) {
+          // Two properties that no schema names may have the same name, and exponents make numbers long.
+          EXPECT_THAT(wrong.what(), testing::AnyOf(testing::HasSubstr("occurs twice"), testing::HasSubstr("digits")))
+              << text;
+        }
+      }
+    }
+  }
+  EXPECT_GT(sentences, 3000);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "ref/base/error.h"
 #include "ref/grammar/grammar_states.h"
 #include "tests/acceptance/numbers.h"
+#include "tests/grammar/sentence.h"
 
 namespace draftproof::json_schema_test {
 namespace {
@@ -260,32 +261,6 @@ bool satisfies(const nlohmann::json& schema, const nlohmann::json& value, const 
   return true;
 }
 
-/// A sentence, by a random walk; empty when it has not come to an end.
-std::string sentence(const Grammar& grammar, Numbers& numbers) {
-  GrammarStates states(grammar);
-  int state = states.start();
-  std::string text;
-  while (text.size() < 400) {
-    if (states.complete(state) || (states.accepts(state) && numbers.next() % 3 == 0)) return text;
-    std::vector<unsigned char> bytes;
-    for (int byte = 0; byte < 256; ++byte) {
-      if (states.next(state, static_cast<unsigned char>(byte)) != GrammarStates::dead) {
-        bytes.push_back(static_cast<unsigned char>(byte));
-      }
-    }
-    EXPECT_FALSE(bytes.empty()) << text;
-    if (bytes.empty()) return "";
-    unsigned char byte = bytes[numbers.next() % bytes.size()];
-    for (const char ends : std::string_view("\"}]")) {  // most walks should end
-      const bool can = std::ranges::find(bytes, static_cast<unsigned char>(ends)) != bytes.end();
-      if (can && numbers.next() % 3 == 0) byte = static_cast<unsigned char>(ends);
-    }
-    text += static_cast<char>(byte);
-    state = states.next(state, byte);
-  }
-  return "";
-}
-
 TEST(JsonSchema, EverySentenceIsJsonThatSatisfiesTheSchema) {
   Numbers numbers{3};
   int sentences = 0;
@@ -297,7 +272,7 @@ TEST(JsonSchema, EverySentenceIsJsonThatSatisfiesTheSchema) {
     const Grammar grammar = grammar_of(example.schema);
     const auto schema = nlohmann::json::parse(example.schema);
     for (int walk = 0; walk < 150; ++walk) {
-      const std::string text = sentence(grammar, numbers);
+      const std::string text = test::sentence(grammar, numbers);
       if (text.empty()) continue;
       ++sentences;
       const auto value = nlohmann::json::parse(text, nullptr, false);
