@@ -460,7 +460,7 @@ std::vector<EndpointRequest> endpoint_plan(const EndpointSetup& setup) {
 
 bool spells_every_text(const TokenTrie& trie) {
   std::bitset<256> alone;
-  for (const Token token : trie.tokens()) {
+  for (const Token token : trie.tree().tokens()) {
     const std::string_view bytes = trie.bytes(token);
     if (bytes.size() == 1) alone.set(static_cast<unsigned char>(bytes[0]));
   }

@@ -22,6 +22,10 @@ class TokenSet {
 
   /// `token` is one of the vocabulary.
   void add(Token token) { words_[word_of(token)] |= bit_of(token); }
+  /// `other` is of the same vocabulary.
+  void add(const TokenSet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+  }
   void remove(Token token) { words_[word_of(token)] &= ~bit_of(token); }
   bool has(Token token) const noexcept {
     return token >= 0 && word_of(token) < words_.size() && (words_[word_of(token)] & bit_of(token)) != 0;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ref/grammar/grammar_states.h"
+#include "ref/grammar/rule_masks.h"
 
 namespace draftproof {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 /// every token.
 constexpr std::size_t states_kept = std::size_t{1} << 14;
 constexpr std::size_t sets_kept = 512;
+/// A stack whose next byte may be one of so many or more is looked for in masks; others have few tokens to read.
+constexpr std::size_t breadth_min = 16;
 
 class GrammarReader final : public ConstraintReader {
  public:
@@ -33,7 +36,7 @@ class GrammarReader final : public ConstraintReader {
     return state != stopped && states_->complete(state);
   }
   const TokenSet& allowed(std::span<const Token> output) override {
-    if (states_->size() > states_kept || sets_.size() > sets_kept) forget();
+    if (states_->size() > states_kept || sets_.size() > sets_kept || masks_.size() > sets_kept) forget();
     const int state = read(output);
     if (state == GrammarStates::dead || state == stopped || states_->complete(state)) return nothing_;
     const auto known = sets_.find(state);
@@ -45,6 +48,7 @@ class GrammarReader final : public ConstraintReader {
 
   void forget() {
     sets_.clear();
+    masks_.clear();
     states_.emplace(*grammar_);
     output_.clear();
     after_ = {states_->start()};
@@ -74,25 +78,16 @@ class GrammarReader final : public ConstraintReader {
     return states_->either(state, named);
   }
 
-  /// Walks the tree of all tokens along with the automaton.
   TokenSet tokens_after(int state) {
     TokenSet set(tokens_->vocabulary());
-    std::vector<int> path = {state};  // [depth]
-    const std::vector<TokenTrie::Node>& nodes = tokens_->nodes();
-    for (std::size_t i = 0; i + 1 < nodes.size();) {
-      const TokenTrie::Node& node = nodes[i];
-      path.resize(node.depth);
-      const int next = states_->next(path.back(), node.byte);
-      if (next == GrammarStates::dead) {
-        i = static_cast<std::size_t>(node.end);
-        continue;
-      }
-      path.push_back(next);
-      for (int at = node.tokens; at < nodes[i + 1].tokens; ++at) {
-        set.add(tokens_->tokens()[static_cast<std::size_t>(at)]);
-      }
-      ++i;
+    std::vector<int> stacks = states_->stacks(state);
+    const auto is_broad = [&](int stack) { return states_->breadth(stack) >= breadth_min; };
+    for (auto broad = std::ranges::find_if(stacks, is_broad); broad != stacks.end();) {
+      std::iter_swap(stacks.begin(), broad);
+      broad = add_part(stacks, set) ? std::ranges::find_if(stacks, is_broad) : stacks.end();
     }
+    const int rest = states_->state_of(std::move(stacks));
+    if (rest != GrammarStates::dead) add_tokens(tokens_->tree(), *states_, rest, set);
     states_->add_named_tokens(state, tokens_->vocabulary(), set);
     // A stop token ends an output and is no text, whatever its bytes are.
     for (const Token stop : stops_) {
@@ -102,14 +97,30 @@ class GrammarReader final : public ConstraintReader {
     return set;
   }
 
+  /// Adds what the smallest part with the first of these stacks allows that has a mask, and leaves the other stacks.
+  bool add_part(std::vector<int>& stacks, TokenSet& set) {
+    for (int depth = 1; depth <= GrammarStates::part_depth_max; ++depth) {
+      GrammarStates::Part part = states_->part(stacks, depth);
+      const auto [known, fresh] = masks_.try_emplace(part.within);
+      if (fresh) known->second = tokens_->rule_masks().find(*states_, part.within, *tokens_);
+      if (!known->second) continue;
+      set.add(known->second->inside);
+      if (part.behind != GrammarStates::dead) add_tokens(known->second->outside, *states_, part.behind, set);
+      stacks = std::move(part.others);
+      return true;
+    }
+    return false;
+  }
+
   std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<const TokenTrie> tokens_;
   std::vector<Token> stops_;
   TokenSet nothing_;
   std::optional<GrammarStates> states_;
-  std::map<int, TokenSet> sets_;  // by state
-  std::vector<Token> output_;     // read last
-  std::vector<int> after_;        // the states after none of its tokens, after one, ...
+  std::map<int, TokenSet> sets_;                          // by state
+  std::map<int, std::shared_ptr<const RuleMask>> masks_;  // by the state of the part
+  std::vector<Token> output_;                             // read last
+  std::vector<int> after_;                                // the states after none of its tokens, after one, ...
 };
 
 }  // namespace

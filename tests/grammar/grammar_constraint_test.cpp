@@ -138,6 +138,76 @@ TEST(GrammarConstraint, OfARealVocabularyGivesJson) {
   EXPECT_TRUE(reader->complete(text));
 }
 
+/// Masks are put together of parts that are found once for all grammars; every token that they allow or refuse is read
+/// byte by byte here.
+TEST(GrammarConstraint, MasksOfPartsAllowWhatReadingEveryTokenAllows) {
+  Numbers numbers{5};
+  const std::vector<std::string> pieces = {"a",
+                                           "b",
+                                           "Z",
+                                           "7",
+                                           " ",
+                                           "-",
+                                           "\"",
+                                           "\\",
+                                           "\n",
+                                           ",",
+                                           ":",
+                                           "{",
+                                           "[",
+                                           "}",
+                                           "]",
+                                           "\\n",
+                                           "\xC3\xA4",
+                                           "\xE4\xB8\x96",
+                                           "\xF0\x9F\x98\x80",
+                                           "\xE2\x80\xA8",
+                                           "\xE2\x80",
+                                           "\xA4",
+                                           "\xF0\x9F",
+                                           "\xC3",
+                                           "\xFF",
+                                           "u00e4"};
+  std::vector<std::string> words(pieces);
+  for (int i = 0; i < 1500; ++i) {
+    std::string word;
+    for (std::uint64_t left = 2 + numbers.next() % 5; left > 0; --left) word += pieces[numbers.next() % pieces.size()];
+    words.push_back(word);
+  }
+  const auto tokens = std::make_shared<TokenTrie>(words);
+  const std::vector<std::string> schemas = {
+      R"({"type":"array","items":{"type":"string"}})",
+      R"({"type":"array","items":{"type":"string","maxLength":4}})",
+      R"({"type":"array","items":{"type":"string","pattern":"^.{0,6}$"}})",
+      R"({"type":"array","items":{"type":"string","pattern":"^[aZ\\u00e4\\u4e16]+(-[a-z7]+)*$"}})",
+      R"({"type":"object","additionalProperties":{"type":"string","minLength":2}})",
+      R"({"type":"array","items":{"anyOf":[{"type":"string","maxLength":2},{"type":"string","pattern":"^a"}]}})",
+  };
+  int masks = 0;
+  for (const std::string& schema : schemas) {
+    const auto grammar = grammar_of(schema_to_gbnf(Json::parse(schema, "the schema")));
+    const auto reader = GrammarConstraint(grammar, tokens, {}).reader();
+    for (int walk = 0; walk < 12; ++walk) {
+      std::vector<Token> output;
+      for (int length = 0; length < 12 && !reader->complete(output); ++length) {
+        const TokenSet allowed = reader->allowed(output);
+        ++masks;
+        std::vector<Token> list;
+        for (Token token = 0; token < tokens->vocabulary(); ++token) {
+          if (allowed.has(token)) list.push_back(token);
+          std::vector<Token> longer = output;
+          longer.push_back(token);
+          ASSERT_EQ(allowed.has(token), reader->possible(longer))
+              << schema << " " << words[static_cast<std::size_t>(token)];
+        }
+        ASSERT_FALSE(list.empty()) << schema;
+        output.push_back(list[numbers.next() % list.size()]);
+      }
+    }
+  }
+  EXPECT_GT(masks, 400);
+}
+
 /// A vocabulary of 150 000 tokens of one to ten letters and signs; the time of a set that is made, and of one that is
 /// known.
 TEST(GrammarConstraintSlow, ASetIsMadeInMillisecondsAndFoundInMicroseconds) {
