@@ -360,6 +360,7 @@ void RequestMaker::add_constraint() {
                        *setup_.tokenizer);
   }
   if (!gbnf) return;
+  made_.has_grammar = true;
   like_.constraint = std::make_shared<GrammarConstraint>(
       std::make_shared<const Grammar>(Grammar::from_gbnf(*gbnf, "the grammar of a request")), setup_.trie, like_.stops);
 }

@@ -38,6 +38,7 @@ struct EndpointRequest {
   bool chat = false;
   bool stream = false;
   bool speculative = true;
+  bool has_grammar = false;  // or a schema
   int cancel_after = 0;  // chunks, after which the client goes away; 0: never
   std::uint64_t seed = 0;
   std::vector<std::string> stop_strings;

@@ -374,7 +374,7 @@ void EndpointProof::compare_all() {
     ++(answer.cancelled ? cancelled_ : whole_);
     (answer.cancelled ? cancelled_tokens_ : tokens_) += tokens;
     if (!answer.cancelled) choices_ += answer.choices.size();
-    if (plan_[i].choices.front().constraint) ++constrained_;
+    if (plan_[i].has_grammar) ++constrained_;
     if (found) divergences_.push_back(std::move(*found));
   }
 }
