@@ -449,6 +449,8 @@ std::vector<Schemas> SchemaReader::denied(const Json& schema) {
         add(R"({"type":"object","required":[)" + quoted + R"(],"properties":{)" + quoted + R"(:{"not":)" +
             property.text() + "}}}");
       }
+    } else if (field == "items" && !value.is_array() && !schema.has("prefixItems")) {
+      add(R"({"type":"array","contains":{"not":)" + value.text() + "}}");
     } else if (field == "anyOf") {
       Schemas all;
       for (std::size_t i = 0; i < value.size(); ++i) all.push_back(negation_of(value[i]));
