@@ -146,7 +146,7 @@ class GrammarCompiler {
   /// Throws Error where the compiled grammar becomes too large.
   void count(std::size_t more) {
     counted_ += more;
-    if (counted_ > Grammar::symbols_max) fail("is too large once its repetitions are written out");
+    if (counted_ > Grammar::symbols_max) fail("is too large");
   }
 
   void add_alternative(int rule, const Sequence& sequence) {
@@ -245,24 +245,61 @@ class GrammarCompiler {
         element = {{Symbol::Kind::rule, group}};
       }
       const Symbol one = element.front();
-      count(static_cast<std::size_t>(min));
-      element.assign(static_cast<std::size_t>(min), one);
+      element = times(one, min);
       if (max == without_end) {
         const int rest = new_rule(true);
         add_alternative(rest, {one, {Symbol::Kind::rule, rest}});
         add_alternative(rest, {});
         element.push_back({Symbol::Kind::rule, rest});
-        continue;
+      } else if (max > min) {
+        element.push_back(up_to(one, max - min));
       }
-      int rest = -1;  // up to so many more
-      for (int more = 0; more < max - min; ++more) {
-        const int longer = new_rule(true);
-        add_alternative(longer, rest < 0 ? Sequence{one} : Sequence{one, {Symbol::Kind::rule, rest}});
-        add_alternative(longer, {});
-        rest = longer;
-      }
-      if (rest >= 0) element.push_back({Symbol::Kind::rule, rest});
     }
+  }
+
+  static constexpr int single_max = 1024;  // more of a symbol are written as blocks of it
+
+  /// How many to a block, so that there are about as many blocks.
+  static int block_size(int count) {
+    int size = 1;
+    while ((size + 1) * (size + 1) <= count) ++size;
+    return size;
+  }
+
+  Symbol block_of(Symbol one, int size) {
+    const int block = new_rule(true);
+    add_alternative(block, Sequence(static_cast<std::size_t>(size), one));
+    return {Symbol::Kind::rule, block};
+  }
+
+  /// So many of a symbol.
+  Sequence times(Symbol one, int number) {
+    if (number <= single_max) return Sequence(static_cast<std::size_t>(number), one);
+    const int size = block_size(number);
+    Sequence all(static_cast<std::size_t>(number / size), block_of(one, size));
+    all.insert(all.end(), static_cast<std::size_t>(number % size), one);
+    return all;
+  }
+
+  /// At most so many.
+  Symbol up_to(Symbol one, int number) {
+    if (number > single_max) {
+      // Blocks, then fewer than two blocks of single ones: together every number.
+      const int size = block_size(number);
+      const int single = size - 1 + (number - (size - 1)) % size;
+      const Symbol blocks = up_to(block_of(one, size), (number - single) / size);
+      const int all = new_rule(true);
+      add_alternative(all, {blocks, up_to(one, single)});
+      return {Symbol::Kind::rule, all};
+    }
+    int rest = -1;
+    for (int more = 0; more < number; ++more) {
+      const int longer = new_rule(true);
+      add_alternative(longer, rest < 0 ? Sequence{one} : Sequence{one, {Symbol::Kind::rule, rest}});
+      add_alternative(longer, {});
+      rest = longer;
+    }
+    return {Symbol::Kind::rule, rest};
   }
 
   int read_number() {

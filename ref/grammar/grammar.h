@@ -28,7 +28,7 @@ using ByteSet = std::bitset<256>;
 class Grammar {
  public:
   static constexpr std::size_t text_max = std::size_t{1} << 20;     // bytes
-  static constexpr std::size_t symbols_max = std::size_t{1} << 18;  // compiled, with all repetitions written out
+  static constexpr std::size_t symbols_max = std::size_t{1} << 18;  // compiled
   static constexpr int depth_max = 256;                             // of groups
 
   /// Throws Error, naming origin and line, for text that is no grammar, is too large, names a rule that does not exist,

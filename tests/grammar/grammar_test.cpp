@@ -136,6 +136,12 @@ TEST(Grammar, EscapesAreRead) {
   EXPECT_TRUE(matches(R"(root ::= [a-]+)", "a-a"));
 }
 
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
 TEST(Grammar, WhatIsWrongIsSaidWithItsLine) {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"", "no rule named root"},
@@ -158,13 +164,33 @@ TEST(Grammar, WhatIsWrongIsSaidWithItsLine) {
       {"root ::= x\nx ::= y? root\ny ::= \"a\"", "left recursion"},
       {"root ::= (\"a\"?)*", "repeats something that can be empty"},
       {"root ::= \"a\"{999999999}", "too often"},
-      {"root ::= \"a\"{100000}{100000}", "too large"},
+      {"root ::= " + repeated("\"a\"{1000} ", 300), "too large"},
       {"root ::= " + std::string(1000, '(') + "\"a\"" + std::string(1000, ')'), "nests too deep"},
       {"root ::= \"\xFF\"", "not UTF-8"},
       {std::string(Grammar::text_max + 1, ' '), "longer than 1 MiB"},
   };
   for (const auto& [text, what] : rows) EXPECT_THAT(error_of(text), HasSubstr(what)) << text.substr(0, 60);
   EXPECT_THAT(error_of("root ::= \"a\"\n\n!"), HasSubstr("the grammar's file: line 3: "));
+}
+
+TEST(GrammarStates, ManyRepetitionsAreWrittenAsBlocksAndAreExact) {
+  struct Row {
+    const char* counts;
+    int min;
+    int max;
+  };
+  for (const auto& [counts, min, max] :
+       {Row{"{0,1025}", 0, 1025}, Row{"{1500,4001}", 1500, 4001}, Row{"{2000}", 2000, 2000}, Row{"{1100,}", 1100, 5000},
+        Row{"{7,2603}", 7, 2603}}) {
+    const Grammar grammar = Grammar::from_gbnf(std::string("root ::= \"ab\"") + counts, "");
+    GrammarStates states(grammar);
+    int state = states.start();
+    for (int count = 0; count <= 4500; ++count) {
+      ASSERT_EQ(states.accepts(state), count >= min && count <= max) << counts << " " << count;
+      state = states.next(states.next(state, 'a'), 'b');
+    }
+  }
+  EXPECT_NO_THROW(Grammar::from_gbnf("root ::= \"a\"{0,200000} \"b\"{200000}", ""));
 }
 
 TEST(GrammarStates, AGrammarThatIsTooAmbiguousIsRefusedInReasonableTime) {

