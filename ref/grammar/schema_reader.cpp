@@ -520,8 +520,16 @@ std::optional<std::vector<Json>> SchemaReader::values_of(const Conjunction& conj
     } else {
       continue;
     }
+    // The schema whose values they are is not asked again for each, unless it says more: lists may be long.
+    const std::string_view source = schema.has("const") ? "const" : "enum";
+    const bool says_more = std::ranges::any_of(
+        restricting_fields(schema), [&](const std::string& field) { return field != source && field != "type"; });
+    const unsigned kinds = kinds_of({schema});
     std::erase_if(values, [&](const Json& value) {
-      return !std::ranges::all_of(conjunction.schemas, [&](const Json& one) { return satisfies(one, value); });
+      return !std::ranges::all_of(conjunction.schemas, [&](const Json& one) {
+        if (one.place() == schema.place() && !says_more) return (kinds & kind_of(value)) != 0;
+        return satisfies(one, value);
+      });
     });
     return values;
   }
