@@ -202,6 +202,7 @@ Exit record(const RecordOptions& options) {
   Results results("fixture record", {common.json_file, common.quiet}, sources);
 
   if (common.load_options.long_context) throw Error("--long-context: fixtures cannot say it yet");
+  if (!common.load_options.lora.empty()) throw Error("--lora: fixtures cannot say it yet");
   Fixture fixture;
   fixture.reason = options.reason;
   fixture.rule = rule_by_name(common.rule).name;

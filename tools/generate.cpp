@@ -115,6 +115,7 @@ nlohmann::ordered_json json_of(const GenerateOptions& options, const Engine& eng
       {"finish", name_of(trace.finish)},
       {"statistics", statistics_json(trace, options.draft)},
   };
+  if (const auto& adapters = options.common.load_options.lora; !adapters.empty()) json["lora"] = adapters;
   if (const auto& shift = trace.request.context_shift) {
     const int read = static_cast<int>(trace.request.prompt.size() + trace.output.size()) - 1;
     json["context_shift"] = {{"context", shift->context},
@@ -233,6 +234,7 @@ ResultFiles result_files_of(const GenerateOptions& options) {
   const CommonOptions& common = options.common;
   std::vector<std::string> used = options.constraints.sources();
   used.insert(used.end(), {common.target, common.prompt_file, options.prediction_file});
+  for (const std::string& path : paths_of_adapters(common.load_options)) used.push_back(path);
   std::unique_ptr<SavedPrefixes> prefixes;
   if (!options.prefixes.file.empty()) {
     prefixes = std::make_unique<SavedPrefixes>(options.prefixes, used);
@@ -273,7 +275,7 @@ Trace decoded(const GenerateOptions& options, const GenerateInput& asked, Engine
   const bool traced = files.trace.asked();
   spectrace::Writer* writer = nullptr;
   if (traced) {
-    writer = &files.trace.begin(common.target, engine.target().vocabulary(), rule, common.seed);
+    writer = &files.trace.begin(engine.checkpoint(), engine.target().vocabulary(), rule, common.seed);
     const std::string& named = options.draft;
     const std::string name = asked.prediction.empty() ? named : named == "none" ? "prediction" : "prediction+" + named;
     writer->begin({name, engine.kernels().name, engine.numerics(), options.stops, asked.grammar.gbnf});
@@ -311,7 +313,7 @@ Exit generate(const GenerateOptions& options) {
   if (const std::string why = request_error(asked.request, engine.target()); !why.empty()) throw Error(why);
   const OpenedModel::UsedDraft used =
       model.draft_to_write(options.draft, asked.request, options.logprobs && options.gate == "seed");
-  if (files.prefixes) files.prefixes->load(engine, common.target, used.name);
+  if (files.prefixes) files.prefixes->load(engine, used.name);
 
   NgramCounts counts = counts_so_far(options.lookup_file, engine.target().vocabulary());
 

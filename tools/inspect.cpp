@@ -325,6 +325,20 @@ ordered_json quantization_json(const Checkpoint& files, const FolderQuantization
   return json;
 }
 
+/// What --lora changes, and what that costs where matrices are in quantization blocks.
+ordered_json adapters_json(const Checkpoint& files) {
+  ordered_json list = ordered_json::array();
+  for (const MergedAdapter& adapter : files.adapters()) {
+    list.push_back({{"path", adapter.source.path.string()},
+                    {"scale", adapter.source.scale},
+                    {"changed_matrices", adapter.matrices},
+                    {"replaced_tensors", adapter.replaced},
+                    {"matrices_that_become_bf16", adapter.widened},
+                    {"bytes_more", adapter.bytes_more}});
+  }
+  return list;
+}
+
 /// Of a target without weights, those that its config means; of a draft without weights 0.
 std::uint64_t parameters_of(const Checkpoint& files) {
   if (!files.has_weights()) {
@@ -412,7 +426,8 @@ Exit inspect(const InspectOptions& options) {
   ordered_json json = {{"command", "inspect"}};
   if (!options.path.empty()) {
     const std::filesystem::path path = here_or_in_hub_cache(options.path);
-    ModelFiles files = is_config_alone(path) ? ModelFiles(Checkpoint::of_config(path)) : ModelFiles(path);
+    ModelFiles files(
+        with_adapters(is_config_alone(path) ? Checkpoint::of_config(path) : Checkpoint(path), options.load_options));
     const int context = describe(files.target().config()).context;
     const ReadTokenizer read = read_tokenizer(files.target());
     const std::uint64_t process = resident_bytes();
@@ -420,6 +435,7 @@ Exit inspect(const InspectOptions& options) {
     if (const FolderQuantization* const quantization = files.target().quantization()) {
       json["quantization"] = quantization_json(files.target(), *quantization);
     }
+    if (!files.target().adapters().empty()) json["adapters"] = adapters_json(files.target());
     json["memory_bytes"] = memory_json(files, options, options.context > 0 ? options.context : context);
     json["memory_bytes"]["process"] = process;
     json["memory_bytes_by_type"] = memory_by_type_json(files, options, context);

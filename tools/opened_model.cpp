@@ -16,7 +16,7 @@ OpenedModel::OpenedModel(const ModelToOpen& what)
     : threads_(what.threads),
       quiet_(what.quiet),
       progress_(what.quiet),
-      files_(what.target),
+      files_(with_adapters(Checkpoint(what.target), what.layout)),
       load_options_(layout_of(what.layout)) {
   if (load_options_.long_context && describe(files_.target().config()).long_context == 0) {
     throw Error("--long-context: " + files_.target().path().string() + " has no longrope");

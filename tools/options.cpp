@@ -189,6 +189,11 @@ Option& add_drafts_option(Command& command, std::vector<std::string>& drafts, co
 
 void add_layout_options(Command& command, LayoutOptions& options) {
   add_kernels_option(command, options.kernels);
+  command
+      .option("--lora PATH", options.lora,
+              "LoRA adapter to add to the target: a folder of PEFT or a .gguf; PATH=SCALE adds so much of it; may be "
+              "given several times")
+      .one_each_time();
   command.option("--quantize", options.quantize, "convert float weights while they are loaded")
       .choices({"none", "f32", "q8", "q4"})
       .show_default();
@@ -244,6 +249,17 @@ LoadOptions layout_of(const LayoutOptions& options) {
                      kv_format_by_name(options.kv));
   result.long_context = options.long_context;
   return result;
+}
+
+Checkpoint with_adapters(Checkpoint target, const LayoutOptions& options) {
+  for (const std::string& adapter : options.lora) target.merge(read_lora_source(adapter));
+  return target;
+}
+
+std::vector<std::string> paths_of_adapters(const LayoutOptions& options) {
+  std::vector<std::string> paths;
+  for (const std::string& adapter : options.lora) paths.push_back(read_lora_source(adapter).path.string());
+  return paths;
 }
 
 bool prompt_is_piped(const CommonOptions& options) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ref/decoding/trace.h"
+#include "ref/formats/checkpoint.h"
 #include "ref/formats/whole_file.h"
 #include "ref/models/weight_loader.h"
 #include "ref/text/tokenizer.h"
@@ -24,6 +25,7 @@ struct LayoutOptions {
   std::string quantize = "none";
   std::string kv = "bf16";
   bool long_context = false;
+  std::vector<std::string> lora = {};  // adapters, each PATH or PATH=SCALE
 };
 
 inline constexpr int threads_max = 256;
@@ -64,7 +66,7 @@ void add_max_new_tokens_option(Command& command, int& max_new_tokens);
 /// TARGET, which can be given as -m or --model, too.
 void add_target_option(Command& command, std::string& target, TakesPair takes_pair = TakesPair::no);
 
-/// --kernels, --quantize, --kv and --long-context, of every command that loads a model.
+/// --lora, --kernels, --quantize, --kv and --long-context, of every command that loads a model.
 void add_layout_options(Command& command, LayoutOptions& options);
 
 void add_kernels_option(Command& command, std::string& kernels);
@@ -98,6 +100,11 @@ std::string with_dashes(std::string name);
 
 /// Throws Error for a name that does not exist; the message lists the names.
 LoadOptions layout_of(const LayoutOptions& options);
+
+/// Adds the adapters of --lora.
+Checkpoint with_adapters(Checkpoint target, const LayoutOptions& options);
+/// The paths of --lora.
+std::vector<std::string> paths_of_adapters(const LayoutOptions& options);
 
 /// Returns the text of a file of at most 16 MiB; "-" is standard input. Throws Error for a longer or an empty one.
 std::string read_text_file(const std::string& path);

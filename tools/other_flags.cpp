@@ -87,7 +87,7 @@ constexpr OtherFlag table[] = {
     {"--api-key", refused, one, {}, "keys come from a file: --api-key-file FILE"},
     {"--mmproj", refused, one, {}, "draftproof reads text only"},
     {"-mm", refused, one, {}, "draftproof reads text only"},
-    {"--lora", refused, one, {}, "merge the adapter into the model first"},
+    {"--lora-scaled", refused, one, {}, "write the scale behind the path: --lora PATH=SCALE"},
     {"--chat-template", refused, one, {}, "give the template as a file: --template FILE"},
 };
 

@@ -72,6 +72,7 @@ std::string json_of(const Reproducer& r) {
     json["quantize"] = r.load_options.quantize;
     json["kv"] = r.load_options.kv;
     if (r.load_options.long_context) json["long_context"] = true;
+    if (!r.load_options.lora.empty()) json["lora"] = r.load_options.lora;
     if (r.command == "trace check") {
       json["kernels"] = r.load_options.kernels;
       json["reference"] = r.reference;
@@ -314,9 +315,9 @@ void add_reproducer_option(Command& command, std::string& folder) {
 Reproducer read_reproducer(const std::string& folder) {
   const Json json = Json::read(ReproducerFolder::case_in(folder), std::size_t{1} << 24);
   if (!json.is_object()) json.fail("must be an object");
-  expect_fields(json,
-                {"schema", "version", "command", "check", "target", "quantize", "kv", "long_context", "kernels",
-                 "reference", "slack", "tie", "rule", "mutant", "model", "seed", "request", "variations", "failure"});
+  expect_fields(json, {"schema",       "version", "command", "check",     "target",     "quantize", "kv",
+                       "long_context", "lora",    "kernels", "reference", "slack",      "tie",      "rule",
+                       "mutant",       "model",   "seed",    "request",   "variations", "failure"});
   one_of(json.at("schema"), {schema});
   Reproducer r;
   r.command = one_of(json.at("command"), {"verify", "build", "trace check", "zoo"});
@@ -326,6 +327,9 @@ Reproducer read_reproducer(const std::string& folder) {
     r.load_options.quantize = json.at("quantize").string();
     r.load_options.kv = json.at("kv").string();
     if (const auto long_context = json.find("long_context")) r.load_options.long_context = long_context->boolean();
+    if (const auto lora = json.find("lora")) {
+      for (std::size_t i = 0; i < lora->size(); ++i) r.load_options.lora.push_back((*lora)[i].string());
+    }
     if (const auto kernels = json.find("kernels")) r.load_options.kernels = kernels->string();
     const auto reference = json.find("reference");  // those of older versions have none, and compared with their own
     r.reference = reference ? one_of(*reference, {"f32", "f64", "own"}) : "own";

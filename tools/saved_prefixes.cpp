@@ -10,7 +10,7 @@ namespace draftproof {
 namespace {
 
 /// Identifies the weights of the target by their content, and the draft by its kind, its options and its content.
-std::string model_of(const std::filesystem::path& target, const std::string& draft) {
+std::string model_of(const Checkpoint& target, const std::string& draft) {
   std::string model = weights_fingerprint(target) + ", draft";
   for (const DraftStage& stage : parse_draft_spec(draft).stages) {
     model += " " + stage.name_with({});
@@ -41,8 +41,8 @@ SavedPrefixes::SavedPrefixes(const PrefixCacheOptions& options, const std::vecto
   file_ = std::filesystem::weakly_canonical(options.file);
 }
 
-void SavedPrefixes::load(Engine& engine, const std::filesystem::path& target, const std::string& draft) {
-  origin_ = {model_of(target, draft), engine.numerics()};
+void SavedPrefixes::load(Engine& engine, const std::string& draft) {
+  origin_ = {model_of(engine.checkpoint(), draft), engine.numerics()};
   if (is_present(file_)) engine.load_prefixes(cache_, origin_, draft, file_);
 }
 

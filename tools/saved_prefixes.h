@@ -27,9 +27,9 @@ class SavedPrefixes {
   /// writes. Throws Error when the file is one of them, is not a regular file, or cannot be written.
   SavedPrefixes(const PrefixCacheOptions& options, const std::vector<std::string>& protected_paths);
 
-  /// Takes what earlier runs of `target` with `draft`, if any, have saved; nothing when there is no file. Throws Error
-  /// when the file is not whole or is of other models or numerics, and leaves it as it is.
-  void load(Engine& engine, const std::filesystem::path& target, const std::string& draft);
+  /// Takes what earlier runs of the engine's target with `draft`, if any, have saved; nothing when there is no file.
+  /// Throws Error when the file is not whole or is of other models or numerics, and leaves it as it is.
+  void load(Engine& engine, const std::string& draft);
 
   /// Replaces the file completely or not at all; load() came before. Throws Error when it cannot be written.
   void save() const;

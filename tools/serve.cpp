@@ -113,7 +113,8 @@ class EndSignals {
 };
 
 /// The KV caches of prompts that were read before, kept in a folder from one run of the server to the next. There is
-/// one file for each target, draft and numerics class, so servers of different models may share a folder.
+/// one file for each target with its adapters, draft and numerics class, so servers of different models may share a
+/// folder.
 class ServedPrefixes {
  public:
   ServedPrefixes(const ServeOptions& options, std::uint64_t bytes, Engine& engine, const std::string& draft,
@@ -127,10 +128,11 @@ class ServedPrefixes {
     remove_leftovers(folder);
     Sha256 key;
     key.add(draft + "\n" + engine.numerics());
+    for (const std::string& adapter : options.layout.lora) key.add("\n" + adapter);
     const std::string file = (folder / (name_of_model(options.target) + "-" + key.hex().substr(0, 8) + ".h5")).string();
     saved_.emplace(PrefixCacheOptions{file, {bytes}}, std::vector{options.target});
     try {
-      saved_->load(engine, options.target, draft);
+      saved_->load(engine, draft);
     } catch (const Error& wrong) {
       complain(std::string(wrong.what()) + "; the prefix cache starts empty, and will replace the file");
     }
@@ -187,7 +189,7 @@ serve::ServedModel served_model_of(const ServeOptions& options, const std::strin
   model.name = name_of_model(options.target);
   model.draft = parse_draft_spec(draft).name_with_paths([](const auto& path) { return name_of_model(path); });
   model.fingerprint = engine.numerics();
-  model.weights = weights_fingerprint(options.target);
+  model.weights = weights_fingerprint(engine.checkpoint());
   model.tokenizer = opened.tokenizer();
   model.chat = chat;
   model.vocabulary = engine.target().vocabulary();

@@ -57,6 +57,7 @@ class Targets {
   }
 
   int vocabulary() const noexcept { return vocabulary_; }
+  const Checkpoint& checkpoint() noexcept { return model_.files().target(); }
   std::string reference() const { return exact_ ? "float64, exact" : numerics_of(reference_); }
 
   /// The target's float64 twin. Throws Error where there is none, or where it takes too much memory to be read unasked.
@@ -99,8 +100,7 @@ class Targets {
     LoadOptions load_options = reference_;
     if (own) load_options.quantize = quantization_by_name(name);
     load_options.requantize = own;
-    auto loaded =
-        std::make_shared<Loaded>(ModelFiles(own ? model_.files().target().path().string() : name), std::nullopt);
+    auto loaded = std::make_shared<Loaded>(ModelFiles(own ? checkpoint() : Checkpoint(name)), std::nullopt);
     Model& model = loaded->engine.emplace(loaded->files, load_options).target();
     if (model.vocabulary() != vocabulary_) {
       throw Error(in_quotes(name) + " has " + std::to_string(model.vocabulary()) + " tokens, the target " +
@@ -168,7 +168,7 @@ spectrace::TraceReport replayed(const ReplayJob& job) {
         0,
         [&] { return targets->computing_anyhow(); },
         [&](const std::string& gbnf, const std::vector<Token>& stops) { return targets->constraint_of(gbnf, stops); },
-        [&] { return weights_digest(job.target); }};
+        [&] { return weights_digest(targets->checkpoint()); }};
   }
   if (targets) {
     target.reference = targets->reference();

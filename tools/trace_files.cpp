@@ -62,7 +62,7 @@ TraceFiles::TraceFiles(const TraceFileNames& names, const CommonOptions& common,
   rows_file_ = rows;
 }
 
-spectrace::Writer& TraceFiles::begin(const std::string& target, int vocabulary, const Rule& rule, std::uint64_t seed) {
+spectrace::Writer& TraceFiles::begin(const Checkpoint& target, int vocabulary, const Rule& rule, std::uint64_t seed) {
   if (!rows_file_.empty() && (names_.rows || vocabulary > static_cast<int>(spectrace::Writer::row_tokens_max))) {
     rows_.emplace(rows_file_);
   }

@@ -33,7 +33,7 @@ class TraceFiles {
   bool takes_output() const noexcept { return is_standard_output(names_.trace); }
 
   /// Begins a trace of runs of the target that draw with `seed`.
-  spectrace::Writer& begin(const std::string& target, int vocabulary, const Rule& rule, std::uint64_t seed);
+  spectrace::Writer& begin(const Checkpoint& target, int vocabulary, const Rule& rule, std::uint64_t seed);
 
   /// Moves both files to their places, the rows first, so that a finished trace always has its rows.
   void finish();

@@ -271,6 +271,7 @@ void time_decoding(EngineSubject& subject, const Request& request, const VerifyO
 std::vector<std::string> sources_of(const VerifyOptions& options) {
   std::vector<std::string> sources = options.constraints.sources();
   sources.insert(sources.end(), {options.common.target, options.common.prompt_file});
+  for (const std::string& path : paths_of_adapters(options.common.load_options)) sources.push_back(path);
   for (const std::string& draft : options.drafts) {
     for (const std::string& path : parse_draft_spec(draft).paths()) sources.push_back(path);
   }
@@ -367,6 +368,7 @@ void VerifyCommand::describe_request() {
   report_.version = DRAFTPROOF_VERSION;
   report_.command = "verify";
   report_.subject = common_.target;
+  for (const std::string& adapter : common_.load_options.lora) report_.subject += " with --lora " + adapter;
   report_.about = {{"rule", rule_.name},
                    {"sampling", sampling_text(request_.sampling)},
                    {"seed", std::to_string(common_.seed)},
@@ -423,7 +425,8 @@ void VerifyCommand::decode_variations() {
   });
   if (trace_files_.asked()) {
     traced_ = std::make_unique<spectrace::TracedSubject>(
-        subject_, trace_files_.begin(common_.target, subject_.target(first_).vocabulary(), rule_, common_.seed),
+        subject_,
+        trace_files_.begin(model_.files().target(), subject_.target(first_).vocabulary(), rule_, common_.seed),
         grammar_.gbnf);
   }
   Subject& subject = traced_ ? static_cast<Subject&>(*traced_) : subject_;
@@ -546,11 +549,17 @@ void add_endpoint_options(Command& command, EndpointOptions& options) {
 
 /// Throws Error for an option that a proof over HTTP has no use for.
 void refuse_local_options(const Command& command) {
-  const std::set<std::string> used = {
-      "target",           "--prompt",  "--prompt-file",    "--prompt-tokens", "--parse-special",
-      "--max-new-tokens", "--seed",    "--kernels",        "--quantize",      "--kv",
-      "--threads",        "--json",    "--quiet",          "--endpoint",      "--clients",
-      "--requests",       "--seconds", "--answer-seconds", "--api-key",       "--template"};
+  const std::set<std::string> used = {"target",          "--prompt",
+                                      "--prompt-file",   "--prompt-tokens",
+                                      "--parse-special", "--max-new-tokens",
+                                      "--seed",          "--kernels",
+                                      "--quantize",      "--kv",
+                                      "--threads",       "--json",
+                                      "--quiet",         "--endpoint",
+                                      "--clients",       "--requests",
+                                      "--seconds",       "--answer-seconds",
+                                      "--api-key",       "--template",
+                                      "--lora"};
   for (const Option& option : command.options()) {
     const std::string& name = option.text().flags.empty() ? option.text().position : option.text().flags.front();
     if (!option.given() || !option.text().position.empty() || used.contains(name)) continue;

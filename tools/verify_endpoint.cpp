@@ -246,10 +246,11 @@ EndpointProof::EndpointProof(const CommonOptions& common, const EndpointOptions&
                     "the server's --kernels, --quantize and --kv",
                     served_.numerics, here));
   }
-  if (const std::string here = served_.weights.empty() ? "" : weights_fingerprint(common.target);
+  if (const std::string here = served_.weights.empty() ? "" : weights_fingerprint(model_.files().target());
       here != served_.weights) {
-    throw Error(fmt::format("the server's model {} has the weights {}, and {} has {}; give the model that is served",
-                            served_.name, printable(served_.weights), in_quotes(common.target), here));
+    throw Error(fmt::format(
+        "the server's model {} has the weights {}, and {} has {}; give the model that is served, and its --lora",
+        served_.name, printable(served_.weights), in_quotes(common.target), here));
   }
   tokenizer_ = model_.tokenizer();
   if (tokenizer_ != nullptr && served_.chat) {

@@ -57,6 +57,7 @@ class Engine {
   Engine(ModelFiles& files, LoadOptions load_options);
 
   Model& target() noexcept { return *target_; }
+  const Checkpoint& checkpoint() const noexcept { return files_.target(); }  // of the target
   const Kernels& kernels() const noexcept { return load_options_.kernels; }
   std::string numerics() const { return numerics_of(load_options_); }
 

@@ -15,8 +15,8 @@
 #include "ref/formats/gguf_names.h"
 #include "ref/formats/hub_cache.h"
 #include "ref/formats/printable.h"
-#include "ref/formats/quantized_folder/quantized_matrix.h"
 #include "ref/formats/safetensors.h"
+#include "ref/formats/tensor_values.h"
 
 namespace draftproof {
 
@@ -72,6 +72,9 @@ std::map<std::string, std::vector<std::string>> tensors_by_shard(const std::file
         "k, v in torch.load('medusa_lm_head.pt', map_location='cpu', weights_only=True).items()}, '" +
         medusa_file + "')\"");
   }
+  if (std::ranges::find(names, "adapter_config.json") != names.end()) {
+    throw Error(message + "; it is a LoRA adapter: give it to --lora, and the model that it is for as TARGET");
+  }
   if (!found.empty()) {
     message += "; it has " + printable(found, 400) + ", but of a folder only those two are read";
     if (found.find(".gguf'") != std::string::npos) message += "; open a .gguf file by its own path";
@@ -86,70 +89,25 @@ const NestedText* nested_text(std::string_view name) {
   return found == std::end(nested_texts) ? nullptr : found;
 }
 
-/// Reads and unpacks values [begin, begin + count), which are whole quantization blocks of the file.
-void unpack_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count, std::byte* to) {
-  const Unpacking& unpacking = *tensor.unpacking;
-  std::vector<std::uint8_t> packed(count / unpacking.block_inputs * unpacking.block_bytes);
-  tensor.file->read(tensor.offset + begin / unpacking.block_inputs * unpacking.block_bytes, packed.size(),
-                    packed.data());
-  auto* at = reinterpret_cast<std::uint8_t*>(to);
-  for (std::size_t from = 0; from < packed.size(); from += unpacking.block_bytes) {
-    unpack_block(unpacking, packed.data() + from, at);
-    at += row_bytes(unpacking.format, static_cast<int>(unpacking.block_inputs));
-  }
+/// "model.x" of "model.language_model.x".
+std::string name_alone(const std::string& name) {
+  const NestedText* const text = nested_text(name);
+  return text == nullptr ? name : std::string(text->alone) + name.substr(text->nested.size());
 }
 
-/// Reads and checks values [begin, begin + count) in the tensor's format; they are whole quantization blocks of the
-/// file, or whole rows of a matrix that is put together.
-void read_values(const StoredTensor& tensor, std::uint64_t begin, std::uint64_t count, std::byte* to) {
-  const FormatTraits& block = traits(*tensor.format);
-  const auto block_inputs = static_cast<std::uint64_t>(block.block_inputs);
-  const auto block_bytes = static_cast<std::uint64_t>(block.block_bytes);
-  if (tensor.quantized != nullptr) {
-    const std::uint64_t width = tensor.quantized->inputs();
-    read_quantized_rows(*tensor.quantized, begin / width, count / width, to);
-  } else if (tensor.unpacking != nullptr) {
-    unpack_values(tensor, begin, count, to);
-  } else {
-    tensor.file->read(tensor.offset + begin / block_inputs * block_bytes, count / block_inputs * block_bytes, to);
+/// Returns the rows of a head of attention, of which the files of some families have the two halves interleaved. Throws
+/// Error when `tensor` has no such heads.
+int rows_per_head_of(const StoredTensor& tensor, const Json& config) {
+  const Json text = config.find("text_config").value_or(config);
+  const auto head_dim = text.find("head_dim");
+  const std::int64_t rows = head_dim ? head_dim->integer(1, head_dim_max)
+                                     : text.at("hidden_size").integer(1, head_dim_max) /
+                                           text.at("num_attention_heads").integer(1, head_dim_max);
+  if (rows == 0 || rows % 2 != 0 || tensor.shape.empty() || tensor.shape[0] % rows != 0) {
+    throw Error(where(tensor) + " has shape " + shown(tensor.shape) + ", whose rows are not heads of " +
+                std::to_string(rows) + " rows in pairs");
   }
-  const std::uint64_t bad = first_not_finite(*tensor.format, to, count);
-  if (bad == count) return;
-  std::string what = "a scale that is not finite";
-  if (block_inputs == 1) {
-    float value = 0;
-    dequantize_row(*tensor.format, to + bad * block_bytes, 1, &value);
-    what = std::to_string(value);
-  }
-  throw Error(where(tensor) + " has " + what + " as element " + std::to_string(begin + bad) +
-              "; weights must be finite");
-}
-
-/// Returns the index of the row of the file that holds row `row` of the tensor.
-std::uint64_t stored_row(const StoredTensor& tensor, std::uint64_t row) {
-  if (tensor.rows_per_head == 0) return row;
-  const auto rows = static_cast<std::uint64_t>(tensor.rows_per_head);
-  const std::uint64_t in_head = row % rows;
-  return row - in_head + in_head % (rows / 2) * 2 + in_head / (rows / 2);
-}
-
-/// Whether both have equal types, shapes and bytes.
-bool same_bytes(const StoredTensor& a, const StoredTensor& b) {
-  if (a.type_name != b.type_name || a.shape != b.shape || a.bytes != b.bytes || a.rows_per_head != b.rows_per_head) {
-    return false;
-  }
-  constexpr std::uint64_t piece = std::uint64_t{1} << 20;
-  std::string left;
-  std::string right;
-  for (std::uint64_t begin = 0; begin < a.bytes; begin += piece) {
-    const std::uint64_t size = std::min(piece, a.bytes - begin);
-    left.resize(size);
-    right.resize(size);
-    a.file->read(a.offset + begin, size, left.data());
-    b.file->read(b.offset + begin, size, right.data());
-    if (left != right) return false;
-  }
-  return true;
+  return static_cast<int>(rows);
 }
 
 /// GGUF drops leading dimensions of 1: a matrix of one row is a vector there.
@@ -230,8 +188,7 @@ void Checkpoint::open_folder() {
     for (const auto& [name, tensor] : file.tensors()) {
       const NestedText* const text = nested_text(name);
       if (text != nullptr) nested_ = text;
-      const auto [place, is_new] = tensors_.emplace(
-          text == nullptr ? name : std::string(text->alone) + name.substr(text->nested.size()), tensor);
+      const auto [place, is_new] = tensors_.emplace(name_alone(name), tensor);
       if (!is_new) {
         throw Error(file.file().string() + ": tensor " + in_quotes(name) + " is also in " +
                     place->second.file->file().string() + "; remove it from one of the two files");
@@ -249,30 +206,96 @@ void Checkpoint::open_gguf() {
   if (file.tensors().empty()) {
     throw Error(path_.string() + ": has no tensors; it holds a vocabulary or other metadata, and no model");
   }
-  const GgufFamily& family = gguf_family_of(file);
-  const GgufNames& names = family.names;
-  gguf_names_ = &names;
-  config_ = family.read(file);
+  if (const std::string* const type = file.find_text("general.type"); type != nullptr && *type == "adapter") {
+    throw Error(path_.string() + ": is an adapter: give it to --lora, and the model that it is for as TARGET");
+  }
+  gguf_ = &gguf_family_of(file);
+  const GgufNames& names = gguf_->names;
+  config_ = gguf_->read(file);
   metadata_ = file.metadata();
   for (const auto& [name, stored] : file.tensors()) {
     const GgufTranslation translation = translated(names, name);
     StoredTensor tensor = stored;
-    if (names.pairs_rows && translation.in_heads) {
-      tensor.rows_per_head = static_cast<int>(config_->at("head_dim").integer(1, head_dim_max));
-      if (tensor.rows_per_head % 2 != 0 || tensor.shape.empty() || tensor.shape[0] % tensor.rows_per_head != 0) {
-        throw Error(where(tensor) + " has shape " + shown(tensor.shape) + ", whose rows are not heads of " +
-                    std::to_string(tensor.rows_per_head) + " rows in pairs");
-      }
-    }
+    if (names.pairs_rows && translation.in_heads) tensor.rows_per_head = rows_per_head_of(tensor, *config_);
     if (!tensors_.emplace(translation.name.empty() ? name : translation.name, std::move(tensor)).second) {
       throw Error(where(stored) + " is " + in_quotes(translation.name) + ", which exists already");
     }
   }
 }
 
+StoredTensor& Checkpoint::changed_by(const StoredTensor& part, const std::string& name) {
+  constexpr const char* head = "lm_head.weight";
+  const auto embedding = tensors_.find("model.embed_tokens.weight");
+  if (embedding != tensors_.end() && !has(head) && (name == head || name == embedding->first)) {
+    const auto tie = config().find("tie_word_embeddings");
+    if (!tie || tie->boolean()) tensors_.emplace(head, StoredTensor(embedding->second));
+  }
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    throw Error(where(part) + " changes " + in_quotes(name) + ", which " + path_.string() +
+                " does not have; give an adapter of this model");
+  }
+  return found->second;
+}
+
+const GgufFamily* Checkpoint::family_for(const LoraAdapter& adapter) const {
+  const bool of_gguf = !adapter.architecture().empty();
+  const GgufFamily* const family = of_gguf && gguf_ == nullptr ? find_gguf_family(config()) : gguf_;
+  if (of_gguf && (family == nullptr || family->architecture != adapter.architecture())) {
+    throw Error(adapter.path().string() + ": is an adapter of models of architecture " +
+                in_quotes(adapter.architecture()) + ", which " + path_.string() + " is not");
+  }
+  if (of_gguf != (gguf_ != nullptr) && (family->deals_heads || family->factor != nullptr)) {
+    throw Error(adapter.path().string() + ": models like " + path_.string() +
+                " have other rows in GGUF files than in folders; give the adapter in the form of the model");
+  }
+  return family;
+}
+
+void Checkpoint::merge(const LoraSource& source) {
+  if (!has_weights_) throw Error(path_.string() + ": has no weights that an adapter could be added to");
+  const LoraAdapter adapter(source);
+  const GgufFamily* const family = family_for(adapter);
+  MergedAdapter done = {{adapter.path(), source.scale}, adapter.files()};
+  for (const auto& [name, tensor] : adapter.replacements()) {
+    StoredTensor& replaced = changed_by(tensor, name_alone(name));
+    if (!tensor.format || !has_shape(tensor, replaced.shape)) {
+      throw Error(where(tensor) + " has type " + tensor.type_name + " and shape " + shown(tensor.shape) +
+                  ", and cannot replace " + in_quotes(replaced.name) + " of shape " + shown(replaced.shape));
+    }
+    if (gguf_ != nullptr && tensor.shape.size() != 2) {
+      throw Error(where(tensor) +
+                  " replaces a vector, of which GGUF files may have other numbers; give the model as a folder");
+    }
+    replaced = tensor;
+    ++done.replaced;
+  }
+  for (const auto& [name, product] : adapter.products()) {
+    LoraProduct added = product;
+    std::string changed = name_alone(name);
+    if (!adapter.architecture().empty()) {
+      const GgufTranslation translation = translated(family->names, name);
+      if (!translation.name.empty()) changed = translation.name;
+      if (family->names.pairs_rows && translation.in_heads) {
+        added.left.stored.rows_per_head = rows_per_head_of(added.left.stored, config());
+      }
+    }
+    StoredTensor& tensor = changed_by(product.right.stored, changed);
+    const std::optional<Format> stored = tensor.format;
+    tensor = merged(tensor, added);
+    ++done.matrices;
+    if (is_float(*stored)) continue;
+    const auto inputs = static_cast<int>(tensor.shape[1]);
+    ++done.widened;
+    done.bytes_more +=
+        static_cast<std::uint64_t>(tensor.shape[0]) * (row_bytes(*tensor.format, inputs) - row_bytes(*stored, inputs));
+  }
+  adapters_.push_back(std::move(done));
+}
+
 std::string Checkpoint::name_in_file(const std::string& name) const {
   if (const auto found = tensors_.find(name); found != tensors_.end()) return found->second.name;
-  if (gguf_names_ != nullptr) return name_in_gguf(*gguf_names_, name);
+  if (gguf_ != nullptr) return name_in_gguf(gguf_->names, name);
   if (nested_ == nullptr || !name.starts_with(nested_->alone)) return name;
   return std::string(nested_->nested) + name.substr(nested_->alone.size());
 }
@@ -287,7 +310,7 @@ std::string Checkpoint::expected(const std::string& name, const std::vector<std:
 }
 
 bool Checkpoint::has_shape(const StoredTensor& tensor, const std::vector<std::int64_t>& shape) const {
-  if (gguf_names_ == nullptr) return tensor.shape == shape;
+  if (gguf_ == nullptr) return tensor.shape == shape;
   return without_leading_ones(tensor.shape) == without_leading_ones(shape);
 }
 
@@ -324,61 +347,16 @@ WeightSource Checkpoint::weight(const std::string& name, const std::vector<std::
   if (rows_in_all > std::numeric_limits<int>::max()) {
     throw Error(where(tensor) + " has more rows than any real model's");
   }
-  const auto outputs = static_cast<int>(rows_in_all);
-  WeightSource source = {*tensor.format, outputs, inputs, {}, {}};
-  source.read = [tensor, inputs](int first, int rows, void* to) {
-    const auto width = static_cast<std::uint64_t>(inputs);
-    const auto row = static_cast<std::uint64_t>(first);
-    auto* at = static_cast<std::byte*>(to);
-    if (tensor.rows_per_head == 0) {
-      read_values(tensor, row * width, static_cast<std::uint64_t>(rows) * width, at);
-      return;
-    }
-    for (std::uint64_t r = row; r < row + static_cast<std::uint64_t>(rows); ++r) {
-      read_values(tensor, stored_row(tensor, r) * width, width, at);
-      at += row_bytes(*tensor.format, inputs);
-    }
-  };
-  if (tensor.quantized != nullptr) {
-    source.read_exact = [matrix = tensor.quantized](int first, int rows, float* to) {
-      read_exact_values(*matrix, static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(rows), to);
-    };
-  }
-  return source;
+  return weight_of(tensor, static_cast<int>(rows_in_all), inputs);
 }
 
 std::vector<float> Checkpoint::floats(const std::string& name, const std::vector<std::int64_t>& shape) const {
-  const StoredTensor& tensor = find(name, shape);
-  const std::uint64_t count = *elements(tensor.shape);
-  std::vector<float> values(count);
-  const std::uint64_t together = tensor.quantized != nullptr
-                                     ? tensor.quantized->inputs()
-                                     : static_cast<std::uint64_t>(traits(*tensor.format).block_inputs);
-  const std::uint64_t piece = std::max<std::uint64_t>(1, (1 << 18) / together) * together;
-  std::vector<std::byte> bytes;
-  for (std::uint64_t begin = 0; begin < count; begin += piece) {
-    const int size = static_cast<int>(std::min(piece, count - begin));
-    bytes.resize(row_bytes(*tensor.format, size));
-    read_values(tensor, begin, static_cast<std::uint64_t>(size), bytes.data());
-    dequantize_row(*tensor.format, bytes.data(), size, values.data() + begin);
-  }
-  if (tensor.rows_per_head == 0 || count == 0) return values;
-  const std::uint64_t width = tensor.shape.size() < 2 ? 1 : static_cast<std::uint64_t>(tensor.shape.back());
-  std::vector<float> ordered(count);
-  for (std::uint64_t row = 0; row < count / width; ++row) {
-    std::copy_n(values.data() + stored_row(tensor, row) * width, width, ordered.data() + row * width);
-  }
-  return ordered;
+  return floats_of(find(name, shape));
 }
 
 bool Checkpoint::same(const std::string& one, const std::string& other) const {
   if (!has(one) || !has(other)) return false;
-  const StoredTensor& a = tensors_.at(one);
-  const StoredTensor& b = tensors_.at(other);
-  if (a.quantized == nullptr || b.quantized == nullptr) {
-    return a.quantized == b.quantized && same_bytes(a, b);
-  }
-  return a.shape == b.shape && std::ranges::equal(a.quantized->parts, b.quantized->parts, same_bytes);
+  return same_values(tensors_.at(one), tensors_.at(other));
 }
 
 std::uint64_t Checkpoint::bytes() const noexcept {

@@ -19,17 +19,28 @@
 
 #include "ref/formats/gguf.h"
 #include "ref/formats/json.h"
+#include "ref/formats/lora_adapter.h"
 #include "ref/formats/quantized_folder/folder_quantization.h"
 #include "ref/formats/stored_tensor.h"
 
 namespace draftproof {
 
-struct GgufNames;
+struct GgufFamily;
 struct NestedText;
 
 /// Returns `path`, or the only .gguf file of a folder without .safetensors files. Where nothing is there, OWNER/NAME
 /// and OWNER/NAME:FILE are looked for in the cache of Hugging Face. Throws Error when nothing is found.
 std::filesystem::path checkpoint_file(const std::filesystem::path& path);
+
+/// What an adapter has changed in a checkpoint.
+struct MergedAdapter {
+  LoraSource source;
+  std::vector<std::filesystem::path> files;
+  std::uint64_t matrices = 0;    // that something is added to
+  std::uint64_t widened = 0;     // of them, those in quantization blocks, which become bf16
+  std::uint64_t bytes_more = 0;  // that these take in memory, unless they are quantized again
+  std::uint64_t replaced = 0;    // tensors
+};
 
 /// The files of one model. They are opened once, and whoever needs something from them is given the checkpoint.
 /// Tensors are read by any number of threads at a time; the other calls are for one thread.
@@ -43,6 +54,14 @@ class Checkpoint {
   /// Opens a config without its weights: a folder that has config.json, or such a file of any name. There are no
   /// tensors; a model can be described and counted by it, not loaded.
   static Checkpoint of_config(const std::filesystem::path& path);
+
+  /// Adds an adapter to the tensors, which then read as those of the merged model: config, names and shapes stay.
+  /// Adapters that are added one after the other give what merging and saving one after the other does. An adapter of
+  /// the embedding or of the LM head of a model that has one tensor for both makes them two, as in training. Reads
+  /// headers only. Throws Error, naming the tensor, when the adapter is not for this model; the checkpoint is then of
+  /// no use.
+  void merge(const LoraSource& adapter);
+  const std::vector<MergedAdapter>& adapters() const noexcept { return adapters_; }
 
   bool has_weights() const noexcept { return has_weights_; }
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -85,15 +104,20 @@ class Checkpoint {
   void open_gguf();
   const StoredTensor& find(const std::string& name, const std::vector<std::int64_t>& shape) const;
   bool has_shape(const StoredTensor& tensor, const std::vector<std::int64_t>& shape) const;
+  /// The tensor that this part of an adapter changes.
+  StoredTensor& changed_by(const StoredTensor& part, const std::string& name);
+  /// The family whose names and rows an adapter or this file has; nullptr: both are folders.
+  const GgufFamily* family_for(const LoraAdapter& adapter) const;
 
   std::filesystem::path path_;
   bool has_weights_ = true;
   std::map<std::string, StoredTensor> tensors_;
-  const GgufNames* gguf_names_ = nullptr;  // nullptr: a folder
-  const NestedText* nested_ = nullptr;     // nullptr: the text model has the names in the file that it has alone
+  const GgufFamily* gguf_ = nullptr;    // nullptr: a folder
+  const NestedText* nested_ = nullptr;  // nullptr: the text model has the names in the file that it has alone
   std::optional<GgufMetadata> metadata_;
   mutable std::optional<Json> config_;  // of a folder: once it was asked for
   std::optional<FolderQuantization> quantization_;
+  std::vector<MergedAdapter> adapters_;
 };
 
 }  // namespace draftproof

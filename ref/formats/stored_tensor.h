@@ -17,6 +17,7 @@
 namespace draftproof {
 
 struct QuantizedMatrix;
+struct MergedMatrix;
 
 struct StoredTensor {
   std::string name;                      // as in the file
@@ -27,6 +28,9 @@ struct StoredTensor {
   /// Puts the tensor together, in `format`, from several tensors of a quantized folder; `file` and `offset` are then
   /// those of its codes. nullptr: it is one tensor.
   std::shared_ptr<const QuantizedMatrix> quantized;
+  /// Adds what an adapter says to another tensor, and has the result in `format`. What says how values are stored is
+  /// then left out, and all else is that tensor's. nullptr: nothing is added.
+  std::shared_ptr<const MergedMatrix> merged;
   std::shared_ptr<const FileBytes> file;
   std::uint64_t offset = 0;  // from the start of the file
   std::uint64_t bytes = 0;

@@ -48,6 +48,7 @@ struct Sample {
   std::string extension;
   std::string bytes;
   std::string beside;  // in a quantized folder: the bytes of its config.json, or of its model.safetensors
+  std::filesystem::path adapted = {};  // of an adapter: the target; `beside` is then the other file of its folder
 };
 
 /// Returns the bytes of the file that makes a quantized folder of this one; "" when it is not in one.
@@ -61,13 +62,28 @@ std::string bytes_beside(const std::filesystem::path& file) {
   return bytes_of_file(file == config ? weights : config);
 }
 
+constexpr const char* adapter_config = "adapter_config.json";
+constexpr const char* adapter_weights = "adapter_model.safetensors";
+
+/// "lora-TARGET" lies beside TARGET.
+Sample sample_of(const std::filesystem::path& file) {
+  Sample sample = {file.extension().string(), bytes_of_file(file), bytes_beside(file)};
+  const std::filesystem::path folder = file.parent_path();
+  const std::string name = file.filename().string();
+  if (!std::filesystem::exists(folder / adapter_config) || name == "manifest.json") return sample;
+  sample.adapted = folder.parent_path() / folder.filename().string().substr(std::string("lora-").size());
+  if (name == adapter_config) sample.beside = bytes_of_file(folder / adapter_weights);
+  if (name == adapter_weights) sample.beside = bytes_of_file(folder / adapter_config);
+  return sample;
+}
+
 std::vector<Sample> samples_of(const std::vector<std::filesystem::path>& paths) {
   std::map<std::filesystem::path, Sample> found;  // in order of path
   const auto take = [&](const std::filesystem::path& file) {
     const std::string extension = file.extension().string();
     const bool known = extension == ".gguf" || extension == ".safetensors" || extension == ".json";
     if (known && std::filesystem::file_size(file) <= sample_bytes_max) {
-      found[file] = {extension, bytes_of_file(file), bytes_beside(file)};
+      found[file] = sample_of(file);
     }
   };
   for (const auto& path : paths) {
@@ -200,9 +216,44 @@ bool check_folder(const std::filesystem::path& file, const Sample& sample) {
   return check_folder(folder);
 }
 
+/// The same of an adapter of which one file is this one, or that is this file.
+bool check_adapter(const std::filesystem::path& file, const Sample& sample) {
+  std::filesystem::path adapter = file;
+  if (!sample.beside.empty()) {
+    adapter = file.string() + ".folder";
+    std::filesystem::remove_all(adapter);
+    std::filesystem::create_directory(adapter);
+    const bool config = sample.extension == ".json";
+    std::filesystem::copy_file(file, adapter / (config ? adapter_config : adapter_weights));
+    std::ofstream(adapter / (config ? adapter_weights : adapter_config), std::ios::binary) << sample.beside;
+  }
+  const auto require_sentence = [&](const std::string& text) {
+    const bool named = text.find(adapter.string()) != std::string::npos;
+    if (!named || text.find('\n') != std::string::npos) throw std::runtime_error("no sentence on it: " + text);
+  };
+  try {
+    Checkpoint checkpoint(sample.adapted);
+    checkpoint.merge({adapter});
+    for (const auto& [name, tensor] : checkpoint.tensors()) {
+      try {
+        for (const float value : checkpoint.floats(name, tensor.shape)) {
+          if (!std::isfinite(value)) fail(name, "has a value that is not finite");
+        }
+      } catch (const Error& error) {
+        require_sentence(error.what());
+      }
+    }
+    return true;
+  } catch (const Error& error) {
+    require_sentence(error.what());
+    return false;
+  }
+}
+
 /// Returns how many readers accepted the file.
 int read(const std::filesystem::path& file, const Sample& sample) {
   const std::string& extension = sample.extension;
+  if (!sample.adapted.empty()) return check_adapter(file, sample) ? 1 : 0;
   if (!sample.beside.empty()) return check_folder(file, sample) ? 1 : 0;
   if (extension == ".json") return accepted([&] { Json::read(file); });
   if (extension == ".safetensors") return accepted([&] { read_everything(SafeTensors(file).tensors()); });

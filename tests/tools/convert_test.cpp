@@ -1071,7 +1071,8 @@ TEST(Convert, LosesNothingInTheTypeOfTheFolderAndLittleInOthers) {
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const Folder alone;
   files::copy(exact, alone.path() / "model.gguf");
-  EXPECT_EQ(weights_digest(alone.path()), weights_digest(exact)) << "a folder with one GGUF is that file";
+  EXPECT_EQ(weights_digest(Checkpoint(alone.path())), weights_digest(Checkpoint(exact)))
+      << "a folder with one GGUF is that file";
   std::map<std::string, double> errors;
   const json result = json::parse(outcome.out);
   for (const json& row : result["files"]) errors[row["type"]] = row["relative_error"];
