@@ -256,6 +256,7 @@ std::shared_ptr<LoadedModel> loaded_model(const std::filesystem::path& path, con
     LayoutOptions layout = {.kernels = kernels};
     if (const auto& stated = quantize ? quantize : pair.quantize) layout.quantize = *stated;
     if (const auto& stated = kv ? kv : pair.kv) layout.kv = *stated;
+    layout.lora = pair.lora;
     return std::make_shared<LoadedModel>(std::move(pair.target), pair.draft.value_or("none"), layout, count);
   });
 }

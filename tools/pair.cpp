@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tools/pair.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "ref/base/error.h"
 #include "ref/base/presence.h"
 #include "ref/drafts/draft_spec.h"
@@ -31,6 +35,20 @@ std::string draft_of(const Json& field, const std::filesystem::path& folder) {
   }
 }
 
+std::vector<std::string> adapters_of(const Json& field, const std::filesystem::path& folder) {
+  std::vector<std::string> adapters;
+  for (std::size_t i = 0; i < field.size(); ++i) {
+    const std::string& text = field[i].string();
+    try {
+      const std::string path = read_lora_source(text).path.string();
+      adapters.push_back(placed(folder, path).string() + text.substr(path.size()));
+    } catch (const Error& wrong) {
+      field[i].fail(wrong.what());
+    }
+  }
+  return adapters;
+}
+
 /// The text of a field that `read` takes or throws Error for.
 template <class Read>
 std::optional<std::string> word_of(const Json& json, const char* name, const Read& read) {
@@ -52,8 +70,9 @@ std::optional<Pair> read_pair(const std::filesystem::path& target) {
   const Json json = Json::read(target, bytes_max);
   if (!json.is_object()) json.fail("is not a pair; write {\"target\": PATH, \"draft\": KIND:PATH}");
   for (const std::string& field : json.fields()) {
-    if (field == "target" || field == "draft" || field == "quantize" || field == "kv") continue;
-    json.fail("a pair has no field " + in_quotes(field) + "; there are target, draft, quantize and kv");
+    constexpr std::string_view known[] = {"target", "draft", "quantize", "kv", "lora"};
+    if (std::ranges::find(known, field) != std::end(known)) continue;
+    json.fail("a pair has no field " + in_quotes(field) + "; there are target, draft, quantize, kv and lora");
   }
   const std::filesystem::path folder = target.parent_path();
   const Json of_target = json.at("target");
@@ -62,6 +81,7 @@ std::optional<Pair> read_pair(const std::filesystem::path& target) {
   if (const auto field = json.find("draft")) pair.draft = draft_of(*field, folder);
   pair.quantize = word_of(json, "quantize", quantization_by_name);
   pair.kv = word_of(json, "kv", kv_format_by_name);
+  if (const auto field = json.find("lora")) pair.lora = adapters_of(*field, folder);
   return pair;
 }
 
@@ -75,6 +95,7 @@ void use_pair(const Command& command, std::string& target, std::string& draft, L
   put("--draft", pair->draft, draft);
   put("--quantize", pair->quantize, layout.quantize);
   put("--kv", pair->kv, layout.kv);
+  if (!command.given("--lora")) layout.lora = pair->lora;
 }
 
 }  // namespace draftproof

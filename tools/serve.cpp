@@ -187,6 +187,9 @@ serve::ServedModel served_model_of(const ServeOptions& options, const std::strin
                                    Engine& engine, const ChatTemplate* chat) {
   serve::ServedModel model;
   model.name = name_of_model(options.target);
+  for (const MergedAdapter& adapter : engine.checkpoint().adapters()) {
+    model.name += "+" + name_of_model(adapter.source.path);
+  }
   model.draft = parse_draft_spec(draft).name_with_paths([](const auto& path) { return name_of_model(path); });
   model.fingerprint = engine.numerics();
   model.weights = weights_fingerprint(engine.checkpoint());
@@ -387,6 +390,7 @@ void add_serve(Command& app) {
       all.back().target = target;
       all.back().template_file.clear();
       all.back().draft = "none";
+      all.back().layout.lora.clear();
       const std::optional<Pair> pair = read_pair(target);
       if (pair && pair->draft) all.back().draft = *pair->draft;
     }

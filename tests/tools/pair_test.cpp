@@ -49,6 +49,8 @@ TEST_F(PairFile, NamesTargetAndDraftRelativeToItsFolder) {
   EXPECT_EQ(read->kv, "q8");
   EXPECT_EQ(read->quantize, std::nullopt);
   EXPECT_EQ(read_pair(pair(R"({"target": "/a/b"})"))->target, "/a/b");
+  EXPECT_EQ(read_pair(pair(R"({"target": "target", "lora": ["draft=0.5", "/a/b"]})"))->lora,
+            (std::vector<std::string>{beside("draft") + "=0.5", "/a/b"}));
 }
 
 TEST_F(PairFile, IsNothingElseThanAFileOfThatEnding) {
@@ -66,12 +68,14 @@ TEST_F(PairFile, ThatIsWrongIsRefusedByFileAndField) {
   EXPECT_THAT(error_of(R"({"target": 3})"), AllOf(HasSubstr(file), HasSubstr("target")));
   EXPECT_THAT(error_of(R"({"target": ""})"), AllOf(HasSubstr("field target"), HasSubstr("is empty")));
   EXPECT_THAT(error_of(R"({"target": "target", "run": "x"})"),
-              AllOf(HasSubstr(file), HasSubstr("no field 'run'; there are target, draft, quantize and kv")));
+              AllOf(HasSubstr(file), HasSubstr("no field 'run'; there are target, draft, quantize, kv and lora")));
   EXPECT_THAT(error_of(R"({"target": "target", "draft": "dflash"})"),
               AllOf(HasSubstr("field draft"), HasSubstr("needs a path")));
   EXPECT_THAT(error_of(R"({"target": "target", "quantize": "q5"})"),
               AllOf(HasSubstr("field quantize"), HasSubstr("no quantization named 'q5'")));
   EXPECT_THAT(error_of(R"({"target": "target", "kv": "q4"})"), AllOf(HasSubstr("field kv"), HasSubstr("'q4'")));
+  EXPECT_THAT(error_of(R"({"target": "target", "lora": ["a=much"]})"),
+              AllOf(HasSubstr(file), HasSubstr("field lora[0]"), HasSubstr("'much' is no number")));
   EXPECT_NE(error_of(R"({"target": "target", "target": "draft"})"), "");
 }
 
