@@ -103,11 +103,12 @@ struct OpenAiWriter::Extras {
   ForeignJson echoed_logprobs(const std::vector<Token>& prompt, const std::vector<PromptLogprob>& told) {
     if (echo.empty() || !request.job.choices.front().logprobs) return nullptr;
     ForeignJson lists = new_lists();
-    std::size_t rest = 0;  // bytes from a token on: tokens before the text, as BOS, are no part of it
-    for (const Token token : prompt) rest += bytes_of(model, token).size();
+    std::size_t all = 0, before = 0;  // bytes of tokens
+    for (const Token token : prompt) all += bytes_of(model, token).size();
+    const std::size_t no_text = all - std::min(all, echo.size());  // of tokens before the text, as BOS
     for (std::size_t i = 0; i < prompt.size(); ++i) {
-      offset = echo.size() - std::min(rest, echo.size());
-      rest -= bytes_of(model, prompt[i]).size();
+      offset = std::min(before - std::min(before, no_text), echo.size());
+      before += bytes_of(model, prompt[i]).size();
       if (i > 0) add_place(lists, prompt[i], told[i - 1].logprob, told[i - 1].top);
       else add_place(lists, prompt[i], {}, {});
     }

@@ -55,9 +55,14 @@ void ResponseStore::add(const std::string& body, const std::string& response, in
   const std::lock_guard lock(mutex_);
   bytes_ += one.bytes();
   stored_.push_back(std::move(one));
+  std::map<int, std::size_t> of_tenants;
+  for (const Stored& each : stored_) of_tenants[each.tenant] += each.bytes();
   while (bytes_ > bytes_max_) {
-    bytes_ -= stored_.front().bytes();
-    stored_.pop_front();
+    const auto largest = std::ranges::max_element(of_tenants, {}, [](const auto& each) { return each.second; });
+    const auto oldest = std::ranges::find(stored_, largest->first, &Stored::tenant);
+    largest->second -= oldest->bytes();
+    bytes_ -= oldest->bytes();
+    stored_.erase(oldest);
   }
 }
 

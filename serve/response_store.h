@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Responses of /v1/responses that later requests go on with (previous_response_id): what was asked and answered, as
-// items. An API key reaches its own only. When there are too many bytes the oldest are forgotten.
+// items. An API key reaches its own only. When there are too many bytes, the oldest of the key that has the largest
+// part of them is forgotten.
 #pragma once
 
 #include <cstddef>
 #include <list>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>

@@ -125,6 +125,7 @@ CompletionRequest read_response_request(const std::string& body, const ServedMod
                            "prompt_cache_key",
                            "prompt_cache_retention",
                            "seed"});
+  read_boolean(request, "store", true);
   if (const auto include = request.find("include")) {
     for (std::size_t i = 0; i < include->size(); ++i) {
       if ((*include)[i].string() != "reasoning.encrypted_content")

@@ -319,15 +319,15 @@ class Server::Http {
     return list;
   }
 
-  const HostedModel* find_model(const std::string& name) const {
+  const HostedModel* find_model(std::string name) const {
+    constexpr std::string_view latest = ":latest";  // of Ollama's clients
+    if (name.ends_with(latest)) name.resize(name.size() - latest.size());
     const auto found = std::ranges::find_if(models_, [&](const HostedModel& one) { return one.model.name == name; });
     return found == models_.end() ? nullptr : &*found;
   }
 
   /// Returns the model that a request means; nullptr: the response says that there is none.
-  const HostedModel* hosted(const Request& request, Response& response, std::string name) const {
-    constexpr std::string_view latest = ":latest";  // of Ollama's clients
-    if (name.ends_with(latest)) name.resize(name.size() - latest.size());
+  const HostedModel* hosted(const Request& request, Response& response, const std::string& name) const {
     if (models_.size() == 1 || name.empty()) return &models_.front();
     const HostedModel* const found = find_model(name);
     if (found == nullptr) refuse_model(request, response, name);

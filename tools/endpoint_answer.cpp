@@ -381,7 +381,7 @@ std::optional<EndpointDivergence> find_divergence(const EndpointRequest& request
   const Request& asked = request.choices[choice];
   const int max =
       begins_only ? std::min(asked.max_new_tokens, static_cast<int>(received.tokens.size())) : asked.max_new_tokens;
-  if (max == 0) return std::nullopt;
+  if (max == 0 && begins_only) return std::nullopt;
   const PlainAnswer expected = plain_answer(request, asked, max, !begins_only, target, tokenizer);
   EndpointDivergence found{request.number, static_cast<int>(choice), -1, "", "", ""};
   const auto differ = [&](const std::string& what, std::ptrdiff_t place, std::string right, std::string wrong) {

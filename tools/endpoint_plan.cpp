@@ -312,7 +312,7 @@ void RequestMaker::add_end() {
   for (const auto& prompt : prompts_) longest = std::max(longest, prompt.size());
   const int max = std::min(setup_.max_new_tokens, setup_.context - static_cast<int>(longest));
   // A client that goes away leaves an answer that would have gone on.
-  like_.max_new_tokens = made_.cancel_after > 0 ? max : from(1, max);
+  like_.max_new_tokens = made_.cancel_after > 0 ? max : one_in(12) ? 0 : from(1, max);
   body_[made_.chat ? "max_completion_tokens" : "max_tokens"] = like_.max_new_tokens;
   if (made_.cancel_after > 0 || one_in(3)) {
     body_["ignore_eos"] = true;

@@ -42,11 +42,11 @@ std::vector<Variation> plan_variations(Trial& trial) {
 }
 
 /// What rows of plain decoding say of the prompt's tokens behind the first, by the places of these: of all, or of so
-/// many that are spread evenly and end with the last.
+/// many that are spread evenly and end with the last: by an odd step, so that no size of chunks keeps out of the way.
 std::map<std::size_t, PromptLogprob> plain_prompt_logprobs(Trial& trial, const Variation& variation) {
   const std::span<const Token> prompt = trial.request.prompt;
   const auto max = static_cast<std::size_t>(trial.effort.fresh_rows);
-  const std::size_t stride = prompt.size() / max + (prompt.size() % max != 0 ? 1 : 0);
+  const std::size_t stride = (prompt.size() / max + (prompt.size() % max != 0 ? 1 : 0)) | 1;
   GrowingText text(trial.subject.target(variation), static_cast<int>(prompt.size()), trial.request.context_shift);
   std::map<std::size_t, PromptLogprob> rows;
   for (std::size_t read = 1; read < prompt.size(); ++read) {
@@ -63,6 +63,12 @@ std::map<std::size_t, PromptLogprob> plain_prompt_logprobs(Trial& trial, const V
 /// Returns the number of tokens of the prompt whose logprobs were compared.
 long examine_prompt(const Trial& trial, const Variation& variation, const std::vector<PromptLogprob>& reported,
                     const std::map<std::size_t, PromptLogprob>& expected, Examination& examination) {
+  examination.expect(reported.size() + 1 == trial.request.prompt.size(), [&] {
+    return make_failure(
+        variation, -1, -1, "each token of the prompt but the first has a logprob",
+        std::to_string(reported.size()) + " of " + std::to_string(trial.request.prompt.size()) + " tokens have one",
+        {"they were asked for"});
+  });
   long compared = 0;
   for (const auto& [place, row] : expected) {
     const auto shown = [](const PromptLogprob& one) {

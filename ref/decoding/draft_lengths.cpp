@@ -107,6 +107,7 @@ void DraftLengths::learn_pass(int rows, double seconds) {
 }
 
 void DraftLengths::learn_proposals(int sequences, int draft_tokens, double seconds) {
+  REQUIRE(sequences > 0, "a sequence has proposed");
   if (draft_tokens == 0) return;  // with none, drafts only observe
   const double expected = expected_proposals(sequences, draft_tokens);
   if (expected > 0) proposal_factors_.learn(sequences * draft_tokens, seconds / expected);

@@ -34,7 +34,8 @@ class DraftLengths {
   void learn(int drafted, int accepted);
   /// Learns how long a pass of the target took.
   void learn_pass(int rows, double seconds);
-  /// Learns how long it took that so many sequences proposed, this many draft tokens at most, and observed.
+  /// Learns how long it took that so many sequences, at least one, proposed, this many draft tokens at most, and
+  /// observed.
   void learn_proposals(int sequences, int draft_tokens, double seconds);
   /// A pass has ended: what was learned before counts a little less.
   void forget();

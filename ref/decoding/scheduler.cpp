@@ -121,7 +121,7 @@ bool Scheduler::step() {
     const double proposed = propose();
     forward(proposed);
     const double observed = finish_parts();
-    if (lengths_ != nullptr && std::ranges::none_of(parts_, &Part::reading)) {
+    if (lengths_ != nullptr && !parts_.empty() && std::ranges::none_of(parts_, &Part::reading)) {
       lengths_->learn_proposals(static_cast<int>(parts_.size()), draft_tokens, proposed + observed);
     }
   } catch (...) {  // what goes wrong outside of every sequence (no memory) is the failure of all

@@ -525,6 +525,18 @@ TEST(ResponseStore, ForgetsTheOldestWhenThereIsTooMuch) {
   EXPECT_FALSE(store.find("r19", 0));
 }
 
+TEST(ResponseStore, OfAKeyThatStoresMuchAnotherLosesNothing) {
+  ResponseStore store(1000, 1000);
+  const auto add = [&](const std::string& id, int tenant) {
+    store.add(R"({"input": "abc"})", json{{"id", id}, {"output", json::array()}}.dump(), tenant);
+  };
+  add("mine", 1);
+  for (int i = 0; i < 30; ++i) add("r" + std::to_string(i), 2);
+  EXPECT_TRUE(store.find("mine", 1));
+  EXPECT_TRUE(store.find("r29", 2));
+  EXPECT_FALSE(store.find("r0", 2));
+}
+
 TEST(ResponseStore, RefusesToGoOnWithAConversationThatIsTooLong) {
   ResponseStore store(10'000, 1000);
   const auto add = [&](int i, std::size_t length) {

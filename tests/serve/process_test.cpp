@@ -84,6 +84,16 @@ TEST(ServeProcess, AnswersOfSeveralModelsAreThoseOfEachAlone) {
   EXPECT_EQ(server.end(), 0);
 }
 
+TEST(ServeProcess, APromptThatIsKnownIsReadForNoTokens) {
+  ServeProcess server({"--draft", dflash});  // load decides the lengths of its drafts
+  json body = request;
+  for (const int tokens : {1, 0, 0, 5}) {
+    body["max_tokens"] = tokens;
+    EXPECT_EQ(answer(server, body)["usage"]["completion_tokens"], tokens);
+  }
+  EXPECT_EQ(server.end(), 0);
+}
+
 TEST(ServeProcess, TwoModelsOfOneNameAreRefused) {
   const Outcome result = run_command({"serve", target, "--also", target, "--port", "0"});
   EXPECT_NE(result.status, 0);

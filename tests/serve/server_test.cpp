@@ -280,6 +280,11 @@ TEST(Server, ACompletionRepeatsItsPromptAsItCame) {
   }
 }
 
+TEST(Server, TheTokensOfAnEchoBeginWhereItsTextDoes) {
+  const Json ids = {{"prompt", {200, 201, 130, 40}}, {"max_tokens", 1}, {"echo", true}, {"logprobs", 0}};  // no UTF-8
+  EXPECT_EQ(server().answer(completions, ids)["choices"][0]["logprobs"]["text_offset"][0], 0);
+}
+
 TEST(Server, AChatTellsTheLogprobsOfItsPrompt) {
   const Json request = {
       {"messages", {{{"role", "user"}, {"content", "Tell me a tale"}}}}, {"prompt_logprobs", 1}, {"max_tokens", 0}};
