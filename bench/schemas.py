@@ -178,7 +178,7 @@ def answer(peer, row, stop):
             peer.fill()
             times.append((time.thread_time() - begin) * 1e6)
             accepted = bool(peer.allows(token))
-            if not accepted:
+            if not accepted or token == stop:
                 break
             peer.consume(token)
         result["tests"].append({"valid": test["valid"], "accepted": accepted, "masks_us": times})
