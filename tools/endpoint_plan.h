@@ -39,7 +39,7 @@ struct EndpointRequest {
   bool stream = false;
   bool speculative = true;
   bool has_grammar = false;  // or a schema
-  int cancel_after = 0;  // chunks, after which the client goes away; 0: never
+  int cancel_after = 0;      // chunks, after which the client goes away; 0: never
   std::uint64_t seed = 0;
   std::vector<std::string> stop_strings;
   std::vector<Request> choices;  // `n` of the first prompt, then those of the next
