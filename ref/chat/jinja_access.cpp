@@ -208,7 +208,7 @@ bool contains(const Value& container, const Value& item, Rendering& rendering) {
     require_defined(item);
     const MarkedText* part = item.as<MarkedText>();
     if (part == nullptr) throw Error(std::string("'in' of a string needs a string, not a ") + item.type_name());
-    rendering.budget.charge(text->size() + part->size());
+    rendering.budget.charge_search(text->bytes(), part->bytes());
     return text->bytes().find(part->bytes()) != std::string::npos;
   }
   if (const Dict* dict = container.as<Dict>()) {

@@ -45,7 +45,7 @@ Value iterator(std::vector<Value> items) { return Value::of(List{List::Kind::ite
 Value attribute_path(const Value& item, const Value& path, Rendering& rendering) {
   if (path.as<MarkedText>() == nullptr) return item_of(item, path, rendering);
   Value value = item;
-  for (const MarkedText& part : split(*path.as<MarkedText>(), ".", -1)) {
+  for (const MarkedText& part : split(*path.as<MarkedText>(), ".", -1, rendering.budget)) {
     const std::string& name = part.bytes();
     const bool index = !name.empty() && name.size() < 10 && name.find_first_not_of("0123456789") == std::string::npos;
     value = item_of(value, index ? Value(std::int64_t{std::stol(name)}) : Value(part), rendering);
@@ -102,6 +102,7 @@ Value trim(const Input& in) {
   const ArgumentReader arguments = in.read({"chars"});
   std::optional<std::string_view> characters;
   if (!arguments.get("chars").is_none()) characters = arguments.text("chars").bytes();
+  in.budget().charge(8, characters.value_or("").size());
   return stripped(in.text(), characters, Side::both);
 }
 
@@ -142,6 +143,7 @@ Value default_filter(const Input& in) {
 Value first(const Input& in) {
   in.read({});
   if (List* list = in.value.as_list(); list != nullptr && list->kind == List::Kind::iterator && !list->items.empty()) {
+    in.budget().charge(16, list->items.size());
     const Value item = list->items.front();
     list->items.erase(list->items.begin());
     return item;
@@ -214,6 +216,7 @@ Value items_filter(const Input& in) {
   if (in.value.is_undefined()) return iterator({});
   const Dict* dict = in.value.as<Dict>();
   if (dict == nullptr) throw Error("the filter 'items' needs a dictionary, not a " + std::string(in.value.type_name()));
+  in.budget().charge(128, dict->entries.size());
   std::vector<Value> items;
   for (const auto& [key, value] : dict->entries) items.push_back(Value::of(List{List::Kind::tuple, {key, value}}));
   return iterator(std::move(items));
@@ -228,6 +231,7 @@ Value dictsort(const Input& in) {
   }
   const std::string by = arguments.find("by") != nullptr ? arguments.text("by").bytes() : "key";
   if (by != "key" && by != "value") throw Error("the filter 'dictsort' sorts by 'key' or by 'value'");
+  in.budget().charge(128, dict->entries.size());
   std::vector<Value> items;
   std::vector<Value> keys;
   for (const auto& [key, value] : dict->entries) {
@@ -361,7 +365,7 @@ Value slice(const Input& in) {
   const std::size_t count = count_above_zero(arguments, "slices");
   const Value fill = arguments.get("fill_with");
   const std::vector<Value> items = in.items();
-  in.budget().charge(64 * count);
+  in.budget().charge(64, count);
   std::vector<Value> slices;
   std::size_t at = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -405,10 +409,8 @@ Value replace(const Input& in) {
   const ArgumentReader arguments = in.read({"old", "new", "count"});
   const MarkedText what = text_of(arguments.at("old"), in.budget());
   const MarkedText with = text_of(arguments.at("new"), in.budget());
-  const MarkedText text = in.text();
-  in.budget().charge((text.size() + 1) * with.size() / std::max<std::size_t>(what.size(), 1));
   const bool all = arguments.get("count").is_none();
-  return replaced(text, what.bytes(), with, all ? -1 : arguments.integer("count", -1));
+  return replaced(in.text(), what.bytes(), with, all ? -1 : arguments.integer("count", -1), in.budget());
 }
 
 Value string(const Input& in) {
@@ -456,6 +458,7 @@ Value int_filter(const Input& in) {
     return truncated(*number);
   }
   if (const MarkedText* text = in.value.as<MarkedText>()) {
+    in.budget().charge(4 * text->size());
     const std::string trimmed = stripped(*text, std::nullopt, Side::both).bytes();
     if (const auto integer = parsed_integer(trimmed)) return *integer;
     if (const auto number = parsed_number(trimmed); number && std::isfinite(*number)) return truncated(*number);
@@ -472,6 +475,7 @@ Value float_filter(const Input& in) {
   require_defined(in.value);
   if (const auto number = number_of(in.value)) return *number;
   if (const MarkedText* text = in.value.as<MarkedText>()) {
+    in.budget().charge(4 * text->size());
     if (const auto number = parsed_number(stripped(*text, std::nullopt, Side::both).bytes())) return *number;
   }
   return arguments.get("default", Value(0.0));
@@ -499,7 +503,7 @@ Value indent(const Input& in) {
   MarkedText result;
   if (arguments.flag("first", false)) result.append(space);
   bool follows = false;
-  for (const MarkedText& line : split_lines(text, false)) {
+  for (const MarkedText& line : split_lines(text, false, in.budget())) {
     in.budget().charge(space.size() + line.size());
     if (std::exchange(follows, true)) {
       result.append("\n");
@@ -545,7 +549,7 @@ Value format(const Input& in) {
   for (const auto& [name, value] : in.given.named) named.set(name, value);
   const Value arguments =
       in.given.named.empty() ? Value::of(List{List::Kind::tuple, in.given.positional}) : Value::of(std::move(named));
-  return formatted_with_percent(in.text(), arguments, in.rendering);
+  return formatted_with_percent(in.value.is_safe() ? in.value : Value(in.text()), arguments, in.rendering);
 }
 
 Value center(const Input& in) {
@@ -572,15 +576,16 @@ Value truncate(const Input& in) {
   const std::int64_t max = arguments.integer("length", 255);
   const MarkedText end = arguments.find("end") != nullptr ? arguments.text("end") : MarkedText("...");
   const std::int64_t leeway = arguments.integer("leeway", 5);
+  in.budget().charge(4 * end.size());
+  if (max < length(end.bytes()) || leeway < 0)
+    throw Error("the filter 'truncate' needs a length above that of its end");
   if (!in.value.is_undefined() && in.value.as<MarkedText>() == nullptr) {
     const Value size = length_filter({in.what, in.value, {}, in.rendering});
-    if (*size.as<std::int64_t>() <= max + leeway) return in.value;
+    if (*size.as<std::int64_t>() - leeway <= max) return in.value;
     throw Error("the filter 'truncate' is implemented for strings only");
   }
   const MarkedText text = in.text();
-  if (max < length(end.bytes()) || leeway < 0)
-    throw Error("the filter 'truncate' needs a length above that of its end");
-  if (length(text.bytes()) <= max + leeway) return text;
+  if (length(text.bytes()) - leeway <= max) return text;
   const Value kept = slice_of(text, Value(), Value(max - length(end.bytes())), Value(), in.rendering);
   MarkedText cut = *kept.as<MarkedText>();
   const std::size_t blank = cut.bytes().rfind(' ');
@@ -776,6 +781,7 @@ Dict dict_of(const GivenArguments& given, const char* what, Rendering& rendering
     const Value& from = given.positional[0];
     require_defined(from);
     if (const Dict* other = from.as<Dict>()) {
+      rendering.budget.charge(128, other->entries.size());
       dict = *other;
     } else {
       for (const Value& entry : items_of(from, rendering)) {

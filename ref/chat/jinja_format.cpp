@@ -19,7 +19,8 @@ constexpr int size_max = 1000;  // of widths and precisions
 /// How one value is written: the part behind the colon of braces, or behind a %.
 struct FormatSpec {
   std::string fill = " ";
-  char align = 0;  // < > ^, or = for zeros behind the sign
+  char align = 0;      // < > ^, or = for the fill behind the sign
+  bool zeros = false;  // numbers without another alignment get it behind the sign
   char sign = '-';
   bool alternate = false;
   int width = 0;
@@ -40,8 +41,8 @@ int number_at(std::string_view text, std::size_t& at) {
 }
 
 [[noreturn]] void fail_type(const FormatSpec& spec, const Value& value) {
-  throw Error(std::string("the format ") + in_quotes(std::string(1, spec.type)) + " does not fit a " +
-              value.type_name());
+  const std::string type = spec.type != 0 ? "the format " + in_quotes(std::string(1, spec.type)) : "such a format";
+  throw Error(type + " does not fit a " + value.type_name());
 }
 
 std::string in_base(std::uint64_t magnitude, int base) {
@@ -126,6 +127,7 @@ MarkedText with_spec(const Value& value, const FormatSpec& spec, Budget& budget)
       fail_type(spec, value);
     }
     text = *value.as<MarkedText>();
+    budget.charge(4 * text.size());
     if (spec.precision >= 0 && length(text.bytes()) > spec.precision) {
       std::vector<std::size_t> kept(static_cast<std::size_t>(spec.precision));
       for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = i;
@@ -137,14 +139,14 @@ MarkedText with_spec(const Value& value, const FormatSpec& spec, Budget& budget)
     if (negative) sign = "-";
     else if (spec.sign != '-') sign = spec.sign;
   }
+  const char align = spec.align != 0 ? spec.align : is_text ? '<' : spec.zeros ? '=' : '>';
   const auto missing = spec.width - length(text.bytes()) - static_cast<std::int64_t>(sign.size());
-  if (spec.align == '=' && missing > 0) {
+  if (align == '=' && missing > 0) {
     if (spec.grouping != 0 && spec.fill == "0") throw Error("a format with zeros and a separator is not implemented");
     for (std::int64_t i = 0; i < missing; ++i) sign += spec.fill;
   }
   MarkedText whole(sign);
   whole.append(text);
-  const char align = spec.align != 0 ? spec.align : is_text ? '<' : '>';
   const Alignment alignment = align == '<' ? Alignment::left : align == '^' ? Alignment::middle : Alignment::right;
   return aligned(whole, spec.width, spec.fill, alignment, budget);
 }
@@ -168,7 +170,7 @@ FormatSpec parsed_spec(std::string_view text) {
   if (const char sign = take("+- ")) spec.sign = sign;
   spec.alternate = take("#") != 0;
   if (take("0") != 0) {
-    if (spec.align == 0) spec.align = '=';
+    spec.zeros = true;
     if (!is_align(first)) spec.fill = "0";
   }
   spec.width = number_at(text, at);
@@ -185,7 +187,8 @@ FormatSpec parsed_spec(std::string_view text) {
 /// Reads what is between braces.
 class BraceFormatter {
  public:
-  BraceFormatter(const GivenArguments& given, Rendering& rendering) : given_(given), rendering_(rendering) {}
+  BraceFormatter(const GivenArguments& given, bool safe, Rendering& rendering)
+      : given_(given), safe_(safe), rendering_(rendering) {}
 
   MarkedText formatted(const MarkedText& format, int depth) {
     if (depth > 2) throw Error("braces of a format nest too deep");
@@ -229,8 +232,10 @@ class BraceFormatter {
     }
     const std::string spec =
         colon < bytes.size() ? formatted(field.part(colon + 1, bytes.size()), depth + 1).bytes() : std::string();
-    if (spec.empty()) append_text_of(value, result, rendering_.budget);
-    else result.append(with_spec(value, parsed_spec(spec), rendering_.budget));
+    if (safe_ && value.is_safe() && !spec.empty()) throw Error("a text of the filter 'safe' has no format there");
+    const MarkedText text =
+        spec.empty() ? text_of(value, rendering_.budget) : with_spec(value, parsed_spec(spec), rendering_.budget);
+    result.append(safe_ && !value.is_safe() ? escaped(text) : text);
   }
 
   /// "", "0", "name", each with .attributes and [items] behind it.
@@ -266,6 +271,7 @@ class BraceFormatter {
   }
 
   const GivenArguments& given_;
+  bool safe_;  // whether values are escaped
   Rendering& rendering_;
   std::size_t next_ = 0;
   bool numbered_ = false;
@@ -281,8 +287,9 @@ std::string with_digits(double number, int digits) {
 
 MarkedText aligned(const MarkedText& text, std::int64_t width, std::string_view fill, Alignment alignment,
                    Budget& budget) {
-  const std::int64_t missing = std::max<std::int64_t>(width - length(text.bytes()), 0);
-  budget.charge(8 * static_cast<std::uint64_t>(missing));
+  const std::int64_t count = length(text.bytes());
+  const std::int64_t missing = width > count ? width - count : 0;
+  budget.charge(8, static_cast<std::uint64_t>(missing));
   const std::int64_t before = alignment == Alignment::left ? 0 : alignment == Alignment::right ? missing : missing / 2;
   MarkedText result;
   for (std::int64_t i = 0; i < before; ++i) result.append(fill);
@@ -291,13 +298,16 @@ MarkedText aligned(const MarkedText& text, std::int64_t width, std::string_view 
   return result;
 }
 
-MarkedText formatted_with_percent(const MarkedText& format, const Value& arguments, Rendering& rendering) {
+Value formatted_with_percent(const Value& format_value, const Value& arguments, Rendering& rendering) {
+  const MarkedText& format = *format_value.as<MarkedText>();
+  const bool safe = format_value.is_safe();
   const List* const tuple = arguments.as_list();
   const bool is_tuple = tuple != nullptr && tuple->kind == List::Kind::tuple;
   const std::vector<Value> values = is_tuple ? tuple->items : std::vector<Value>{arguments};
   std::size_t next = 0;
   bool by_name = false;
   const std::string& bytes = format.bytes();
+  rendering.budget.charge(bytes.size() + 16 * values.size());
   MarkedText result;
   for (std::size_t at = 0; at < bytes.size();) {
     rendering.budget.charge(16);
@@ -330,6 +340,7 @@ MarkedText formatted_with_percent(const MarkedText& format, const Value& argumen
     if (at == bytes.size()) throw Error("a format ends within a field");
     spec.type = bytes[at++];
     if (spec.type == '%') {
+      if (at != percent + 2) throw Error("the field %% of a format has no other parts");
       result.append("%");
       continue;
     }
@@ -339,7 +350,9 @@ MarkedText formatted_with_percent(const MarkedText& format, const Value& argumen
     }
     if (spec.align == 0) spec.align = '>';
     if (spec.type == 's' || spec.type == 'r') {
+      const bool escapes = safe && (spec.type == 'r' || !value.is_safe());
       value = spec.type == 's' ? text_of(value, rendering.budget) : representation_of(value, rendering.budget);
+      if (escapes) value = escaped(*value.as<MarkedText>());
       spec.type = 's';
       spec.sign = '-';
       spec.alternate = false;
@@ -366,11 +379,12 @@ MarkedText formatted_with_percent(const MarkedText& format, const Value& argumen
   }
   const bool unused = next < values.size() && !(by_name || arguments.as<Dict>() != nullptr);
   if (unused) throw Error("a format has fewer fields than there are arguments");
-  return result;
+  return safe ? Value(std::move(result)).made_safe() : Value(std::move(result));
 }
 
-MarkedText formatted_with_braces(const MarkedText& format, const GivenArguments& given, Rendering& rendering) {
-  return BraceFormatter(given, rendering).formatted(format, 1);
+Value formatted_with_braces(const Value& format, const GivenArguments& given, Rendering& rendering) {
+  const Value result = BraceFormatter(given, format.is_safe(), rendering).formatted(*format.as<MarkedText>(), 1);
+  return format.is_safe() ? result.made_safe() : result;
 }
 
 }  // namespace draftproof::jinja

@@ -7,9 +7,9 @@
 namespace draftproof::jinja {
 
 /// format % arguments: a tuple, a dictionary, or one value.
-MarkedText formatted_with_percent(const MarkedText& format, const Value& arguments, Rendering& rendering);
+Value formatted_with_percent(const Value& format, const Value& arguments, Rendering& rendering);
 /// format.format(...)
-MarkedText formatted_with_braces(const MarkedText& format, const GivenArguments& given, Rendering& rendering);
+Value formatted_with_braces(const Value& format, const GivenArguments& given, Rendering& rendering);
 
 /// The number with so many digits behind the point; rounded as Python does it.
 std::string with_digits(double number, int digits);

@@ -38,13 +38,14 @@ std::vector<Value> values_of(std::vector<MarkedText> texts) {
 }
 
 /// Whether the text begins or ends with the argument, a string or a tuple of them.
-bool has_end(const MarkedText& text, const Value& argument, bool front, const std::string& what) {
+bool has_end(const MarkedText& text, const Value& argument, bool front, const std::string& what, Budget& budget) {
   require_defined(argument);
+  budget.charge(16);
   const List* list = argument.as_list();
   if (list != nullptr && list->kind == List::Kind::tuple) {
     return std::ranges::any_of(list->items, [&](const Value& one) {
       if (one.as<MarkedText>() == nullptr) throw Error(what + " needs strings");
-      return has_end(text, one, front, what);
+      return has_end(text, one, front, what, budget);
     });
   }
   const MarkedText* end = argument.as<MarkedText>();
@@ -52,8 +53,9 @@ bool has_end(const MarkedText& text, const Value& argument, bool front, const st
   return front ? text.bytes().starts_with(end->bytes()) : text.bytes().ends_with(end->bytes());
 }
 
-Value partitioned(const MarkedText& text, const MarkedText& at, bool from_right) {
+Value partitioned(const MarkedText& text, const MarkedText& at, bool from_right, Budget& budget) {
   if (at.empty()) throw Error("the separator of partition is empty");
+  budget.charge_search(text.bytes(), at.bytes());
   const std::size_t found = from_right ? text.bytes().rfind(at.bytes()) : text.bytes().find(at.bytes());
   std::vector<Value> parts;
   if (found == std::string::npos) {
@@ -65,13 +67,14 @@ Value partitioned(const MarkedText& text, const MarkedText& at, bool from_right)
   return Value::of(List{List::Kind::tuple, std::move(parts)});
 }
 
-Value split_text(const MarkedText& text, const ArgumentReader& arguments, bool from_right) {
+Value split_text(const MarkedText& text, const ArgumentReader& arguments, bool from_right, Budget& budget) {
   const Value at = arguments.get("sep");
   const std::int64_t max = arguments.integer("maxsplit", -1);
   std::optional<std::string_view> separator;
   if (!at.is_none()) separator = arguments.text("sep").bytes();
   if (separator && separator->empty()) throw Error("the separator of split is empty");
-  return Value::list(values_of(from_right ? split_from_right(text, separator, max) : split(text, separator, max)));
+  return Value::list(
+      values_of(from_right ? split_from_right(text, separator, max, budget) : split(text, separator, max, budget)));
 }
 
 MarkedText joined(const MarkedText& between, const Value& parts, Rendering& rendering) {
@@ -95,8 +98,8 @@ Value padded(const MarkedText& text, std::string_view name, const ArgumentReader
   if (name == "ljust") return aligned(text, width, fill.bytes(), Alignment::left, rendering.budget);
   if (name == "rjust") return aligned(text, width, fill.bytes(), Alignment::right, rendering.budget);
   // Where one more is on one side, Python has it on the left for odd widths.
-  const std::int64_t missing = width - length(text.bytes());
-  const bool left_first = missing > 0 && missing % 2 != 0 && width % 2 != 0;
+  const std::int64_t count = length(text.bytes());
+  const bool left_first = width > count && (width - count) % 2 != 0 && width % 2 != 0;
   if (left_first) --width;
   const MarkedText middle = aligned(text, width, fill.bytes(), Alignment::middle, rendering.budget);
   return left_first ? aligned(middle, width + 1, fill.bytes(), Alignment::right, rendering.budget) : middle;
@@ -105,8 +108,8 @@ Value padded(const MarkedText& text, std::string_view name, const ArgumentReader
 Value filled_with_zeros(const MarkedText& text, std::int64_t width, Rendering& rendering) {
   const std::size_t sign = text.bytes().starts_with('-') || text.bytes().starts_with('+') ? 1 : 0;
   MarkedText result = text.part(0, sign);
-  result.append(aligned(text.part(sign, text.size()), width - static_cast<std::int64_t>(sign), "0", Alignment::right,
-                        rendering.budget));
+  const std::int64_t rest = std::max<std::int64_t>(width, 1) - static_cast<std::int64_t>(sign);
+  result.append(aligned(text.part(sign, text.size()), rest, "0", Alignment::right, rendering.budget));
   return result;
 }
 
@@ -136,9 +139,11 @@ Value with_swapped_case(const MarkedText& text) {
   return result;
 }
 
-Value call_string_method(const MarkedText& text, std::string_view name, const GivenArguments& given,
+Value call_string_method(const Value& receiver, std::string_view name, const GivenArguments& given,
                          Rendering& rendering) {
+  const MarkedText& text = *receiver.as<MarkedText>();
   rendering.budget.charge(4 * text.size());
+  if (name == "format") return formatted_with_braces(receiver, given, rendering);
   const std::string what = "the method " + in_quotes(name);
   const auto read = [&](std::vector<std::string_view> names) { return ArgumentReader(what, given, std::move(names)); };
   const std::string& bytes = text.bytes();
@@ -153,28 +158,33 @@ Value call_string_method(const MarkedText& text, std::string_view name, const Gi
     const ArgumentReader arguments = read({"chars"});
     std::optional<std::string_view> characters;
     if (!arguments.get("chars").is_none()) characters = arguments.text("chars").bytes();
+    rendering.budget.charge(8, characters.value_or("").size());
     return stripped(text, characters, name == "strip" ? Side::both : name == "lstrip" ? Side::left : Side::right);
   }
   if (name == "startswith" || name == "endswith") {
-    return has_end(text, read({"prefix"}).at("prefix"), name == "startswith", what);
+    return has_end(text, read({"prefix"}).at("prefix"), name == "startswith", what, rendering.budget);
   }
-  if (name == "split" || name == "rsplit") return split_text(text, read({"sep", "maxsplit"}), name == "rsplit");
+  if (name == "split" || name == "rsplit") {
+    return split_text(text, read({"sep", "maxsplit"}), name == "rsplit", rendering.budget);
+  }
   if (name == "splitlines") {
-    return Value::list(values_of(split_lines(text, read({"keepends"}).flag("keepends", false))));
+    const bool keep_ends = read({"keepends"}).flag("keepends", false);
+    return Value::list(values_of(split_lines(text, keep_ends, rendering.budget)));
   }
   if (name == "replace") {
     const ArgumentReader arguments = read({"old", "new", "count"});
-    const MarkedText& with = arguments.text("new");
-    rendering.budget.charge((text.size() + 1) * with.size() / std::max<std::size_t>(arguments.text("old").size(), 1));
-    return replaced(text, arguments.text("old").bytes(), with, arguments.integer("count", -1));
+    const std::string& what = arguments.text("old").bytes();
+    const std::int64_t count = arguments.integer("count", -1);
+    return replaced(text, what, arguments.text("new"), count, rendering.budget);
   }
-  if (name == "find" || name == "rfind") return find_text(bytes, read({"sub"}).text("sub").bytes(), name == "rfind");
-  if (name == "index" || name == "rindex") {
-    const std::int64_t place = find_text(bytes, read({"sub"}).text("sub").bytes(), name == "rindex");
-    if (place < 0) throw Error("index: the string does not contain this one");
+  if (among(name, {"count", "find", "index", "rfind", "rindex"})) {
+    const std::string& what = read({"sub"}).text("sub").bytes();
+    rendering.budget.charge_search(bytes, what);
+    if (name == "count") return count_text(bytes, what);
+    const std::int64_t place = find_text(bytes, what, name.starts_with('r'));
+    if (place < 0 && name.ends_with("index")) throw Error("index: the string does not contain this one");
     return place;
   }
-  if (name == "format") return formatted_with_braces(text, given, rendering);
   if (among(name, {"center", "ljust", "rjust"})) return padded(text, name, read({"width", "fillchar"}), rendering);
   if (name == "zfill") return filled_with_zeros(text, integer_of(read({"width"}).at("width"), what), rendering);
   if (among(name, {"isalnum", "isalpha", "isdigit", "islower", "isspace", "isupper"})) {
@@ -185,7 +195,6 @@ Value call_string_method(const MarkedText& text, std::string_view name, const Gi
     read({});
     return with_swapped_case(text);
   }
-  if (name == "count") return count_text(bytes, read({"sub"}).text("sub").bytes());
   if (name == "join") return joined(text, read({"iterable"}).at("iterable"), rendering);
   if (name == "removeprefix" || name == "removesuffix") {
     const bool front = name == "removeprefix";
@@ -193,7 +202,7 @@ Value call_string_method(const MarkedText& text, std::string_view name, const Gi
     if (front ? !bytes.starts_with(end.bytes()) : !bytes.ends_with(end.bytes())) return text;
     return front ? text.part(end.size(), text.size()) : text.part(0, text.size() - end.size());
   }
-  return partitioned(text, read({"sep"}).text("sep"), name == "rpartition");
+  return partitioned(text, read({"sep"}).text("sep"), name == "rpartition", rendering.budget);
 }
 
 Value call_dict_method(const Dict& dict, std::string_view name, const GivenArguments& given, Rendering& rendering) {
@@ -252,7 +261,7 @@ bool is_other_method(const Value& value, std::string_view name) {
 }
 
 Value call_method(const Value& receiver, std::string_view name, const GivenArguments& given, Rendering& rendering) {
-  if (const MarkedText* text = receiver.as<MarkedText>()) return call_string_method(*text, name, given, rendering);
+  if (receiver.as<MarkedText>() != nullptr) return call_string_method(receiver, name, given, rendering);
   if (const Dict* dict = receiver.as<Dict>()) return call_dict_method(*dict, name, given, rendering);
   return call_list_method(*receiver.as_list(), name, given, rendering);
 }

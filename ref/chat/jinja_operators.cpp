@@ -7,6 +7,7 @@
 
 #include "ref/base/error.h"
 #include "ref/chat/jinja_format.h"
+#include "ref/chat/jinja_text.h"
 
 namespace draftproof::jinja {
 namespace {
@@ -118,12 +119,11 @@ Value repeated(const Value& what, std::int64_t times, Rendering& rendering) {
   const std::uint64_t count = times > 0 ? static_cast<std::uint64_t>(times) : 0;
   if (const MarkedText* text = what.as<MarkedText>()) {
     MarkedText result;
-    if (text->empty()) return result;
-    for (std::uint64_t i = 0; i < count; ++i) {
+    for (std::uint64_t i = 0; i < count && !text->empty(); ++i) {
       rendering.budget.charge(8 + text->size());
       result.append(*text);
     }
-    return result;
+    return what.is_safe() ? Value(std::move(result)).made_safe() : Value(std::move(result));
   }
   const List* list = what.as_list();
   std::vector<Value> items;
@@ -134,22 +134,6 @@ Value repeated(const Value& what, std::int64_t times, Rendering& rendering) {
   return Value::of(List{list->kind, std::move(items)});
 }
 
-/// What Jinja adds to a string of the filter `safe`: HTML.
-MarkedText escaped(const MarkedText& text) {
-  MarkedText result;
-  for (MarkedCharacters characters(text); !characters.done();) {
-    const auto [bytes, c, by_user] = characters.next();
-    const std::string_view entity = c == '&'    ? "&amp;"
-                                    : c == '<'  ? "&lt;"
-                                    : c == '>'  ? "&gt;"
-                                    : c == '\'' ? "&#39;"
-                                    : c == '"'  ? "&#34;"
-                                                : "";
-    result.append(entity.empty() ? bytes : entity, by_user);
-  }
-  return result;
-}
-
 bool is_repeatable(const Value& value) { return value.as<MarkedText>() != nullptr || is_plain_list(value.as_list()); }
 
 }  // namespace
@@ -157,7 +141,7 @@ bool is_repeatable(const Value& value) { return value.as<MarkedText>() != nullpt
 Value arithmetic(BinaryOperator sign, const Value& left, const Value& right, Rendering& rendering) {
   require_defined(left);
   const MarkedText* text = left.as<MarkedText>();
-  if (sign == BinaryOperator::modulo && text != nullptr) return formatted_with_percent(*text, right, rendering);
+  if (sign == BinaryOperator::modulo && text != nullptr) return formatted_with_percent(left, right, rendering);
   require_defined(right);
   const auto integer = integer_in(left);
   const auto other = integer_in(right);

@@ -137,6 +137,7 @@ class JsonPrinter {
   }
 
   void separate(bool follows, std::size_t level) {
+    budget_.charge(style_.between_items.size() + style_.after_key.size());
     if (follows) text_.append(style_.between_items);
     new_line(level);
   }

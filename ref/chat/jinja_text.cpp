@@ -10,6 +10,8 @@
 namespace draftproof::jinja {
 namespace {
 
+constexpr std::uint64_t part_work = 64;  // of a text that is cut into parts
+
 /// Python counts the four separators of ASCII as white space, too.
 bool is_space(char32_t c) { return (c >= 0x1C && c <= 0x1F) || unicode::is_space(c); }
 
@@ -56,7 +58,8 @@ MarkedText stripped(const MarkedText& text, std::optional<std::string_view> char
     set += step.code_point;
     at += step.length;
   }
-  const auto wanted = [&](char32_t c) { return characters ? set.find(c) != std::u32string::npos : is_space(c); };
+  std::ranges::sort(set);
+  const auto wanted = [&](char32_t c) { return characters ? std::ranges::binary_search(set, c) : is_space(c); };
   const std::string_view bytes = text.bytes();
   const std::size_t begin = side == Side::right ? 0 : front_bytes(bytes, wanted);
   const std::size_t end = side == Side::left ? bytes.size() : begin + bytes_before_back(bytes.substr(begin), wanted);
@@ -106,14 +109,32 @@ MarkedText with_capital_words(const MarkedText& text) {
   return result;
 }
 
-MarkedText replaced(const MarkedText& text, std::string_view what, const MarkedText& with, std::int64_t count) {
+MarkedText escaped(const MarkedText& text) {
+  MarkedText result;
+  for (MarkedCharacters characters(text); !characters.done();) {
+    const auto [bytes, c, by_user] = characters.next();
+    const std::string_view entity = c == '&'    ? "&amp;"
+                                    : c == '<'  ? "&lt;"
+                                    : c == '>'  ? "&gt;"
+                                    : c == '\'' ? "&#39;"
+                                    : c == '"'  ? "&#34;"
+                                                : "";
+    result.append(entity.empty() ? bytes : entity, by_user);
+  }
+  return result;
+}
+
+MarkedText replaced(const MarkedText& text, std::string_view what, const MarkedText& with, std::int64_t count,
+                    Budget& budget) {
   const std::string_view bytes = text.bytes();
+  budget.charge_search(bytes, what);
   MarkedText result;
   std::size_t done = 0;
   std::size_t from = 0;
   for (; count != 0; --count) {
     const std::size_t found = what.empty() ? from : bytes.find(what, from);
     if (found == std::string_view::npos || found > bytes.size()) break;
+    budget.charge(8 + with.size());
     result.append(text, done, found);
     result.append(with);
     done = found + what.size();
@@ -124,12 +145,15 @@ MarkedText replaced(const MarkedText& text, std::string_view what, const MarkedT
   return result;
 }
 
-std::vector<MarkedText> split(const MarkedText& text, std::optional<std::string_view> at, std::int64_t count) {
+std::vector<MarkedText> split(const MarkedText& text, std::optional<std::string_view> at, std::int64_t count,
+                              Budget& budget) {
+  if (at) budget.charge_search(text.bytes(), *at);
   const std::string_view bytes = text.bytes();
   std::vector<MarkedText> parts;
   if (at) {
     std::size_t done = 0;
     for (std::size_t found = bytes.find(*at); found != std::string_view::npos && count != 0; --count) {
+      budget.charge(part_work);
       parts.push_back(text.part(done, found));
       done = found + at->size();
       found = bytes.find(*at, done);
@@ -139,6 +163,7 @@ std::vector<MarkedText> split(const MarkedText& text, std::optional<std::string_
   }
   std::size_t done = trimmed_begin(bytes);
   for (; done < bytes.size() && count != 0; --count) {
+    budget.charge(part_work);
     const std::string_view rest = bytes.substr(done);
     const std::size_t word = front_bytes(rest, [](char32_t c) { return !is_space(c); });
     parts.push_back(text.part(done, done + word));
@@ -148,13 +173,15 @@ std::vector<MarkedText> split(const MarkedText& text, std::optional<std::string_
   return parts;
 }
 
-std::vector<MarkedText> split_from_right(const MarkedText& text, std::optional<std::string_view> at,
-                                         std::int64_t count) {
+std::vector<MarkedText> split_from_right(const MarkedText& text, std::optional<std::string_view> at, std::int64_t count,
+                                         Budget& budget) {
+  if (at) budget.charge_search(text.bytes(), *at);
   const std::string_view bytes = text.bytes();
   std::vector<MarkedText> parts;
   std::size_t end = at ? bytes.size() : trimmed_end(bytes);
   bool more = at || end > 0;
   for (; more && count != 0; --count) {
+    budget.charge(part_work);
     const std::string_view rest = bytes.substr(0, end);
     if (at) {
       const std::size_t found = rest.rfind(*at);
@@ -173,13 +200,14 @@ std::vector<MarkedText> split_from_right(const MarkedText& text, std::optional<s
   return parts;
 }
 
-std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends) {
+std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends, Budget& budget) {
   const std::string_view bytes = text.bytes();
   std::vector<MarkedText> lines;
   std::size_t begin = 0;
   for (std::size_t at = 0; at < bytes.size();) {
     const utf8::Character step = utf8::step(bytes, at);
     if (is_line_end(step.code_point)) {
+      budget.charge(part_work);
       const bool two = step.code_point == '\r' && bytes.substr(at + 1).starts_with('\n');
       const std::size_t end = at + step.length + (two ? 1 : 0);
       lines.push_back(text.part(begin, keep_ends ? end : at));

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ref/chat/jinja_value.h"
 #include "ref/chat/marked_text.h"
 
 namespace draftproof::jinja {
@@ -30,14 +31,19 @@ MarkedText in_letters(const MarkedText& text, Letters letters);
 /// Jinja's filter `title`: words begin after white space, hyphens and opening brackets.
 MarkedText with_capital_words(const MarkedText& text);
 
+/// As HTML.
+MarkedText escaped(const MarkedText& text);
+
 /// Replaces at most `count` of them; -1: all. An empty `what` is found before every character and at the end.
-MarkedText replaced(const MarkedText& text, std::string_view what, const MarkedText& with, std::int64_t count);
+MarkedText replaced(const MarkedText& text, std::string_view what, const MarkedText& with, std::int64_t count,
+                    Budget& budget);
 
 /// Splits at most `count` times; -1: everywhere. `at` is not empty; nothing: runs of white space.
-std::vector<MarkedText> split(const MarkedText& text, std::optional<std::string_view> at, std::int64_t count);
-std::vector<MarkedText> split_from_right(const MarkedText& text, std::optional<std::string_view> at,
-                                         std::int64_t count);
-std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends);
+std::vector<MarkedText> split(const MarkedText& text, std::optional<std::string_view> at, std::int64_t count,
+                              Budget& budget);
+std::vector<MarkedText> split_from_right(const MarkedText& text, std::optional<std::string_view> at, std::int64_t count,
+                                         Budget& budget);
+std::vector<MarkedText> split_lines(const MarkedText& text, bool keep_ends, Budget& budget);
 
 /// Returns where `what` is found, in characters; -1 when it is not.
 std::int64_t find_text(std::string_view text, std::string_view what, bool from_right);

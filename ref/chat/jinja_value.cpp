@@ -74,9 +74,12 @@ std::optional<double> number_of(const Value& value) {
   return std::nullopt;
 }
 
-void Budget::charge(std::uint64_t units) {
-  if (units > left_) throw Error("does too much work; use a template that repeats less");
-  left_ -= units;
+void Budget::charge(std::uint64_t units, std::uint64_t times) {
+  std::uint64_t all = 0;
+  if (__builtin_mul_overflow(units, times, &all) || all > left_) {
+    throw Error("does too much work; use a template that repeats less");
+  }
+  left_ -= all;
 }
 
 Value Value::undefined(std::string why) { return Value(Data(Undefined{std::move(why)})); }

@@ -24,8 +24,10 @@ namespace draftproof::jinja {
 class Budget {
  public:
   explicit Budget(std::uint64_t units) : left_(units) {}
-  /// Throws Error when no more is left.
-  void charge(std::uint64_t units);
+  /// Throws Error when less is left. The product may be beyond 64 bits.
+  void charge(std::uint64_t units, std::uint64_t times = 1);
+  /// What looking for one text in another costs in the end, when nearly all of it is found everywhere.
+  void charge_search(std::string_view text, std::string_view what) { charge(1 + what.size() / 32, text.size()); }
 
  private:
   std::uint64_t left_;
@@ -82,7 +84,7 @@ class Value {
   }
   List* as_list() const noexcept;  // of every kind
   Namespace* as_namespace() const noexcept;
-  /// Whether the filter `safe` made this string: adding another one to it escapes HTML in Jinja.
+  /// Whether the filter `safe` made this string: what Jinja adds to it or formats with it is escaped as HTML.
   bool is_safe() const noexcept { return safe_; }
   Value made_safe() const {
     Value value = *this;

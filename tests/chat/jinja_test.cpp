@@ -134,6 +134,11 @@ TEST(Jinja, LimitsNesting) {
   EXPECT_EQ(rendered("{{ 1 }}" + repeated("{% if 0 %}{% elif 0 %}{% endif %}", 5000)), "1");
 }
 
+void expect_too_much_work(const std::string& source) {
+  const auto little = [&] { return Template(source, "t").render({}, fixture_time(), Template::work_max / 16).bytes(); };
+  EXPECT_THAT(answer_of(little).error, AllOf(StartsWith("t: line "), HasSubstr("does too much work"))) << source;
+}
+
 TEST(Jinja, LimitsRecursionValuesAndWork) {
   EXPECT_THAT(refusal("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), HasSubstr("nest too deep"));
   EXPECT_THAT(refusal("{% set ns = namespace(l=[]) %}{% for i in range(300) %}{% set ns.l = [ns.l] %}{% endfor %}"),
@@ -148,13 +153,70 @@ TEST(Jinja, LimitsRecursionValuesAndWork) {
                     "{% set ns.s = ns.s + ns.s %}{% endfor %}"),
         std::string("{% set ns = namespace(l=[1]) %}{% for i in range(99) %}"
                     "{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l | tojson }}")}) {
-    const auto little = [&] {
-      return Template(source, "t").render({}, fixture_time(), Template::work_max / 16).bytes();
-    };
-    EXPECT_THAT(answer_of(little).error, AllOf(StartsWith("t: line "), HasSubstr("does too much work"))) << source;
+    expect_too_much_work(source);
   }
   // A namespace may contain itself; nothing follows it around.
   EXPECT_EQ(rendered("{% set ns = namespace(a=1) %}{% set ns.me = ns %}{{ ns.me.me.a }}{{ ns == ns.me }}"), "1True");
+}
+
+TEST(Jinja, ChargesCountsBeyond64BitsAndAllThatIsCopiedOrVisited) {
+  const std::string text = "{% set s = 'a' * 500000 %}{% for i in range(1000) %}";
+  const std::string dict = "{% set d = dict(range(9999) | batch(2, 0)) %}{% for i in range(9999) %}";
+  const std::vector<std::string> sources = {
+      "{{ 'x' | center(2305843009213693953) }}",
+      "{{ 'x'.ljust(2305843009213693953) }}",
+      "{{ 'x'.rjust(2305843009213693953) }}",
+      "{{ 'x'.zfill(2305843009213693953) }}",
+      "{{ [1] | slice(288230376151711744) | list | length }}",
+      "{{ [1] | batch(9223372036854775807, 0) | list | length }}",
+      "{{ ('{0:s}' * 20000).format('a' * 200000) | length }}",
+      "{{ ('{0:.1s}' * 20000).format('a' * 200000) | length }}",
+      "{{ range(9999) | list | tojson(separators=('a' * 9999, ':')) | length }}",
+      "{{ range(9999) | map(attribute='a' * 99999) | list | length }}",
+      "{{ ('a' * 500000).find('a' * 250000 ~ 'b') }}",
+      "{{ ('a' * 250000 ~ 'b') in 'a' * 500000 }}",
+      "{{ ('a,' * 400000).split(',') | length }}",
+      "{{ ('a ' * 400000).split() | length }}",
+      "{{ ('a,' * 400000).rsplit(',') | length }}",
+      "{{ ('a\n' * 400000).splitlines() | length }}",
+      "{% set t = ('b',) * 9999 %}{% for i in range(9999) %}{{ 'a'.startswith(t) }}{% endfor %}",
+      "{% set l = range(9999) | map('abs') %}"
+      "{% for i in range(9999) %}{% set x = l | first %}{% endfor %}",
+      text + "{% set x = s | int %}{% endfor %}",
+      text + "{% set x = s | float %}{% endfor %}",
+      text + "{% set x = s % () %}{% endfor %}",
+      text + "{% set x = 'x' | truncate(500000, end=s) %}{% endfor %}",
+      text + "{% set x = 'x'.strip(s) %}{% endfor %}",
+      text + "{% set x = 'x' | trim(s) %}{% endfor %}",
+      dict + "{% set x = dict(d) %}{% endfor %}",
+      dict + "{% set x = d | items %}{% endfor %}",
+  };
+  for (const std::string& source : sources) expect_too_much_work(source);
+}
+
+TEST(Jinja, TakesNumbersAtTheEndsOf64Bits) {
+  EXPECT_EQ(rendered("{{ 'x' | truncate(9223372036854775807) }}{{ 'x' | truncate(3, leeway=9223372036854775807) }}"),
+            "xx");
+  const std::string min = "-9223372036854775807 - 1";
+  for (const char* const method : {"ljust", "rjust", "center", "zfill"}) {
+    EXPECT_EQ(rendered("{{ '-x'." + std::string(method) + "(" + min + ") }}"), "-x") << method;
+  }
+  EXPECT_EQ(rendered("{{ 'x' | center(" + min + ") }}{{ 'abc'[" + min + ":9223372036854775807] }}"), "xabc");
+}
+
+TEST(Jinja, FormatsAsPython) {
+  EXPECT_EQ(rendered("{{ '{:010}{:<03}{:*=5}{:03}'.format('a', 5, 7, -1) }}"), "a000000000500****7-01");
+  EXPECT_EQ(refusal("{{ '{:=10}'.format('a') }}"), "t: line 1: such a format does not fit a str");
+  EXPECT_THAT(refusal("{{ '%5%' % () }}"), HasSubstr("the field %% of a format has no other parts"));
+  EXPECT_EQ(rendered("{{ '100%%' % () }}"), "100%");
+}
+
+/// As jinja2's Markup.
+TEST(Jinja, EscapesWhatATextOfTheFilterSafeTakesIn) {
+  EXPECT_EQ(rendered("{{ ('<' | safe) * 2 + '<' }}{{ 2 * ('<' | safe) + '<' }}"), "<<&lt;<<&lt;");
+  EXPECT_EQ(rendered("{{ ('<%s|%r' | safe) % ('<b>', '<') + '<' }}"), "<&lt;b&gt;|&#39;&lt;&#39;&lt;");
+  EXPECT_EQ(rendered("{{ ('<%s%3s' | safe) | format('<b>' | safe, '<') }}"), "<<b>&lt;");
+  EXPECT_EQ(rendered("{{ ('<{}{:>3}' | safe).format('<b>' | safe, '<') + '<' }}"), "<<b>  &lt;&lt;");
 }
 
 TEST(Jinja, KeepsTheMarksOfUsersThroughEveryOperation) {
