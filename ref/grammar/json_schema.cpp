@@ -188,8 +188,9 @@ class SchemaCompiler {
   /// One of these, without those that are nothing.
   std::string one_of(const std::vector<std::string>& bodies) {
     std::vector<std::string> different;
+    std::set<std::string_view> seen;
     for (const std::string& body : bodies) {
-      if (body != nothing && std::ranges::find(different, body) == different.end()) different.push_back(body);
+      if (body != nothing && seen.insert(body).second) different.push_back(body);
     }
     if (different.empty()) return nothing;
     if (different.size() == 1) return different.front();

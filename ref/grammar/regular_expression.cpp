@@ -278,7 +278,8 @@ class Matcher {
   RegularLanguage language() {
     std::vector<std::vector<int>> sets = {closure({0}, true, false)};
     if (std::ranges::binary_search(sets[0], end_)) sets[0] = {end_};
-    std::map<std::vector<int>, int> places;  // the first set is where texts begin, and no other set is
+    std::map<std::vector<int>, int> places;   // the first set is where texts begin, and no other set is
+    std::map<std::vector<int>, int> reached;  // the place of what is reached from the states behind a character
     std::vector<RegularLanguage::State> states;
     for (std::size_t i = 0; i < sets.size(); ++i) {
       RegularLanguage::State made;
@@ -302,19 +303,22 @@ class Matcher {
           if (range != from.characters.end() && range->first <= borders[border]) next.push_back(from.next);
         }
         if (next.empty()) continue;
-        next = closure(std::move(next), false, false);
-        // Where the expression has matched, anything may follow.
-        if (std::ranges::binary_search(next, end_)) next = {end_};
-        const auto [known, fresh] = places.try_emplace(next, static_cast<int>(sets.size()));
-        if (fresh) {
-          if (sets.size() >= RegularLanguage::states_max) refuse_large_language();
-          sets.push_back(std::move(next));
+        charge(sets[i].size());
+        auto place = reached.find(next);
+        if (place == reached.end()) {
+          std::vector<int> set = closure(next, false, false);
+          // Where the expression has matched, anything may follow.
+          if (std::ranges::binary_search(set, end_)) set = {end_};
+          const auto [known, fresh] = places.try_emplace(set, static_cast<int>(sets.size()));
+          if (fresh) {
+            if (sets.size() >= RegularLanguage::states_max) refuse_large_language();
+            sets.push_back(std::move(set));
+          }
+          place = reached.emplace(std::move(next), known->second).first;
         }
-        made.edges.push_back({borders[border], borders[border + 1] - 1, known->second});
+        made.edges.push_back({borders[border], borders[border + 1] - 1, place->second});
       }
       states.push_back(std::move(made));
-      work_ += sets[i].size() * (1 + borders.size());
-      if (work_ > work_max) refuse_large_language();
     }
     return RegularLanguage(std::move(states));
   }
@@ -400,9 +404,10 @@ class Matcher {
   }
 
   /// All states that are reached without reading anything, ascending.
-  std::vector<int> closure(std::vector<int> open, bool at_begin, bool at_end) const {
+  std::vector<int> closure(std::vector<int> open, bool at_begin, bool at_end) {
     std::vector<bool>& seen = seen_;
     seen.assign(states_.size(), false);
+    charge(states_.size() / 64);
     std::vector<int> set;
     while (!open.empty()) {
       const int one = open.back();
@@ -415,12 +420,18 @@ class Matcher {
       if (at_begin) open.push_back(from.at_begin);
       if (at_end) open.push_back(from.at_end);
     }
+    charge(16 * set.size());  // to sort them
     std::ranges::sort(set);
     return set;
   }
 
+  void charge(std::size_t work) {
+    work_ += work;
+    if (work_ > work_max) refuse_large_language();
+  }
+
   std::vector<Node> states_;
-  mutable std::vector<bool> seen_;
+  std::vector<bool> seen_;
   int end_ = 0;
   std::size_t work_ = 0;
 };

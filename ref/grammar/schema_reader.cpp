@@ -367,6 +367,8 @@ void SchemaReader::add_one_of(const Json& schemas, Conjunction& conjunction) {
   std::vector<Schemas> alternatives(count);
   for (std::size_t i = 0; i < count; ++i) alternatives[i].push_back(schemas[i]);
   const Conjunction beside = {.schemas = conjunction.schemas, .choices = {{}}};
+  const bool denying = std::exchange(denying_, true);  // what is not certain to be forbidden may be allowed
+  expanding_.push_back(schemas.place());
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t j = i + 1; j < count; ++j) {
       if (surely_nothing(with_alternative(beside, {schemas[i], schemas[j]}))) continue;
@@ -374,6 +376,8 @@ void SchemaReader::add_one_of(const Json& schemas, Conjunction& conjunction) {
       alternatives[j].push_back(negation_of(schemas[i]));
     }
   }
+  expanding_.pop_back();
+  denying_ = denying;
   add_choice(conjunction, std::move(alternatives));
 }
 
@@ -513,24 +517,22 @@ unsigned SchemaReader::kinds_of(const Schemas& schemas) {
 std::optional<std::vector<Json>> SchemaReader::values_of(const Conjunction& conjunction) {
   for (const Json& schema : conjunction.schemas) {
     std::vector<Json> values;
+    const auto list = schema.find("enum");
     if (auto value = schema.member("const")) {
       values.push_back(*value);
-    } else if (const auto list = schema.find("enum")) {
+    } else if (list) {
       for (std::size_t i = 0; i < list->size(); ++i) values.push_back((*list)[i]);
     } else {
       continue;
     }
-    // The schema whose values they are is not asked again for each, unless it says more: lists may be long.
-    const std::string_view source = schema.has("const") ? "const" : "enum";
-    const bool says_more = std::ranges::any_of(
-        restricting_fields(schema), [&](const std::string& field) { return field != source && field != "type"; });
-    const unsigned kinds = kinds_of({schema});
+    const void* const asked = asked_;
+    const void* const taken_from = std::exchange(taken_from_, schema.has("const") ? nullptr : list->place());
     std::erase_if(values, [&](const Json& value) {
-      return !std::ranges::all_of(conjunction.schemas, [&](const Json& one) {
-        if (one.place() == schema.place() && !says_more) return (kinds & kind_of(value)) != 0;
-        return satisfies(one, value);
-      });
+      asked_ = value.place();
+      return !std::ranges::all_of(conjunction.schemas, [&](const Json& one) { return satisfies(one, value); });
     });
+    asked_ = asked;
+    taken_from_ = taken_from;
     return values;
   }
   return std::nullopt;
@@ -573,10 +575,16 @@ RegularLanguage SchemaReader::numbers_of(const Schemas& schemas, unsigned kinds)
       numbers = at(*divisor, [&] { return numbers.both(texts_of_multiples(decimal_of(*divisor))); });
     }
   }
+  std::vector<RegularLanguage> excluded;
   for (const Json& value : excluded_values(schemas)) {
-    if (value.is_number()) numbers = numbers.without(texts_of_number(decimal_of(value)));
+    if (value.is_number()) excluded.push_back(texts_of_number(decimal_of(value)));
   }
-  return numbers;
+  for (; excluded.size() > 1; excluded.resize((excluded.size() + 1) / 2)) {  // two at a time, as they grow
+    for (std::size_t i = 0; i < excluded.size() / 2; ++i) {
+      excluded[i] = excluded[i].either(excluded[excluded.size() - 1 - i]);
+    }
+  }
+  return excluded.empty() ? numbers : numbers.without(excluded.front());
 }
 
 const RegularLanguage& SchemaReader::pattern(const std::string& expression, const Json& schema) {
@@ -804,14 +812,21 @@ bool SchemaReader::satisfies_all(const Json& schema, const Json& value) {
   if ((kinds_of({schema}) & kind_of(value)) == 0) return false;
   if (const auto target = schema.find("$ref"); target && !satisfies(target_of(*target), value)) return false;
   if (const auto same = schema.member("const"); same && !same_value(*same, value)) return false;
-  if (const auto list = schema.find("enum")) {
+  const bool is_asked = value.place() == asked_;
+  if (const auto list = schema.find("enum"); list && !(is_asked && list->place() == taken_from_)) {
     bool found = false;
-    for (std::size_t i = 0; i < list->size(); ++i) found = found || same_value((*list)[i], value);
+    for (std::size_t i = 0; i < list->size() && !found; ++i) {
+      count_work();
+      found = same_value((*list)[i], value);
+    }
     if (!found) return false;
   }
   if (const auto list = schema.find("allOf"); list && of(*list) != static_cast<int>(list->size())) return false;
   if (const auto list = schema.find("anyOf"); list && of(*list) == 0) return false;
-  if (const auto list = schema.find("oneOf")) {
+  const auto is_expanding = [&](const Json& list) {
+    return is_asked && std::ranges::find(expanding_, list.place()) != expanding_.end();
+  };
+  if (const auto list = schema.find("oneOf"); list && !is_expanding(*list)) {
     const bool before = std::exchange(denying_, true);
     const int count = of(*list);
     denying_ = before;
@@ -823,8 +838,12 @@ bool SchemaReader::satisfies_all(const Json& schema, const Json& value) {
     if (then && !satisfies(*then, value)) return false;
   }
   if (value.is_number()) {
-    const std::string text = decimal_text(decimal_of(value));
-    return !restrict_numbers({schema}) || numbers_of({schema}, ValueKinds::integer | ValueKinds::fraction).has(text);
+    if (!restrict_numbers({schema})) return true;
+    auto known = numbers_.find(schema.place());
+    if (known == numbers_.end()) {
+      known = numbers_.emplace(schema.place(), numbers_of({schema}, ValueKinds::integer | ValueKinds::fraction)).first;
+    }
+    return known->second.has(decimal_text(decimal_of(value)));
   }
   if (value.is_string()) return string_satisfies(schema, value);
   if (value.is_array()) return array_satisfies(schema, value);

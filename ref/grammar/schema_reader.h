@@ -113,6 +113,12 @@ class SchemaReader {
   int depth_ = 0;
   int work_ = 0;
   bool denying_ = false;  // inside of what must not be satisfied
+  // Of the value that schemas are asked about: it is one of this enum, and whether it satisfies these lists of oneOf is
+  // what is being found out.
+  const void* asked_ = nullptr;
+  const void* taken_from_ = nullptr;
+  std::vector<const void*> expanding_;
+  std::map<const void*, RegularLanguage> numbers_;  // of one schema
   std::map<const void*, Json> negations_;
   std::map<std::string, RegularLanguage> patterns_;
   std::vector<Json> made_;  // kept, so that places of documents stay theirs

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "ref/base/error.h"
+#include "ref/base/utf8.h"
 #include "ref/grammar/grammar_states.h"
 #include "tests/acceptance/numbers.h"
 #include "tests/grammar/sentence.h"
@@ -165,6 +167,18 @@ const std::vector<Example>& examples() {
        {"[]", "[1,null,1,1]"}},
       {R"({"enum":["a",1,{"x":2},[3]],"type":["object","integer"]})", {"1", R"({"x": 2})"}, {R"("a")", "[3]"}},
       {R"({"const":null})", {"null"}, {"0"}},
+      {R"({"oneOf":[{"const":1},{"type":"integer","minimum":0,"maximum":2}]})", {"0", "2"}, {"1"}},
+      {R"({"oneOf":[{"const":null},{"type":"null"},{"type":"boolean"}]})", {"true"}, {"null"}},
+      {R"({"oneOf":[{"enum":["a","b"]},{"type":"string","pattern":"^[a-c]$"}]})", {R"("c")"}, {R"("a")", R"("b")"}},
+      {R"({"type":"object","properties":{"x":{"oneOf":[{"enum":[1,5]},{"type":"integer","maximum":3,"minimum":0}]}}})",
+       {R"({"x":5})", R"({"x":0})"},
+       {R"({"x":1})"}},
+      {R"({"enum":[{"x":5},{"x":[5]}],"properties":{"x":{"type":"integer"}}})", {R"({"x": 5})"}, {R"({"x": [5]})"}},
+      {R"({"oneOf":[{"type":"boolean"},{"type":"null"}],"not":{"type":"boolean"}})", {"null"}, {"true"}},
+      {R"({"anyOf":[{"enum":["a","b"]},{"enum":["c"]}],"not":{"pattern":"a"}})", {R"("b")", R"("c")"}, {R"("a")"}},
+      {R"({"type":"number","minimum":0,"maximum":3,"not":{"enum":[1,1.5,2.25]}})",
+       {"0", "2", "1.25"},
+       {"1", "1.5", "2.25", "1.50"}},
       {R"({"enum":[1.5,-2e30]})", {"1.5", "-2e+30"}, {"1.50"}},
       {R"({"$id":"http://a.example/s","definitions":{"n":{"$id":"#n","type":"null"}},"type":"array",
            "items":{"anyOf":[{"$ref":"#n"},{"$ref":"http://a.example/s#/definitions/n"}]}})",
@@ -330,6 +344,8 @@ TEST(JsonSchema, WhatIsNotSupportedIsRefusedByName) {
       {R"({"type":"object","properties":{"a":true},"required":["a"],"additionalProperties":true,"minProperties":4})",
        "several properties without a name"},
       {R"({"enum":[]})", "allows nothing"},
+      {R"({"const":1,"enum":[2]})", "allows nothing"},
+      {R"({"enum":[{"a":5}],"properties":{"a":{"$ref":"#"}}})", "allows nothing"},
       {R"("x")", "is not a schema"},
       {R"(false)", "allows nothing"},
       {R"({"$defs":{"a":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"})", "refers to itself"},
@@ -357,6 +373,8 @@ TEST(JsonSchema, HostileSchemasEndWithASentence) {
            many(5000, [&](const std::string& i) { return '"' + i + "\":" + before + next(i) + after; }) +
            R"(,"5000":true}})";
   };
+  std::string separate;  // characters that are no neighbours
+  for (char32_t c = 0x4e00; c < 0x4e00 + 2 * 3000; c += 2) utf8::append(separate, c);
   std::string nested = R"({"type":"null"})";
   for (int i = 0; i < 60; ++i) nested = R"({"not":)" + nested + "}";
   const std::vector<std::pair<std::string, std::string>> rows = {
@@ -381,8 +399,17 @@ TEST(JsonSchema, HostileSchemasEndWithASentence) {
       {chain(R"({"type":"array","items":)", "}"), "nests too deep"},
       {nested, ""},
       {R"({"not":{"$ref":"#"}})", "left recursion"},
+      {R"({"enum":[)" + many(20000, [](const std::string& i) { return "\"v" + i + '"'; }) + "]}", ""},
+      {R"({"minimum":3,"enum":[)" + many(4000, [](const std::string& i) { return i; }) + "]}", ""},
+      {R"({"type":"number","not":{"enum":[)" + many(2000, [](const std::string& i) { return i + ".5"; }) + "]}}", ""},
+      {pattern("[" + separate + "](?:a?){5000}$"), "too complex"},
   };
-  for (const auto& [schema, what] : rows) EXPECT_THAT(error_of(schema), HasSubstr(what)) << schema.substr(0, 200);
+  for (const auto& [schema, what] : rows) {
+    const auto begun = std::chrono::steady_clock::now();
+    EXPECT_THAT(error_of(schema), HasSubstr(what)) << schema.substr(0, 200);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
+    EXPECT_LT(taken.count(), 10) << schema.substr(0, 200);
+  }
 }
 
 }  // namespace
