@@ -373,7 +373,7 @@ TEST(JsonSchema, HostileSchemasEndWithASentence) {
            many(5000, [&](const std::string& i) { return '"' + i + "\":" + before + next(i) + after; }) +
            R"(,"5000":true}})";
   };
-  std::string separate;  // characters that are no neighbours
+  std::string separate;  // characters that are no neighbors
   for (char32_t c = 0x4e00; c < 0x4e00 + 2 * 3000; c += 2) utf8::append(separate, c);
   std::string nested = R"({"type":"null"})";
   for (int i = 0; i < 60; ++i) nested = R"({"not":)" + nested + "}";
