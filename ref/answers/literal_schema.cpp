@@ -12,6 +12,7 @@
 #include "ref/base/error.h"
 #include "ref/formats/printable.h"
 #include "ref/grammar/json_schema.h"
+#include "ref/grammar/schema_reader.h"
 
 namespace draftproof {
 namespace {
@@ -39,6 +40,7 @@ class LiteralCompiler {
   std::string arguments(const Json& schema) {
     const std::string other = other_field(schema, {"type", "properties", "required"});
     if (!other.empty()) unsupported(other);
+    reader_.emplace(schema);
     if (is_empty(schema)) return no_literal_arguments(calls_);
     if (!schema.has("properties") && !schema.has("required")) return any_arguments();
     return literal(words_.open) + pairs(schema, true, 0, literal(words_.close));
@@ -122,23 +124,21 @@ class LiteralCompiler {
     if (depth > depth_max) schema.fail("nests too deep");
     if (schema.is_boolean() && schema.boolean()) return any();
     if (!schema.is_object()) schema.fail("is not a schema that allows something");
-    if (schema.has("const")) {
-      const auto one = schema.find("const");
-      return one ? stated(*one) : literal(words_.nothing);
-    }
-    if (const auto values = schema.find("enum")) {
-      return alternatives(*values, [&](const Json& one) { return stated(one); });
+    if (schema.has("const") || schema.has("enum")) {
+      const auto values = reader_->values_of(reader_->conjunction_of({schema}));
+      return alternatives(schema, values.value_or(Schemas()), [&](const Json& one) { return stated(one); });
     }
     for (const char* const several : {"anyOf", "oneOf"}) {
       const auto schemas = schema.find(several);
       if (!schemas) continue;
       const std::string other = other_field(schema, {several});
       if (!other.empty()) unsupported(other);
-      return alternatives(*schemas, [&](const Json& one) { return value(one, depth + 1); });
+      if (several == std::string_view("oneOf")) require_exclusive(*schemas);
+      return alternatives(schema, *schemas, [&](const Json& one) { return value(one, depth + 1); });
     }
     const auto type = schema.find("type");
     if (type && type->is_array()) {
-      return alternatives(*type, [&](const Json& one) { return of_type(schema, one.string(), depth); });
+      return alternatives(schema, *type, [&](const Json& one) { return of_type(schema, one.string(), depth); });
     }
     if (type) return of_type(schema, type->string(), depth);
     if (schema.has("properties")) return of_type(schema, "object", depth);
@@ -148,9 +148,34 @@ class LiteralCompiler {
     return any();
   }
 
-  template <class Body>
-  std::string alternatives(const Json& list, const Body& body) {
-    if (list.size() == 0) list.fail("is empty, which allows nothing");
+  /// Whether it is certain that no value satisfies both: of kinds, of the values that they state, or of a property.
+  bool exclude_each_other(const Json& one, const Json& other) {
+    if (!one.is_object() || !other.is_object()) return false;
+    if (const auto values = reader_->values_of(reader_->conjunction_of({one, other}))) return values->empty();
+    const unsigned kinds = SchemaReader::kinds_of({one, other});
+    if (kinds != ValueKinds::object) return kinds == 0;
+    const auto properties = one.find("properties");
+    const auto others = other.find("properties");
+    return properties && others &&
+           std::ranges::any_of(SchemaReader::required_of({one, other}), [&](const std::string& name) {
+             const auto property = properties->find(name);
+             const auto same = others->find(name);
+             return property && same && exclude_each_other(*property, *same);
+           });
+  }
+
+  void require_exclusive(const Json& schemas) {
+    for (std::size_t i = 0; i < schemas.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (exclude_each_other(schemas[i], schemas[j])) continue;
+        throw Error("the keyword 'oneOf' is not supported there with alternatives of which several may hold");
+      }
+    }
+  }
+
+  template <class List, class Body>
+  std::string alternatives(const Json& schema, const List& list, const Body& body) {
+    if (list.size() == 0) schema.fail("allows no value");
     std::string text;
     for (std::size_t i = 0; i < list.size(); ++i) text += (i == 0 ? "" : "| ") + body(list[i]);
     return new_rule(text);
@@ -259,6 +284,7 @@ class LiteralCompiler {
   Words words_;
   std::string prefix_;
   AnswerRules& rules_;
+  std::optional<SchemaReader> reader_;  // of the schema of the arguments
   int count_ = 0;
 };
 

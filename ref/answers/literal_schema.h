@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The arguments of a call that are written in another notation than JSON, as a grammar: any, or what a schema allows.
 //
-// Supported: type (string, integer, number, boolean, null, array, object, or several of them), enum, const, anyOf,
-// oneOf (as anyOf), properties, required, items, minItems, maxItems, and the bounds of integers. Properties come in the
-// order of the schema, and there are no others. Every other keyword that restricts what is allowed is an error that
-// names it.
+// Supported: type (string, integer, number, boolean, null, array, object, or several of them); enum and const, beside
+// whatever ref/grammar/schema_reader.h knows; anyOf; oneOf of alternatives that surely exclude each other; properties,
+// required, items, minItems, maxItems, and the bounds of integers. Properties come in the order of the schema, and
+// there are no others. Every other keyword that restricts what is allowed is an error that names it.
 #pragma once
 
 #include <string>
