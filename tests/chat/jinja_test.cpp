@@ -171,7 +171,7 @@ TEST(Jinja, ChargesCountsBeyond64BitsAndAllThatIsCopiedOrVisited) {
       "{{ [1] | batch(9223372036854775807, 0) | list | length }}",
       "{{ ('{0:s}' * 20000).format('a' * 200000) | length }}",
       "{{ ('{0:.1s}' * 20000).format('a' * 200000) | length }}",
-      "{{ range(9999) | list | tojson(separators=('a' * 9999, ':')) | length }}",
+      "{{ range(99999) | list | tojson(separators=('a' * 99999, ':')) | length }}",
       "{{ range(9999) | map(attribute='a' * 99999) | list | length }}",
       "{{ ('a' * 500000).find('a' * 250000 ~ 'b') }}",
       "{{ ('a' * 250000 ~ 'b') in 'a' * 500000 }}",
