@@ -26,7 +26,7 @@ class Budget {
   explicit Budget(std::uint64_t units) : left_(units) {}
   /// Throws Error when less is left. The product may be beyond 64 bits.
   void charge(std::uint64_t units, std::uint64_t times = 1);
-  /// What looking for one text in another costs in the end, when nearly all of it is found everywhere.
+  /// For a search, which may compare nearly all of `what` at every place of `text`.
   void charge_search(std::string_view text, std::string_view what) { charge(1 + what.size() / 32, text.size()); }
 
  private:
