@@ -136,7 +136,7 @@ void replace_piece(std::string& body, Numbers& numbers) {
   body.replace(at + 1, end - at - 1, pieces[numbers.below(pieces.size())]);
 }
 
-int run(const FuzzOptions& options) {
+int fuzz_server(const FuzzOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
   RunOptions run_options;
   run_options.limits.running_max = 4;
@@ -198,7 +198,7 @@ int run(const FuzzOptions& options) {
 
 int main(int count, char** arguments) {
   try {
-    return draftproof::serve::run(draftproof::read_fuzz_options(count, arguments));
+    return draftproof::serve::fuzz_server(draftproof::read_fuzz_options(count, arguments));
   } catch (const std::exception& wrong) {
     std::fprintf(stderr, "fuzz_serve: %s\n", wrong.what());
     return 1;
