@@ -189,10 +189,11 @@ std::vector<Token> read_tokens(const Json& list, const ServedModel& model) {
   return tokens;
 }
 
-/// A string, a list of token ids, or a list of either.
-std::vector<std::vector<Token>> read_prompts(const Json& prompt, const ServedModel& model) {
+/// A string, a list of token ids, or a list of either. `parse_special`: what spells a special token in a text is one.
+std::vector<std::vector<Token>> read_prompts(const Json& prompt, bool parse_special, const ServedModel& model) {
   const auto one = [&](const Json& json) {
-    return json.is_string() ? tokenizer_for(model, "a prompt of text").encode(json.string()) : read_tokens(json, model);
+    if (!json.is_string()) return read_tokens(json, model);
+    return tokenizer_for(model, "a prompt of text").encode(json.string(), true, parse_special);
   };
   const bool several = prompt.is_array() && prompt.size() > 0 && !prompt[0].is_number();
   if (!several) return {one(prompt)};
@@ -374,7 +375,7 @@ Sampling default_sampling() { return {.temperature = 1, .repeat_last_n = -1}; }
 CompletionRequest read_chat(const std::string& body, const ServedModel& model,
                             const std::map<std::string, std::string>& names) {
   const Json json = parse_request(body, names);
-  refuse_fields(json, {"prompt", "echo"});
+  refuse_fields(json, {"prompt", "echo", "parse_special"});
   Request request;
   request.logprobs = read_boolean(json, "logprobs", false);
   read_integer(json, "top_logprobs", 0, Request::top_logprobs_max, request.top_logprobs);
@@ -418,7 +419,8 @@ CompletionRequest read_completion(const std::string& body, const ServedModel& mo
   const bool echo = read_boolean(json, "echo", false);
   const bool tell_prompt = read_prompt_logprobs(json, request);
   if (echo && request.logprobs) request.prompt_logprobs = true;
-  std::vector<std::vector<Token>> prompts = read_prompts(json.at("prompt"), model);
+  std::vector<std::vector<Token>> prompts =
+      read_prompts(json.at("prompt"), read_boolean(json, "parse_special", false), model);
   std::vector<std::string> texts =
       echo ? texts_of_prompts(json.at("prompt"), prompts, model) : std::vector<std::string>();
   CompletionRequest completion = read_common(json, model, request, nullptr, std::move(prompts));

@@ -33,7 +33,7 @@ std::vector<ApiField> make_fields() {
        "dry_sequence_breakers", "mirostat", "mirostat_tau", "mirostat_eta", "adaptive_target", "adaptive_decay",
        "min_tokens", "bad_words", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort",
        "reasoning_format", "include_reasoning", "thinking_budget_tokens", "continue_final_message",
-       "add_generation_prompt", "echo", "prompt_logprobs"
+       "add_generation_prompt", "echo", "prompt_logprobs", "parse_special"
   });
   add(alias, "max_tokens", {"max_completion_tokens", "n_predict", "max_new_tokens", "max_length"});
   add(alias, "repetition_penalty", {"repeat_penalty", "rep_pen"});

@@ -280,6 +280,14 @@ TEST(Server, ACompletionRepeatsItsPromptAsItCame) {
   }
 }
 
+TEST(Server, APromptSpellsSpecialTokensWhereItIsAskedTo) {
+  const auto prompt_tokens = [](bool parse) {
+    const Json body = {{"prompt", "a<|im_end|>"}, {"parse_special", parse}, {"max_tokens", 0}};
+    return server().answer(completions, body)["usage"]["prompt_tokens"].get<int>();
+  };
+  EXPECT_LT(prompt_tokens(true), prompt_tokens(false));
+}
+
 TEST(Server, TheTokensOfAnEchoBeginWhereItsTextDoes) {
   const Json ids = {{"prompt", {200, 201, 130, 40}}, {"max_tokens", 1}, {"echo", true}, {"logprobs", 0}};  // no UTF-8
   EXPECT_EQ(server().answer(completions, ids)["choices"][0]["logprobs"]["text_offset"][0], 0);
