@@ -27,6 +27,7 @@ namespace {
 
 constexpr int choices_max = 16;  // of one request
 constexpr int prompts_max = 16;
+constexpr std::size_t told_max = std::size_t{1} << 18;  // tokens whose logprobs are told, of all prompts
 
 void read_real(const Json& json, const char* field, double min, double max, float& value) {
   const auto found = json.find(field);
@@ -343,12 +344,11 @@ CompletionRequest read_common(const Json& json, const ServedModel& model, Reques
   int choices = 1;
   read_integer(json, "n", 1, choices_max, choices);
   const std::optional<int> asked = read_max_tokens(json);
-  constexpr std::size_t told_max = std::size_t{1} << 18;  // tokens that are told of all prompts
   std::size_t told = 0;
   for (std::vector<Token>& prompt : prompts) {
     if (prompt.empty()) throw Error("the prompt is empty; give at least one token to continue");
     const int room = model.context - static_cast<int>(prompt.size());
-    if (room < 1 && !(room == 0 && asked == 0)) {
+    if (room < (asked == 0 ? 0 : 1)) {
       throw Error("the prompt has " + std::to_string(prompt.size()) + " tokens" + beyond_context +
                   std::to_string(model.context) + "; give a shorter one");
     }

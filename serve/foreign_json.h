@@ -19,6 +19,7 @@ using ForeignJson = nlohmann::ordered_json;
 Json parse_foreign(const std::string& body);
 /// Throws Error for an object of more than a thousand fields in it: ForeignJson looks through all of them for each.
 void require_few(const Json& json);
+
 /// A request of another API as that of a chat or a completion.
 struct TranslatedRequest {
   ForeignJson fields = ForeignJson::object();

@@ -101,7 +101,7 @@ struct OpenAiWriter::Extras {
 
   /// Those of the prompt's tokens, for a completion that begins with it; null: it does not.
   ForeignJson echoed_logprobs(const std::vector<Token>& prompt, const std::vector<PromptLogprob>& told) {
-    if (echo.empty() || !request.job.choices.front().logprobs) return nullptr;
+    if (request.echo.empty() || !request.job.choices.front().logprobs) return nullptr;
     ForeignJson lists = new_lists();
     std::size_t all = 0, before = 0;  // bytes of tokens
     for (const Token token : prompt) all += bytes_of(model, token).size();

@@ -47,23 +47,21 @@ bool is_request_id(const std::string& id) {
 
 /// An answer on its way to a client.
 struct ActiveResponse {
-  /// `asked`: the body of the request, resolved.
+  /// `body`: of the request, with what it goes on with.
   ActiveResponse(const Api& api, const ServedModel& model, std::string request_id, const httplib::Request& http,
-                 std::string asked, const Connection& over)
-      : body(std::move(asked)),
-        request(api.read(body, model)),
+                 const std::string& body, const Connection& over)
+      : request(api.read(body, model)),
         id(std::move(request_id)),
         writer(api.writer(request, model, id, body)),
-        stored(&api == &openai_responses),
+        stored_as(&api == &openai_responses ? body : ""),
         connection(over),
         client(http.remote_addr),
         path(http.path) {}
 
-  std::string body;
   CompletionRequest request;
   std::string id;
   std::unique_ptr<AnswerWriter> writer;
-  bool stored;                   // for requests that go on with it
+  std::string stored_as;         // the request of an answer that others may go on with; empty: of no other API
   const Connection& connection;  // outlives the answer
   std::string client;
   std::string path;
@@ -455,9 +453,10 @@ class Server::Http {
         log_request(request, response);
         return;
       }
-      std::string body = &api == &openai_responses ? responses_.resolve(request.body, tenant) : request.body;
-      active = std::make_shared<ActiveResponse>(api, of->model, response.get_header_value(request_id_header), request,
-                                                std::move(body), http_.connection_of(request));
+      const std::string resolved = &api == &openai_responses ? responses_.resolve(request.body, tenant) : "";
+      active =
+          std::make_shared<ActiveResponse>(api, of->model, response.get_header_value(request_id_header), request,
+                                           resolved.empty() ? request.body : resolved, http_.connection_of(request));
     } catch (const Error& wrong) {
       fail(request, response, 400, wrong.what());
       log_request(request, response);
@@ -529,8 +528,8 @@ class Server::Http {
 
   /// Keeps an answer that has ended.
   void store(const ActiveResponse& active) {
-    if (!active.stored || active.writer->failure()) return;
-    responses_.add(active.body, active.writer->whole(), active.request.job.tenant);
+    if (active.stored_as.empty() || active.writer->failure()) return;
+    responses_.add(active.stored_as, active.writer->whole(), active.request.job.tenant);
   }
 
   void write_whole(const Request& request, ActiveResponse& active, Response& response) {

@@ -284,18 +284,16 @@ std::vector<std::string> plain_prompt_logprobs(const Request& choice, Model& tar
   GrowingText text(target, static_cast<int>(prompt.size()), choice.context_shift);
   std::vector<std::string> places = {text_of_json(AnswerJson::object())};
   for (std::size_t read = 1; read < prompt.size(); ++read) {
-    const std::vector<float> logits = text.logits_after(prompt.first(read));
+    const PromptLogprob row = prompt_logprob(text.logits_after(prompt.first(read)), prompt[read], choice.top_logprobs);
     AnswerJson place = AnswerJson::object();
-    const auto add = [&](const TokenLogprob& one, auto rank) {
+    const auto add = [&](const TokenLogprob& one, int rank) {
       const std::string id = std::to_string(one.token);
       if (place.contains(id)) return;
       place[id] = {{"logprob", one.logprob}, {"rank", rank}, {"text", bytes_of(tokenizer, one.token)}};
     };
-    const Token own = prompt[read];
-    add({own, log_probability(std::span<const float>(logits), own)},
-        1 + std::ranges::count_if(logits, [&](float logit) { return logit > logits[own]; }));
+    add({prompt[read], row.logprob}, row.rank);
     int rank = 0;
-    for (const TokenLogprob& one : top_log_probabilities(logits, choice.top_logprobs)) add(one, ++rank);
+    for (const TokenLogprob& one : row.top) add(one, ++rank);
     places.push_back(text_of_json(told(place)));
   }
   return places;

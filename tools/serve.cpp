@@ -386,13 +386,13 @@ void add_serve(Command& app) {
   command.action([options, &command] {
     std::vector<ServeOptions> all = {*options};
     for (const std::string& target : options->also) {
-      all.push_back(*options);
-      all.back().target = target;
-      all.back().template_file.clear();
-      all.back().draft = "none";
-      all.back().layout.lora.clear();
-      const std::optional<Pair> pair = read_pair(target);
-      if (pair && pair->draft) all.back().draft = *pair->draft;
+      ServeOptions more = *options;
+      more.target = target;
+      more.template_file.clear();  // as --draft and --lora, it is of the first model
+      const Pair pair = read_pair(target).value_or(Pair());
+      more.draft = pair.draft.value_or("none");
+      more.layout.lora = pair.lora;
+      all.push_back(std::move(more));
     }
     for (ServeOptions& one : all) use_pair(command, one.target, one.draft, one.layout);
     return serve_models(all);

@@ -371,9 +371,7 @@ class FaultyLoop {
     const std::size_t place = trace_.prompt_logprobs.size() + 1;
     const bool row_late = fault_ == Fault::prompt_logprob_of_row_before;
     const Token token = request_.prompt[row_late ? place - 1 : place];
-    const auto rank = 1 + std::ranges::count_if(row, [&](float logit) { return logit > row[token]; });
-    trace_.prompt_logprobs.push_back(
-        {log_probability(row, token), static_cast<int>(rank), top_log_probabilities(row, request_.top_logprobs)});
+    trace_.prompt_logprobs.push_back(prompt_logprob(row, token, request_.top_logprobs));
   }
 
   /// The rows that can be read before the context must be shifted.

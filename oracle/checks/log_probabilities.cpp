@@ -51,11 +51,7 @@ std::map<std::size_t, PromptLogprob> plain_prompt_logprobs(Trial& trial, const V
   std::map<std::size_t, PromptLogprob> rows;
   for (std::size_t read = 1; read < prompt.size(); ++read) {
     if ((prompt.size() - 1 - read) % stride != 0) continue;
-    const std::vector<float> logits = text.logits_after(prompt.first(read));
-    const float own = logits[prompt[read]];
-    const auto rank = 1 + std::ranges::count_if(logits, [&](float logit) { return logit > own; });
-    rows[read] = {log_probability(std::span<const float>(logits), prompt[read]), static_cast<int>(rank),
-                  top_log_probabilities(logits, top_asked)};
+    rows[read] = prompt_logprob(text.logits_after(prompt.first(read)), prompt[read], top_asked);
   }
   return rows;
 }
@@ -157,7 +153,9 @@ Finding examine_log_probabilities(Trial& trial) {
 
 const Check log_probabilities = {
     "log_probabilities",
-    "every reported logprob is that of plain decoding's token, or of one of the most likely, in the target's row",
+    "every reported logprob is that of plain decoding's token, or of one of the most likely, in the target's row; so "
+    "is "
+    "every one of the prompt's tokens",
     "the row a logprob is read from, penalties or temperature applied to it, its arithmetic, the choice and order of "
     "the most likely tokens; where the token itself differs, what requesting logprobs changes",
     "the rows themselves and the tokens, which other checks compare",

@@ -87,6 +87,11 @@ std::vector<TokenLogprob> top_log_probabilities(std::span<const float> logits, i
   return compute_log_probabilities(logits, {tokens.begin(), end});
 }
 
+PromptLogprob prompt_logprob(std::span<const float> logits, Token token, int top) {
+  const auto larger = std::ranges::count_if(logits, [&](float logit) { return logit > logits[token]; });
+  return {log_probability(logits, token), 1 + static_cast<int>(larger), top_log_probabilities(logits, top)};
+}
+
 std::vector<float> logits_after(Model& target, std::span<const Token> text, const std::optional<ContextShift>& shift) {
   const int length = static_cast<int>(text.size());
   const int capacity = shift ? std::min(length, shift->context) : length;

@@ -27,6 +27,9 @@ double log_probability(std::span<const double> logits, Token token);
 /// descending logit, of equal ones the smaller token first.
 std::vector<TokenLogprob> top_log_probabilities(std::span<const float> logits, int count);
 
+/// Returns what a row says of the token that the prompt has there, with `top` of the most likely ones.
+PromptLogprob prompt_logprob(std::span<const float> logits, Token token, int top);
+
 /// Returns the target's logits after `text`, which must not be empty, from a new cache, which `shift` keeps within its
 /// context.
 std::vector<float> logits_after(Model& target, std::span<const Token> text,

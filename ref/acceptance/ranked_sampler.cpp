@@ -211,7 +211,7 @@ void RankedSampler::keep_first(Row& row, std::size_t count) {
 }
 
 /// `log_sum`: log(sum / 2^40).
-double RankedSampler::surprise(const Row& row, std::size_t place, double log_sum) const {
+double RankedSampler::surprise(const Row& row, std::size_t place, double log_sum) {
   if (!(row.raw[place] > 0)) return infinity;
   const double below = double{row.z[row.left.front()]} - double{row.z[row.left[place]]};
   return below / double{row.temperature} + log_sum;

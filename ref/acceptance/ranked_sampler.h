@@ -60,7 +60,7 @@ class RankedSampler {
   void drop_below_blocks(Row& row, std::size_t count);
   void keep_first(Row& row, std::size_t count);
   double entropy(Row& row);
-  double surprise(const Row& row, std::size_t place, double log_sum) const;
+  static double surprise(const Row& row, std::size_t place, double log_sum);
   void keep_typical(Row& row);
   void set_temperature(Row& row);
   std::size_t excluded(Row& row);

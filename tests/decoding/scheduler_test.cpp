@@ -95,7 +95,7 @@ std::vector<Input> different_inputs() {
       {.temperature = 1},
       {.temperature = 0.7F, .top_k = 3},
       {.temperature = 1.5F, .repeat_penalty = 1.5F, .frequency_penalty = 0.5F, .repeat_last_n = 3}};
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 14; ++i) {
     Input input;
     for (int k = 0; k <= (i * 5) % 11; ++k) input.asked.prompt.push_back((i + k * k) % vocabulary);
     input.asked.sampling = samplings[i % 4];
@@ -103,7 +103,7 @@ std::vector<Input> different_inputs() {
     input.asked.max_new_tokens = 3 + (i * 7) % 13;
     input.asked.sequence = i;
     input.asked.logprobs = i % 5 == 2;
-    input.asked.prompt_logprobs = i % 6 == 3;
+    input.asked.prompt_logprobs = i >= 12;  // which reuse nothing of their prompts
     input.asked.draft_max = 1 + i % 4;
     input.asked.prefill_chunk = i % 4;
     input.draft = i % 6;

@@ -6,18 +6,13 @@ Apart from clients_of_agents.py, as it needs an older version of OpenAI's client
 
 import sys
 
+from checks import check
 from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai_like import OpenAILike
 
 address, key = sys.argv[1:]
 QUESTION = "How many warm days are there?"
-
-
-def check(what, holds):
-    print(("ok    " if holds else "WRONG ") + what)
-    if not holds:
-        sys.exit(1)
 
 
 def add(a: int, b: int) -> int:

@@ -35,4 +35,4 @@ until grep -q "^listening on " "$files/server"; do
   sleep 0.1
 done
 address=$(sed -n 's/^listening on //p' "$files/server")
-for script in "$@"; do "$environment/bin/python" "$here/$script" "$address" secret; done
+for script in "$@"; do "$environment/bin/python" -B "$here/$script" "$address" secret; done

@@ -19,15 +19,10 @@ import agents  # noqa: E402
 import llm  # noqa: E402
 import openai  # noqa: E402
 import smolagents  # noqa: E402
+from checks import check  # noqa: E402
 from llm.default_plugins.openai_models import Chat  # noqa: E402
 
 QUESTION = "How many warm days are there?"
-
-
-def check(what, holds):
-    print(("ok    " if holds else "WRONG ") + what)
-    if not holds:
-        sys.exit(1)
 
 
 def count_days(warm: bool) -> int:

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import anthropic
 import ollama
 import openai
+from checks import check
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 
@@ -24,12 +25,6 @@ SCHEMA = {
     "additionalProperties": False,
 }
 FUNCTION = {"name": "get_weather", "description": "Tells the weather", "parameters": SCHEMA}
-
-
-def check(what, holds):
-    print(("ok    " if holds else "WRONG ") + what)
-    if not holds:
-        sys.exit(1)
 
 
 def is_call(name, arguments):

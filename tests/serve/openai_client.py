@@ -4,16 +4,11 @@
 import sys
 
 import openai
+from checks import check
 
 address, key = sys.argv[1:]
 client = openai.OpenAI(base_url=address + "/v1", api_key=key, max_retries=0)
 ask = [{"role": "user", "content": "Tell me a tale"}]
-
-
-def check(what, holds):
-    print(("ok    " if holds else "WRONG ") + what)
-    if not holds:
-        sys.exit(1)
 
 
 def refused(error, call):

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "oracle/plain/plain.h"
+#include "serve/openai_writer.h"
 #include "tests/serve/running_server.h"
 
 namespace draftproof::serve::server_test {
@@ -286,6 +287,21 @@ TEST(Server, APromptSpellsSpecialTokensWhereItIsAskedTo) {
     return server().answer(completions, body)["usage"]["prompt_tokens"].get<int>();
   };
   EXPECT_LT(prompt_tokens(true), prompt_tokens(false));
+}
+
+TEST(Server, AModelWithoutTextsEchoesTheLogprobsOfItsPrompt) {
+  ServedModel model;
+  model.name = "m";
+  model.vocabulary = 10;
+  model.context = 100;
+  const CompletionRequest request =
+      read_completion(R"({"prompt": [1, 2, 3], "echo": true, "logprobs": 0, "max_tokens": 0})", model, {});
+  OpenAiWriter writer(request, model, "x");
+  writer.take({0, std::vector<PromptLogprob>{{-1, 1}, {-2, 3}}, {}, {}});
+  writer.take({0, {}, {}, StreamEnd{.finish = Finish::length, .error = {}}});
+  const Json logprobs = Json::parse(writer.whole())["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["token_logprobs"], Json::parse("[null, -1.0, -2.0]"));
+  EXPECT_EQ(logprobs["tokens"][2], "token_id:3");
 }
 
 TEST(Server, TheTokensOfAnEchoBeginWhereItsTextDoes) {
