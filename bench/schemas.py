@@ -80,21 +80,21 @@ class Llguidance:
         import llguidance
         import llguidance.numpy
 
-        self.library = llguidance
+        self.package = llguidance
         self.tokenizer = llguidance.LLTokenizer(tokenizer_json(vocabulary), n_vocab=len(tokens), eos_token=stop)
         self.mask = llguidance.numpy.allocate_token_bitmask(1, len(tokens))
 
     def compile(self, schema):
-        self.grammar = self.library.LLMatcher.grammar_from_json_schema(schema)
-        matcher = self.library.LLMatcher(self.tokenizer, self.grammar)
+        self.grammar = self.package.LLMatcher.grammar_from_json_schema(schema)
+        matcher = self.package.LLMatcher(self.tokenizer, self.grammar)
         if matcher.is_error():
             raise ValueError(matcher.get_error())
 
     def begin(self):
-        self.matcher = self.library.LLMatcher(self.tokenizer, self.grammar)
+        self.matcher = self.package.LLMatcher(self.tokenizer, self.grammar)
 
     def fill(self):
-        self.library.numpy.fill_next_token_bitmask(self.matcher, self.mask)
+        self.package.numpy.fill_next_token_bitmask(self.matcher, self.mask)
 
     def allows(self, token):
         return self.mask[0, token // 32] >> (token % 32) & 1
@@ -107,7 +107,7 @@ class Xgrammar:
     def __init__(self, tokens, stop, _):
         import xgrammar
 
-        self.library = xgrammar
+        self.package = xgrammar
         info = xgrammar.TokenizerInfo(tokens, xgrammar.VocabType.RAW, vocab_size=len(tokens), stop_token_ids=[stop])
         self.compiler = xgrammar.GrammarCompiler(info, max_threads=1)
         self.mask = xgrammar.allocate_token_bitmask(1, len(tokens))
@@ -116,7 +116,7 @@ class Xgrammar:
         self.grammar = self.compiler.compile_json_schema(schema)
 
     def begin(self):
-        self.matcher = self.library.GrammarMatcher(self.grammar)
+        self.matcher = self.package.GrammarMatcher(self.grammar)
 
     def fill(self):
         self.matcher.fill_next_token_bitmask(self.mask)
@@ -132,7 +132,7 @@ class Outlines:
     def __init__(self, tokens, stop, _):
         import outlines_core
 
-        self.library = outlines_core
+        self.package = outlines_core
         ids = {}
         for i, token in enumerate(tokens):
             if token and i != stop:
@@ -142,10 +142,10 @@ class Outlines:
     def compile(self, schema):
         from outlines_core.json_schema import build_regex_from_schema
 
-        self.index = self.library.Index(build_regex_from_schema(schema), self.vocabulary)
+        self.index = self.package.Index(build_regex_from_schema(schema), self.vocabulary)
 
     def begin(self):
-        self.guide = self.library.Guide(self.index)
+        self.guide = self.package.Guide(self.index)
 
     def fill(self):
         self.allowed = self.guide.get_tokens()
