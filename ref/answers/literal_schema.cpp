@@ -148,26 +148,10 @@ class LiteralCompiler {
     return any();
   }
 
-  /// Whether it is certain that no value satisfies both: of kinds, of the values that they state, or of a property.
-  bool exclude_each_other(const Json& one, const Json& other) {
-    if (!one.is_object() || !other.is_object()) return false;
-    if (const auto values = reader_->values_of(reader_->conjunction_of({one, other}))) return values->empty();
-    const unsigned kinds = SchemaReader::kinds_of({one, other});
-    if (kinds != ValueKinds::object) return kinds == 0;
-    const auto properties = one.find("properties");
-    const auto others = other.find("properties");
-    return properties && others &&
-           std::ranges::any_of(SchemaReader::required_of({one, other}), [&](const std::string& name) {
-             const auto property = properties->find(name);
-             const auto same = others->find(name);
-             return property && same && exclude_each_other(*property, *same);
-           });
-  }
-
   void require_exclusive(const Json& schemas) {
     for (std::size_t i = 0; i < schemas.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        if (exclude_each_other(schemas[i], schemas[j])) continue;
+        if (reader_->exclude_each_other(schemas[i], schemas[j])) continue;
         throw Error("the keyword 'oneOf' is not supported there with alternatives of which several may hold");
       }
     }

@@ -381,6 +381,13 @@ void SchemaReader::add_one_of(const Json& schemas, Conjunction& conjunction) {
   add_choice(conjunction, std::move(alternatives));
 }
 
+bool SchemaReader::exclude_each_other(const Json& one, const Json& other) {
+  const bool denying = std::exchange(denying_, true);
+  const bool nothing = surely_nothing(conjunction_of({one, other}));
+  denying_ = denying;
+  return nothing;
+}
+
 /// A schema elsewhere in the document, as a JSON pointer or an anchor says.
 Json SchemaReader::target_of(const Json& reference) {
   std::string_view pointer = reference.string();

@@ -88,6 +88,8 @@ class SchemaReader {
   const RegularLanguage& pattern(const std::string& expression, const Json& schema);
 
   bool satisfies(const Json& schema, const Json& value);
+  /// Whether it is certain that no value satisfies both.
+  bool exclude_each_other(const Json& one, const Json& other);
 
  private:
   void add(const Json& schema, Conjunction& conjunction, std::vector<const void*>& open);

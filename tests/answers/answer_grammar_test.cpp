@@ -261,6 +261,7 @@ TEST(AnswerGrammar, LiteralsAreHeldToTheirSchemasOrRefused) {
              {R"({"oneOf":[{"type":"object","properties":{"k":{"const":1}}},)"
               R"({"type":"object","properties":{"k":{"const":2}}}]})",
               "oneOf"},
+             {R"({"oneOf":[{"enum":["12:00:00Z","23:59:60Z"],"format":"time"},{"const":"23:59:60Z"}]})", "format"},
              {R"({"type":"object","properties":{"a b":{}}})", "'a b'"}}) {
       const auto whole = std::string(R"({"type":"object","properties":{"a":)") + schema + "}}";
       try {
