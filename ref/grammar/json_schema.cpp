@@ -34,16 +34,13 @@ std::string gbnf_string(std::string_view text) {
 
 std::string json_string(std::string_view text) {
   constexpr const char* digits = "0123456789abcdef";
+  constexpr std::string_view escaped = "\"\\\b\f\n\r\t";
   std::string result = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+    if (const std::size_t place = escaped.find(c); place != std::string_view::npos) {
       result += '\\';
-      result += c;
-    } else if (c == '\n') {
-      result += "\\n";
-    } else if (c == '\t') {
-      result += "\\t";
+      result += "\"\\bfnrt"[place];
     } else if (byte < 0x20) {
       result += std::string("\\u00") + digits[byte >> 4] + digits[byte & 15];
     } else {
@@ -54,24 +51,6 @@ std::string json_string(std::string_view text) {
 }
 
 namespace {
-
-/// A value as JSON with the blanks of the grammar's texts.
-std::string json_text(const Json& value) {
-  if (value.is_null()) return "null";
-  if (value.is_boolean()) return value.boolean() ? "true" : "false";
-  if (value.is_string()) return json_string(value.string());
-  if (value.is_number()) return value.text();
-  std::string text;
-  if (value.is_array()) {
-    for (std::size_t i = 0; i < value.size(); ++i) text += (i == 0 ? "" : ", ") + json_text(value[i]);
-    return "[" + text + "]";
-  }
-  for (const std::string& name : value.fields()) {
-    text += (text.empty() ? "" : ", ") + json_string(name) + ": ";
-    text += json_text(*value.member(name));
-  }
-  return "{" + text + "}";
-}
 
 /// The rules of JSON, for any value.
 constexpr const char* rules_of_json = R"gbnf(
@@ -171,7 +150,7 @@ class SchemaCompiler {
     if (conjunction.nothing) return nothing;
     if (const auto values = reader_.values_of(conjunction)) {
       std::vector<std::string> texts;
-      for (const Json& value : *values) texts.push_back(gbnf_string(json_text(value)));
+      for (const Json& value : *values) texts.push_back(gbnf_string(value.text()));
       if (texts.empty()) return no(conjunction.schemas.front(), "no value satisfies what else is said there");
       return one_of(texts);
     }
@@ -568,7 +547,7 @@ class SchemaCompiler {
     for (std::size_t i = 0; values && i < values->size(); ++i) {
       const auto is_same = [&](const Json& other) { return same_value(other, (*values)[i]); };
       if (std::none_of(values->begin(), values->begin() + static_cast<std::ptrdiff_t>(i), is_same)) {
-        texts.push_back(gbnf_string(json_text((*values)[i])));
+        texts.push_back(gbnf_string((*values)[i].text()));
       }
     }
     if (!values || texts.size() > values_max) {

@@ -63,6 +63,8 @@ const std::vector<Example>& examples() {
       {R"({"enum":["a\"b","\u00e4",1,null,true,{"x":[1,2]}]})",
        {R"("a\"b")", "\"\xC3\xA4\"", "1", "null", "true", R"({"x": [1, 2]})"},
        {"2", "\"a\"", "false"}},
+      {R"({"enum":["\r\b\u0001"]})", {R"("\r\b\u0001")"}, {R"("\u000d\b\u0001")"}},
+      {R"({"type":"string","pattern":"^[\\r\\u0001]$"})", {R"("\r")", R"("\u0001")"}, {R"("\u000d")"}},
       {R"({"anyOf":[{"type":"string","maxLength":2},{"type":"null"}]})",
        {R"("")", R"("ab")", "null", R"("\n\u00e4")"},
        {R"("abc")", "1", R"("\u12")", "\"\n\""}},
