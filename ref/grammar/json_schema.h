@@ -6,8 +6,8 @@
 // - Properties come in the order of the schema, then those that it does not name. These come where
 //   additionalProperties or patternProperties ask for them, or where no property is named at all.
 // - A schema without a type that has keywords of one type is of that type.
-// - Integers have up to 18 digits and no point, fractions up to 16. Numbers with bounds have no exponents and at most 15
-//   digits, which a double keeps.
+// - Integers have up to 18 digits and no point, fractions up to 16. Numbers with bounds have no exponents and at
+//   most 15 digits, which a double keeps.
 // - Where a pattern, a format or other names restrict a string, each character is written in its shortest form.
 // - Of formats, rare forms are left out (ref/grammar/text_formats.cpp). A format that the specification does not know
 //   restricts nothing.
