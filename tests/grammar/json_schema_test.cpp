@@ -38,6 +38,13 @@ std::string error_of(const std::string& schema) {
   return "";
 }
 
+/// `what`: a part of the error; empty: there is none.
+void expect_error(const std::string& schema, const std::string& what) {
+  const std::string error = error_of(schema);
+  EXPECT_EQ(error.empty(), what.empty()) << error << schema.substr(0, 200);
+  EXPECT_THAT(error, HasSubstr(what)) << schema.substr(0, 200);
+}
+
 struct Example {
   const char* schema;
   std::vector<const char*> in;
@@ -357,7 +364,7 @@ TEST(JsonSchema, WhatIsNotSupportedIsRefusedByName) {
       {R"({"type":"string","maxLength":100000})", ""},
       {R"({"type":"array","items":{"type":"string","maxLength":99999},"maxItems":99999})", ""},
   };
-  for (const auto& [schema, what] : rows) EXPECT_THAT(error_of(schema), HasSubstr(what)) << schema;
+  for (const auto& [schema, what] : rows) expect_error(schema, what);
 }
 
 TEST(JsonSchema, HostileSchemasEndWithASentence) {
@@ -403,12 +410,13 @@ TEST(JsonSchema, HostileSchemasEndWithASentence) {
       {R"({"not":{"$ref":"#"}})", "left recursion"},
       {R"({"enum":[)" + many(20000, [](const std::string& i) { return "\"v" + i + '"'; }) + "]}", ""},
       {R"({"minimum":3,"enum":[)" + many(4000, [](const std::string& i) { return i; }) + "]}", ""},
-      {R"({"type":"number","not":{"enum":[)" + many(2000, [](const std::string& i) { return i + ".5"; }) + "]}}", ""},
+      {R"({"type":"number","not":{"enum":[)" + many(2000, [](const std::string& i) { return i + ".5"; }) + "]}}",
+       "too complex"},
       {pattern("[" + separate + "](?:a?){5000}$"), "too complex"},
   };
   for (const auto& [schema, what] : rows) {
     const auto begun = std::chrono::steady_clock::now();
-    EXPECT_THAT(error_of(schema), HasSubstr(what)) << schema.substr(0, 200);
+    expect_error(schema, what);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
     EXPECT_LT(taken.count(), 10) << schema.substr(0, 200);
   }
