@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "ref/base/error.h"
 #include "ref/chat/jinja_printing.h"
@@ -67,14 +68,14 @@ std::string grouped(const std::string& digits, char separator, std::size_t every
   return result + digits.substr(whole);
 }
 
-std::string digits_of(double magnitude, char type, int precision) {
-  if (std::isnan(magnitude)) return "nan";
-  if (std::isinf(magnitude)) return "inf";
+std::string digits_of(double number, char type, int precision) {
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return "inf";
   std::array<char, 1536> text;
   const auto form = type == 'f' || type == '%' ? std::chars_format::fixed
                     : type == 'e'              ? std::chars_format::scientific
                                                : std::chars_format::general;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), magnitude, form, precision).ptr;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number, form, precision).ptr;
   return {text.data(), end};
 }
 
@@ -277,13 +278,121 @@ class BraceFormatter {
   bool numbered_ = false;
 };
 
+/// Reads what is behind percent signs.
+class PercentFormatter {
+ public:
+  PercentFormatter(const Value& format, const Value& arguments, Rendering& rendering)
+      : format_(*format.as<MarkedText>()),
+        bytes_(format_.bytes()),
+        safe_(format.is_safe()),
+        names_(arguments.as<Dict>()),
+        budget_(rendering.budget) {
+    const List* const list = arguments.as_list();
+    const bool is_tuple = list != nullptr && list->kind == List::Kind::tuple;
+    values_ = is_tuple ? list->items : std::vector<Value>{arguments};
+  }
+
+  MarkedText formatted() && {
+    budget_.charge(bytes_.size() + 16 * values_.size());
+    MarkedText result;
+    while (true) {
+      budget_.charge(16);
+      const std::size_t percent = std::min(bytes_.find('%', at_), bytes_.size());
+      result.append(format_, at_, percent);
+      if (percent == bytes_.size()) break;
+      at_ = percent + 1;
+      const std::optional<Value> named = named_value();
+      const FormatSpec spec = read_spec();
+      if (spec.type == '%') {
+        if (at_ != percent + 2) throw Error("the field %% of a format has no other parts");
+        result.append("%");
+      } else {
+        const Value value = named ? *named : next_value();
+        const bool is_text = spec.type == 's' || spec.type == 'r';
+        result.append(is_text ? text_field(value, spec) : number_field(value, spec));
+      }
+    }
+    if (next_ < values_.size() && names_ == nullptr) throw Error("a format has fewer fields than there are arguments");
+    return result;
+  }
+
+ private:
+  bool is_at(std::string_view any) const {
+    return at_ < bytes_.size() && any.find(bytes_[at_]) != std::string_view::npos;
+  }
+
+  /// Of a field with a name in parentheses.
+  std::optional<Value> named_value() {
+    if (!is_at("(")) return std::nullopt;
+    const std::size_t end = bytes_.find(')', at_);
+    if (end == std::string::npos || names_ == nullptr) throw Error("a format with names needs a dictionary");
+    const Value* const found = names_->find(std::string_view(bytes_).substr(at_ + 1, end - at_ - 1));
+    if (found == nullptr) throw Error("a format names a key that the dictionary lacks");
+    at_ = end + 1;
+    return *found;
+  }
+
+  Value next_value() {
+    if (next_ == values_.size()) throw Error("a format has more fields than there are arguments");
+    return values_[next_++];
+  }
+
+  /// From the flags of a field to its type.
+  FormatSpec read_spec() {
+    FormatSpec spec;
+    for (; is_at("#0- +"); ++at_) {
+      const char flag = bytes_[at_];
+      if (flag == '#') spec.alternate = true;
+      if (flag == '0') spec.zeros = true;
+      if (flag == '-') spec.align = '<';
+      if (flag == '+' || (flag == ' ' && spec.sign != '+')) spec.sign = flag;
+    }
+    spec.width = number_at(bytes_, at_);
+    if (is_at(".")) spec.precision = number_at(bytes_, ++at_);
+    if (at_ == bytes_.size()) throw Error("a format ends within a field");
+    spec.type = bytes_[at_++];
+    return spec;
+  }
+
+  MarkedText text_field(const Value& value, FormatSpec spec) {
+    const bool is_shown = spec.type == 'r';
+    MarkedText text = is_shown ? representation_of(value, budget_) : text_of(value, budget_);
+    if (safe_ && (is_shown || !value.is_safe())) text = escaped(text);
+    spec = {.align = spec.align != 0 ? spec.align : '>', .width = spec.width, .precision = spec.precision, .type = 's'};
+    return with_spec(text, spec, budget_);
+  }
+
+  MarkedText number_field(Value value, FormatSpec spec) {
+    if (std::string_view("diuxXoeEfFgG").find(spec.type) == std::string_view::npos) {
+      throw Error("the field %" + std::string(1, spec.type) + " of a format is not implemented");
+    }
+    require_defined(value);
+    if (!number_of(value)) throw Error(std::string("a number is needed in a format, not a ") + value.type_name());
+    if (spec.zeros && spec.align == 0) spec.fill = "0";
+    if (spec.type == 'd' || spec.type == 'i' || spec.type == 'u') {
+      spec.type = 'd';
+      if (const auto* number = value.as<double>()) {
+        if (!(std::fabs(*number) < 9e18)) throw Error("integers beyond 64 bits are not implemented");
+        value = static_cast<std::int64_t>(*number);
+      }
+      if (spec.precision >= 0) throw Error("a precision of an integer is not implemented");
+    }
+    return with_spec(value, spec, budget_);
+  }
+
+  const MarkedText& format_;
+  const std::string& bytes_;
+  bool safe_;          // whether values are escaped
+  const Dict* names_;  // nullptr: fields have no names
+  Budget& budget_;
+  std::vector<Value> values_;
+  std::size_t at_ = 0;
+  std::size_t next_ = 0;
+};
+
 }  // namespace
 
-std::string with_digits(double number, int digits) {
-  std::array<char, 1536> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed, digits).ptr;
-  return {text.data(), end};
-}
+std::string with_digits(double number, int digits) { return digits_of(number, 'f', digits); }
 
 MarkedText aligned(const MarkedText& text, std::int64_t width, std::string_view fill, Alignment alignment,
                    Budget& budget) {
@@ -298,88 +407,9 @@ MarkedText aligned(const MarkedText& text, std::int64_t width, std::string_view 
   return result;
 }
 
-Value formatted_with_percent(const Value& format_value, const Value& arguments, Rendering& rendering) {
-  const MarkedText& format = *format_value.as<MarkedText>();
-  const bool safe = format_value.is_safe();
-  const List* const tuple = arguments.as_list();
-  const bool is_tuple = tuple != nullptr && tuple->kind == List::Kind::tuple;
-  const std::vector<Value> values = is_tuple ? tuple->items : std::vector<Value>{arguments};
-  std::size_t next = 0;
-  bool by_name = false;
-  const std::string& bytes = format.bytes();
-  rendering.budget.charge(bytes.size() + 16 * values.size());
-  MarkedText result;
-  for (std::size_t at = 0; at < bytes.size();) {
-    rendering.budget.charge(16);
-    const std::size_t percent = std::min(bytes.find('%', at), bytes.size());
-    result.append(format, at, percent);
-    if (percent == bytes.size()) break;
-    at = percent + 1;
-    Value value;
-    const bool is_named = at < bytes.size() && bytes[at] == '(';
-    if (is_named) {
-      const std::size_t end = bytes.find(')', at);
-      const Dict* const dict = arguments.as<Dict>();
-      if (end == std::string::npos || dict == nullptr) throw Error("a format with names needs a dictionary");
-      const Value* const found = dict->find(std::string_view(bytes).substr(at + 1, end - at - 1));
-      if (found == nullptr) throw Error("a format names a key that the dictionary lacks");
-      value = *found;
-      by_name = true;
-      at = end + 1;
-    }
-    FormatSpec spec;
-    bool zeros = false;
-    for (; at < bytes.size() && std::string_view("#0- +").find(bytes[at]) != std::string_view::npos; ++at) {
-      if (bytes[at] == '#') spec.alternate = true;
-      if (bytes[at] == '0') zeros = true;
-      if (bytes[at] == '-') spec.align = '<';
-      if (bytes[at] == '+' || (bytes[at] == ' ' && spec.sign != '+')) spec.sign = bytes[at];
-    }
-    spec.width = number_at(bytes, at);
-    if (at < bytes.size() && bytes[at] == '.') spec.precision = number_at(bytes, ++at);
-    if (at == bytes.size()) throw Error("a format ends within a field");
-    spec.type = bytes[at++];
-    if (spec.type == '%') {
-      if (at != percent + 2) throw Error("the field %% of a format has no other parts");
-      result.append("%");
-      continue;
-    }
-    if (!is_named) {
-      if (next == values.size()) throw Error("a format has more fields than there are arguments");
-      value = values[next++];
-    }
-    if (spec.align == 0) spec.align = '>';
-    if (spec.type == 's' || spec.type == 'r') {
-      const bool escapes = safe && (spec.type == 'r' || !value.is_safe());
-      value = spec.type == 's' ? text_of(value, rendering.budget) : representation_of(value, rendering.budget);
-      if (escapes) value = escaped(*value.as<MarkedText>());
-      spec.type = 's';
-      spec.sign = '-';
-      spec.alternate = false;
-    } else {
-      if (std::string_view("diuxXoeEfFgG").find(spec.type) == std::string_view::npos) {
-        throw Error("the field %" + std::string(1, spec.type) + " of a format is not implemented");
-      }
-      require_defined(value);
-      if (!number_of(value)) throw Error(std::string("a number is needed in a format, not a ") + value.type_name());
-      if (zeros && spec.align == '>') {
-        spec.align = '=';
-        spec.fill = "0";
-      }
-      if (spec.type == 'd' || spec.type == 'i' || spec.type == 'u') {
-        spec.type = 'd';
-        if (const auto* number = value.as<double>()) {
-          if (!(std::fabs(*number) < 9e18)) throw Error("integers beyond 64 bits are not implemented");
-          value = static_cast<std::int64_t>(*number);
-        }
-        if (spec.precision >= 0) throw Error("a precision of an integer is not implemented");
-      }
-    }
-    result.append(with_spec(value, spec, rendering.budget));
-  }
-  const bool unused = next < values.size() && !(by_name || arguments.as<Dict>() != nullptr);
-  if (unused) throw Error("a format has fewer fields than there are arguments");
-  return safe ? Value(std::move(result)).made_safe() : Value(std::move(result));
+Value formatted_with_percent(const Value& format, const Value& arguments, Rendering& rendering) {
+  const Value result = PercentFormatter(format, arguments, rendering).formatted();
+  return format.is_safe() ? result.made_safe() : result;
 }
 
 Value formatted_with_braces(const Value& format, const GivenArguments& given, Rendering& rendering) {
