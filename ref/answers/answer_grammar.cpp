@@ -11,6 +11,7 @@
 #include "ref/formats/printable.h"
 #include "ref/grammar/grammar.h"
 #include "ref/grammar/json_schema.h"
+#include "ref/grammar/schema_reader.h"
 
 namespace draftproof {
 namespace {
@@ -119,10 +120,7 @@ class AnswerCompiler {
       demand(tool, "the keyword " + in_quotes(other) + " is not supported there");
       return any;
     }
-    std::vector<std::string> required;
-    if (const auto list = tool.parameters->find("required")) {
-      for (std::size_t i = 0; i < list->size(); ++i) required.push_back((*list)[i].string());
-    }
+    const std::vector<std::string> required = SchemaReader::required_of({*tool.parameters});
     const auto properties = tool.parameters->find("properties");
     const std::vector<std::string> names = properties ? properties->fields() : std::vector<std::string>();
     const std::set<std::string> is_required(required.begin(), required.end());

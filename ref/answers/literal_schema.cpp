@@ -236,10 +236,8 @@ class LiteralCompiler {
 
   /// From the last property on: what may come at each, when a property came before it, and when none did.
   std::string pairs(const Json& schema, bool are_arguments, int depth, const std::string& close) {
-    std::set<std::string> required;
-    if (const auto list = schema.find("required")) {
-      for (std::size_t i = 0; i < list->size(); ++i) required.insert((*list)[i].string());
-    }
+    const std::vector<std::string> list = SchemaReader::required_of({schema});
+    const std::set<std::string> required(list.begin(), list.end());
     const auto properties = schema.find("properties");
     const std::vector<std::string> names = properties ? properties->fields() : std::vector<std::string>();
     const std::set<std::string> is_property(names.begin(), names.end());

@@ -201,12 +201,6 @@ std::optional<Json> places_in(const Json& schema) {
   return items && items->is_array() ? items : std::nullopt;
 }
 
-/// Of `contains`.
-int contained_min(const Json& schema) {
-  const auto min = schema.find("minContains");
-  return min ? static_cast<int>(min->integer(0, SchemaReader::count_max)) : 1;
-}
-
 /// The bound of a number, and whether the bound itself is excluded.
 struct Bound {
   Decimal value;
@@ -219,6 +213,36 @@ std::vector<Bound> bounds_of(const Json& schema, const char* field, const char* 
   if (const auto bound = schema.find(field)) bounds.push_back({decimal_of(*bound), is_flag && beside->boolean()});
   if (beside && !is_flag) bounds.push_back({decimal_of(*beside), true});
   return bounds;
+}
+
+/// A bound of sizes, and the one that a size beyond it satisfies.
+struct SizeBound {
+  std::string_view field;
+  const char* type;
+  const char* opposite;
+  int step;
+};
+constexpr std::array<SizeBound, 6> size_bounds = {{
+    {"minLength", "string", "maxLength", -1},
+    {"maxLength", "string", "minLength", 1},
+    {"minItems", "array", "maxItems", -1},
+    {"maxItems", "array", "minItems", 1},
+    {"minProperties", "object", "maxProperties", -1},
+    {"maxProperties", "object", "minProperties", 1},
+}};
+
+/// The bound that numbers beyond this one satisfy, with the same value; nullptr: it is no bound of numbers.
+const char* opposite_bound(const Json& schema, std::string_view field) {
+  if (field == "minimum") return is_true(schema, "exclusiveMinimum") ? "maximum" : "exclusiveMaximum";
+  if (field == "maximum") return is_true(schema, "exclusiveMaximum") ? "minimum" : "exclusiveMinimum";
+  if (field == "exclusiveMinimum") return "maximum";
+  if (field == "exclusiveMaximum") return "minimum";
+  return nullptr;
+}
+
+/// The text of a schema with a type and another field.
+std::string type_and(std::string_view type, std::string_view field, const std::string& value) {
+  return R"({"type":")" + std::string(type) + R"(",")" + std::string(field) + R"(":)" + value + "}";
 }
 
 }  // namespace
@@ -439,10 +463,8 @@ std::vector<Schemas> SchemaReader::denied(const Json& schema) {
   const auto add = [&](const std::string& text) { alternatives.push_back({made(text, schema)}); };
   for (const std::string& field : restricting_fields(schema)) {
     const Json value = *schema.member(field);
-    const auto integer = [&](int more) { return std::to_string(value.integer(0, count_max) + more); };
-    const auto flag = [&](const char* name) { return is_true(schema, name); };
     if (field == "type") {
-      const std::string nullable = flag("nullable") ? R"(,"nullable":true)" : "";
+      const std::string nullable = is_true(schema, "nullable") ? R"(,"nullable":true)" : "";
       add(R"({"not":{"type":)" + value.text() + nullable + "}}");
     } else if (field == "enum" || field == "const") {
       add(R"({"not":{")" + field + R"(":)" + value.text() + "}}");
@@ -470,24 +492,12 @@ std::vector<Schemas> SchemaReader::denied(const Json& schema) {
       for (std::size_t i = 0; i < value.size(); ++i) alternatives.push_back({negation_of(value[i])});
     } else if (field == "not") {
       alternatives.push_back({value});
-    } else if (field == "minLength" || field == "minItems" || field == "minProperties") {
-      const bool of_strings = field == "minLength";
-      const std::string type = of_strings ? "string" : field == "minItems" ? "array" : "object";
-      if (value.integer(0, count_max) > 0)
-        add(R"({"type":")" + type + R"(","max)" + field.substr(3) + R"(":)" + integer(-1) + "}");
-    } else if (field == "maxLength" || field == "maxItems" || field == "maxProperties") {
-      const std::string type = field == "maxLength" ? "string" : field == "maxItems" ? "array" : "object";
-      add(R"({"type":")" + type + R"(","min)" + field.substr(3) + R"(":)" + integer(1) + "}");
-    } else if (field == "minimum") {
-      add(std::string(R"({"type":"number",)") +
-          (flag("exclusiveMinimum") ? R"("maximum":)" : R"("exclusiveMaximum":)") + value.text() + "}");
-    } else if (field == "maximum") {
-      add(std::string(R"({"type":"number",)") +
-          (flag("exclusiveMaximum") ? R"("minimum":)" : R"("exclusiveMinimum":)") + value.text() + "}");
-    } else if (field == "exclusiveMinimum" || field == "exclusiveMaximum") {
-      if (value.is_boolean()) continue;
-      add(R"({"type":"number",")" + std::string(field == "exclusiveMinimum" ? "maximum" : "minimum") + R"(":)" +
-          value.text() + "}");
+    } else if (const auto size = std::ranges::find(size_bounds, field, &SizeBound::field); size != size_bounds.end()) {
+      const std::int64_t beyond = value.integer(0, count_max) + size->step;
+      if (beyond >= 0) add(type_and(size->type, size->opposite, std::to_string(beyond)));
+    } else if (const char* const opposite = opposite_bound(schema, field); opposite != nullptr) {
+      const bool is_flag = value.is_boolean() && field.starts_with("exclusive");  // of draft 4: the bound reads it
+      if (!is_flag) add(type_and("number", opposite, value.text()));
     } else if (field == "format" && find_text_format(value.string()) == nullptr) {
       continue;
     } else if (field == "additionalProperties" && value.is_boolean() && value.boolean()) {
@@ -719,6 +729,11 @@ std::size_t SchemaReader::places_of(const Schemas& schemas) {
   return places;
 }
 
+int SchemaReader::contained_min(const Json& schema) {
+  const auto min = schema.find("minContains");
+  return min ? static_cast<int>(min->integer(0, count_max)) : 1;
+}
+
 std::optional<Schemas> SchemaReader::item_of(const Schemas& schemas, std::size_t place) {
   Schemas all;
   for (const Json& schema : schemas) {
@@ -757,7 +772,6 @@ bool SchemaReader::surely_nothing(const Conjunction& conjunction) {
   return nothing;
 }
 
-/// Whether it is certain that no value of this kind satisfies them.
 bool SchemaReader::surely_no(unsigned kind, const Schemas& schemas) {
   switch (kind) {
     case ValueKinds::integer:
@@ -785,11 +799,8 @@ bool SchemaReader::surely_no(unsigned kind, const Schemas& schemas) {
         return !property || surely_nothing(conjunction_of(*property));
       });
     }
-    default: {
-      const std::vector<Json> excluded = excluded_values(schemas);
-      const auto of_kind = std::ranges::count_if(excluded, [&](const Json& value) { return kind_of(value) == kind; });
-      return kind == ValueKinds::null && of_kind > 0;
-    }
+    case ValueKinds::null: return std::ranges::any_of(excluded_values(schemas), &Json::is_null);
+    default: return false;
   }
 }
 

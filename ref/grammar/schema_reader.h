@@ -84,6 +84,8 @@ class SchemaReader {
   static std::optional<Schemas> item_of(const Schemas& schemas, std::size_t place);
   /// How many items have a place of their own.
   static std::size_t places_of(const Schemas& schemas);
+  /// How many items have to satisfy `contains`.
+  static int contained_min(const Json& schema);
   /// The texts that a pattern of names matches.
   const RegularLanguage& pattern(const std::string& expression, const Json& schema);
 
@@ -103,6 +105,7 @@ class SchemaReader {
   Json made(const std::string& text, const Json& schema);
   /// Whether it is certain that no value satisfies them all.
   bool surely_nothing(const Conjunction& conjunction);
+  /// ... that no value of this one kind does.
   bool surely_no(unsigned kind, const Schemas& schemas);
   bool satisfies_all(const Json& schema, const Json& value);
   bool string_satisfies(const Json& schema, const Json& value);
@@ -115,10 +118,10 @@ class SchemaReader {
   int depth_ = 0;
   int work_ = 0;
   bool denying_ = false;  // inside of what must not be satisfied
-  // Of the value that schemas are asked about: it is one of this enum, and whether it satisfies these lists of oneOf is
-  // what is being found out.
+  // While values are chosen: the one that is judged, and the enum that it comes from, which is not searched for it.
   const void* asked_ = nullptr;
   const void* taken_from_ = nullptr;
+  // Lists of oneOf whose alternatives are compared: whether the value that is judged satisfies one is not known yet.
   std::vector<const void*> expanding_;
   std::map<const void*, RegularLanguage> numbers_;  // of one schema
   std::map<const void*, Json> negations_;
