@@ -7,19 +7,23 @@
 
 #include "ref/answers/answer_format.h"
 #include "ref/base/error.h"
-#include "ref/base/utf8.h"
 #include "ref/grammar/grammar.h"
 #include "ref/grammar/json_schema.h"
+#include "ref/grammar/language_rules.h"
+#include "ref/grammar/regular_expression.h"
 
 namespace draftproof {
 namespace {
 
-std::string in_class(char32_t c) {
-  std::string text;
-  if (c == ']' || c == '[' || c == '\\' || c == '^' || c == '-') text += '\\';
-  if (c == '\n') return "\\n";
-  utf8::append(text, c);
-  return text;
+/// An expression that matches this text.
+std::string expression_of(std::string_view text) {
+  constexpr std::string_view signs = R"(^$\.*+?()[]{}|)";
+  std::string expression;
+  for (const char c : text) {
+    if (signs.find(c) != std::string_view::npos) expression += '\\';
+    expression += c;
+  }
+  return expression;
 }
 
 }  // namespace
@@ -74,42 +78,13 @@ std::string AnswerRules::mark(std::string_view text, Beside beside, std::string_
 }
 
 std::string AnswerRules::text_without(std::string_view name, std::string_view end) {
-  if (added_.contains(std::string(name))) return named(name);
-  std::vector<char32_t> letters;
-  for (std::size_t at = 0; at < end.size();) {
-    const utf8::Character step = utf8::step(end, at);
-    letters.push_back(step.code_point);
-    at += step.length;
-  }
-  const auto count = letters.size();
-  const auto state = [&](std::size_t read) {
-    return std::string(name) + (read == 0 ? "" : "-" + std::to_string(read));
-  };
-  /// How many letters of `end` the text ends with that has these and `next` behind them.
-  const auto after = [&](std::size_t read, char32_t next) {
-    std::vector<char32_t> text(letters.begin(), letters.begin() + static_cast<std::ptrdiff_t>(read));
-    text.push_back(next);
-    for (std::size_t longest = std::min(count, text.size()); longest > 0; --longest) {
-      if (std::equal(letters.begin(), letters.begin() + static_cast<std::ptrdiff_t>(longest),
-                     text.end() - static_cast<std::ptrdiff_t>(longest))) {
-        return longest;
-      }
+  if (added_.insert(std::string(name)).second) {
+    const RegularLanguage texts = RegularLanguage::of_everything().without(texts_matching(expression_of(end)));
+    for (const auto& [rule, body] : language_rules(texts, named(name), Writing::plain)) {
+      append(rule + " ::= " + body + "\n");
     }
-    return std::size_t{0};
-  };
-  const std::set<char32_t> alphabet(letters.begin(), letters.end());
-  std::string others = "[^";
-  for (const char32_t letter : alphabet) others += in_class(letter);
-  others += "] " + named(state(0));
-  for (std::size_t read = 0; read < count; ++read) {
-    std::string body = "\"\" | " + others;
-    for (const char32_t letter : alphabet) {
-      const std::size_t next = after(read, letter);
-      if (next < count) body += " | [" + in_class(letter) + "] " + named(state(next));
-    }
-    add(state(read), body);
   }
-  return named(name);
+  return named(name) + "-0";
 }
 
 }  // namespace draftproof

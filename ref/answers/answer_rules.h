@@ -32,8 +32,8 @@ class AnswerRules {
   /// The text of a mark, in which special tokens are tokens, and line ends blanks. `star`: what its asterisk may be.
   std::string mark(std::string_view text, Beside beside = Beside::nothing, std::string_view star = "[0-9]{1,9}");
 
-  /// Any text in which `end` does not occur, by the automaton of Knuth, Morris and Pratt. The mark may be a special
-  /// token, which no text is, but it is not spelled by other tokens either: a reader would take that for the mark.
+  /// Any text in which `end` does not occur. The mark may be a special token, which no text is, but it is not spelled
+  /// by other tokens either: a reader would take that for the mark.
   std::string text_without(std::string_view name, std::string_view end);
 
  private:

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "ref/formats/printable.h"
-#include "ref/grammar/character_ranges.h"
 #include "ref/grammar/grammar.h"
+#include "ref/grammar/language_rules.h"
 #include "ref/grammar/number_texts.h"
 #include "ref/grammar/regular_language.h"
 #include "ref/grammar/schema_reader.h"
@@ -70,18 +70,6 @@ rest    ::= char* "\""
 nothing ::= "x" nothing
 control ::= "\\" ( [bfnrt] | "u00" [01] hex )
 )gbnf";
-
-/// A character as it is in a class of GBNF.
-std::string in_class(char32_t character) {
-  constexpr const char* digits = "0123456789ABCDEF";
-  const bool plain = character < 0x80 && (std::isalnum(static_cast<int>(character)) != 0);
-  if (plain) return {static_cast<char>(character)};
-  std::string text = character < 0x100 ? "\\x" : character < 0x10000 ? "\\u" : "\\U";
-  for (int shift = character < 0x100 ? 4 : character < 0x10000 ? 12 : 28; shift >= 0; shift -= 4) {
-    text += digits[(character >> shift) & 15];
-  }
-  return text;
-}
 
 /// A body that no text has: a rule that names itself never ends.
 constexpr const char* nothing = "nothing";
@@ -226,11 +214,10 @@ class SchemaCompiler {
     return kinds;
   }
 
-  /// A language as rules, one for each state. `quoted`: as strings of JSON, in which each character is written in one
-  /// way, the shortest.
-  std::string texts(const RegularLanguage& language, bool quoted) {
+  /// The texts of a language, as they are or as strings of JSON. Equal languages have their rules once.
+  std::string texts(const RegularLanguage& language, Writing writing) {
     if (language.empty()) return nothing;
-    std::string key = quoted ? "q" : "";
+    std::string key = writing == Writing::json ? "q" : "";
     for (const RegularLanguage::State& state : language.states()) {
       key += state.accepts ? '+' : '-';
       for (const auto& [first, last, to] : state.edges) {
@@ -238,62 +225,11 @@ class SchemaCompiler {
       }
     }
     const auto [known, fresh] = languages_.try_emplace(key, prefix_ + "t" + std::to_string(languages_.size()));
-    const std::string name = known->second;
-    const auto name_of = [&](int state) { return name + "-" + std::to_string(state); };
-    const std::string begin = quoted ? "( \"\\\"\" " + name_of(0) + " )" : name_of(0);
-    if (!fresh) return begin;
-    for (std::size_t i = 0; i < language.states().size(); ++i) {
-      const RegularLanguage::State& state = language.states()[i];
-      if (quoted && language.is_free(static_cast<int>(i))) {
-        add_rule(name_of(static_cast<int>(i)), "rest");
-        continue;
-      }
-      std::map<int, CharacterRanges> ranges;  // by where they lead
-      for (const auto& [first, last, to] : state.edges) ranges[to].emplace_back(first, last);
-      std::string body;
-      const auto add = [&](const std::string& alternative) { body += (body.empty() ? "" : " | ") + alternative; };
-      for (const auto& [to, characters] : ranges) add(character(characters, quoted) + " " + name_of(to));
-      if (state.accepts) add(quoted ? R"("\"")" : R"("")");
-      add_rule(name_of(static_cast<int>(i)), body);
+    if (fresh) {
+      for (const auto& [name, body] : language_rules(language, known->second, writing)) add_rule(name, body);
     }
-    return begin;
-  }
-
-  /// One of these characters, as a text or in a string of JSON.
-  static std::string character(const CharacterRanges& ranges, bool quoted) {
-    if (quoted && complement(ranges).empty()) return "char";
-    const auto has = [&](char32_t one) {
-      return std::ranges::any_of(ranges, [&](const auto& range) { return range.first <= one && one <= range.second; });
-    };
-    std::string set;
-    std::string escaped;
-    for (const auto& [first, last] : quoted ? without_escaped(ranges) : ranges) {
-      set += in_class(first);
-      if (last > first) set += "-" + in_class(last);
-    }
-    if (quoted) {
-      bool all_controls = true;
-      for (char32_t control = 0; control < 0x20; ++control) all_controls = all_controls && has(control);
-      if (all_controls) escaped = " | control";
-      for (char32_t one = 0; one <= '\\'; ++one) {
-        const bool needs_escape = (one < 0x20 && !all_controls) || one == '"' || one == '\\';
-        if (needs_escape && has(one)) escaped += " | " + gbnf_string(inside_string(one));
-      }
-    }
-    if (escaped.empty()) return "[" + set + "]";
-    return "( " + (set.empty() ? escaped.substr(3) : "[" + set + "]" + escaped) + " )";
-  }
-
-  static CharacterRanges without_escaped(const CharacterRanges& ranges) {
-    CharacterRanges others = complement(ranges);
-    others.insert(others.end(), {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}});
-    return complement(others);
-  }
-
-  /// An ASCII character as json_string writes it.
-  static std::string inside_string(char32_t one) {
-    const std::string quoted = json_string(std::string(1, static_cast<char>(one)));
-    return quoted.substr(1, quoted.size() - 2);
+    const std::string begin = known->second + "-0";
+    return writing == Writing::json ? "( \"\\\"\" " + begin + " )" : begin;
   }
 
   std::string number(const Schemas& schemas, unsigned kinds) {
@@ -305,7 +241,7 @@ class SchemaCompiler {
       return no(schemas.front(), std::string("its bounds allow no ") + (integers ? "integer" : "number"));
     const RegularLanguage written = all.both(number_texts(integers, false));
     if (written.empty()) schemas.front().fail("has bounds between which every number is too long");
-    return texts(written, false);
+    return texts(written, Writing::plain);
   }
 
   std::string string(const Schemas& schemas) {
@@ -313,7 +249,7 @@ class SchemaCompiler {
     if (max >= 0 && max < min) return no(schemas.front(), "maxLength is less than minLength");
     if (const auto strings = reader_.strings_of(schemas, false)) {
       if (strings->empty()) return no(schemas.front(), "no string has what its keywords ask for");
-      return texts(*strings, true);
+      return texts(*strings, Writing::json);
     }
     if (min == 0 && max < 0) return "string";
     return rule(R"("\"" char{)" + std::to_string(min) + "," + (max >= 0 ? std::to_string(max) : "") + R"(} "\"")");
@@ -405,7 +341,7 @@ class SchemaCompiler {
       }
       if (own && own->empty()) continue;
       const std::string value = value_of_others(schemas, matches);
-      if (value != nothing) pairs.push_back(rule((own ? texts(*own, true) : "string") + " colon " + value));
+      if (value != nothing) pairs.push_back(rule((own ? texts(*own, Writing::json) : "string") + " colon " + value));
     }
     return pairs;
   }
@@ -521,8 +457,7 @@ class SchemaCompiler {
   std::string containing(const Schemas& schemas, const Json& schema, int places, int min, int max,
                          const std::string& rest) {
     const Json contained = schema.at("contains");
-    const auto count = schema.find("minContains");
-    const int contained_min = count ? static_cast<int>(count->integer(0, SchemaReader::count_max)) : 1;
+    const int contained_min = SchemaReader::contained_min(schema);
     const bool is_other = std::ranges::any_of(
         schemas, [&](const Json& one) { return one.has("contains") && one.place() != schema.place(); });
     if (places > 0 || min > contained_min || max >= 0 || is_unique(schemas) || is_other) {
