@@ -9,7 +9,8 @@
 // bench/schemas.py calls it and compares. Not part of our build:
 //
 //   g++ -std=c++20 -O3 -I. -o schema_masks bench/schema_masks.cpp -Lbuild -ldraftproof_grammar -ldraftproof_acceptance
-//     -ldraftproof_text -ldraftproof_formats -ldraftproof_kernels -ldraftproof_base -lpcre2-8 -licuuc -lhdf5 -ldl
+//     -ldraftproof_text -ldraftproof_formats -ldraftproof_kernels -ldraftproof_base -lpcre2-8 -licuuc -ldl
+//     $(pkg-config --libs hdf5)
 #include <cstdio>
 #include <ctime>
 #include <iostream>
