@@ -16,6 +16,10 @@ namespace {
 
 using ByteRanges = std::vector<std::pair<unsigned char, unsigned char>>;
 
+bool is_of_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
 std::string utf8_of(char32_t code_point) {
   std::string bytes;
   utf8::append(bytes, code_point);
@@ -119,10 +123,6 @@ class GrammarCompiler {
         return;
       }
     }
-  }
-
-  static bool is_of_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   }
 
   std::string read_name() {
@@ -575,16 +575,13 @@ Grammar Grammar::from_gbnf(std::string_view text, const std::string& origin, con
 
 std::string with_root_named(std::string_view gbnf, std::string_view name) {
   constexpr std::string_view root = "root";
-  const auto is_of_name = [&](std::size_t at) {
-    const char c = at < gbnf.size() ? gbnf[at] : ' ';
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-  };
+  const auto is_within_name = [&](std::size_t at) { return at < gbnf.size() && is_of_name(gbnf[at]); };
   std::string result;
   char closing = 0;  // ends the string, class, token or comment that `at` is in
   for (std::size_t at = 0; at < gbnf.size(); ++at) {
     const char c = gbnf[at];
-    const bool begins = closing == 0 && (at == 0 || !is_of_name(at - 1));
-    if (begins && gbnf.substr(at).starts_with(root) && !is_of_name(at + root.size())) {
+    const bool begins = closing == 0 && (at == 0 || !is_within_name(at - 1));
+    if (begins && gbnf.substr(at).starts_with(root) && !is_within_name(at + root.size())) {
       result += name;
       at += root.size() - 1;
       continue;
