@@ -209,6 +209,7 @@ TEST(Jinja, FormatsAsPython) {
   EXPECT_EQ(refusal("{{ '{:=10}'.format('a') }}"), "t: line 1: such a format does not fit a str");
   EXPECT_THAT(refusal("{{ '%5%' % () }}"), HasSubstr("the field %% of a format has no other parts"));
   EXPECT_EQ(rendered("{{ '100%%' % () }}"), "100%");
+  EXPECT_EQ(rendered("{{ '%-05d|%05d|%05.1f' % (7, -7, 7) }}"), "7    |-0007|007.0");
 }
 
 /// As jinja2's Markup.
