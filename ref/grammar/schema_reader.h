@@ -15,6 +15,7 @@
 
 #include "ref/formats/json.h"
 #include "ref/grammar/regular_language.h"
+#include "ref/grammar/schema_references.h"
 
 namespace draftproof {
 
@@ -98,7 +99,6 @@ class SchemaReader {
   void add_choices(const Json& schema, Conjunction& conjunction);
   void add_one_of(const Json& schemas, Conjunction& conjunction);
   void add_choice(Conjunction& conjunction, std::vector<Schemas> alternatives);
-  Json target_of(const Json& reference);
   Json negation_of(const Json& schema);
   /// Alternatives that together are what does not satisfy a schema.
   std::vector<Schemas> denied(const Json& schema);
@@ -114,7 +114,7 @@ class SchemaReader {
   void count_work();
 
   Json root_;
-  std::string own_name_;  // the $id of the root
+  SchemaReferences references_;
   int depth_ = 0;
   int work_ = 0;
   bool denying_ = false;  // inside of what must not be satisfied
