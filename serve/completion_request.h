@@ -42,6 +42,12 @@ struct ServedModel {
   int max_new_tokens = 0;  // of an answer whose request does not say
 };
 
+/// A model in a list.
+struct ListedModel {
+  const ServedModel* model;
+  bool loaded;
+};
+
 /// Part of the sentence about a prompt that is too long, which clients of OpenAI's API know by a code.
 inline constexpr const char* beyond_context = ", and the context of the model has ";
 

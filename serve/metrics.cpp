@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace draftproof::serve {
 namespace {
@@ -96,6 +97,19 @@ void Metrics::add_rounds(const Trace& trace) {
   }
 }
 
+void Metrics::count_load() {
+  const std::lock_guard lock(mutex_);
+  ++loads_;
+  loaded_ = true;
+}
+
+void Metrics::count_drop() {
+  const std::lock_guard lock(mutex_);
+  loaded_ = false;
+  running_ = waiting_ = 0;
+  counts_before_ += std::exchange(counts_, {});
+}
+
 void Metrics::set_queue(int running, int waiting, const SchedulerCounts& counts) {
   const std::lock_guard lock(mutex_);
   running_ = running;
@@ -143,11 +157,15 @@ std::string Metrics::text() const {
   text += first_token_.text("draftproof_first_token_seconds", "from the request to the first token of a choice") +
           between_tokens_.text("draftproof_token_seconds",
                                "from one round of a choice to the next, divided by the tokens that it gave");
-  return text + single("draftproof_passes_total", "counter", "forward passes of the target", counts_.passes) +
+  text += single("draftproof_model_loaded", "gauge", "whether the model is in memory", loaded_ ? 1 : 0) +
+          single("draftproof_model_loads_total", "counter", "how often it was loaded", loads_);
+  SchedulerCounts counts = counts_before_;
+  counts += counts_;
+  return text + single("draftproof_passes_total", "counter", "forward passes of the target", counts.passes) +
          single("draftproof_passes_shared_total", "counter", "of these, with rows of more than one choice",
-                counts_.shared) +
-         single("draftproof_rows_total", "counter", "rows of all passes", counts_.rows) +
-         single("draftproof_preemptions_total", "counter", "choices whose caches were taken", counts_.preemptions);
+                counts.shared) +
+         single("draftproof_rows_total", "counter", "rows of all passes", counts.rows) +
+         single("draftproof_preemptions_total", "counter", "choices whose caches were taken", counts.preemptions);
 }
 
 }  // namespace draftproof::serve

@@ -37,6 +37,9 @@ class Metrics {
   /// Tokens that came together, so long after the ones before.
   void add_tokens(int tokens, double seconds);
   void add_rounds(const Trace& trace);
+  void count_load();
+  void count_drop();
+  /// `counts`: since the model was loaded.
   void set_queue(int running, int waiting, const SchedulerCounts& counts);
 
   std::string text() const;
@@ -67,9 +70,12 @@ class Metrics {
   std::map<std::string, OfStage> drafts_;
   Histogram first_token_;
   Histogram between_tokens_;
+  std::uint64_t loads_ = 0;
+  bool loaded_ = false;
   int running_ = 0;
   int waiting_ = 0;
   SchedulerCounts counts_;
+  SchedulerCounts counts_before_;  // of earlier loads
 };
 
 }  // namespace draftproof::serve

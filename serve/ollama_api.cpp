@@ -260,15 +260,16 @@ const Api ollama_generates = {
     .stream_type = lines,
     .at_once = [](const std::string& body, const ServedModel& model) { return loading_answer(body, model, false); }};
 
-std::string ollama_tags_json(std::span<const ServedModel* const> models) {
+std::string ollama_tags_json(std::span<const ListedModel> models) {
   auto list = ForeignJson::array();
-  for (const ServedModel* const model : models) list.push_back(listed_model(*model));
+  for (const ListedModel& one : models) list.push_back(listed_model(*one.model));
   return text_of({{"models", std::move(list)}});
 }
 
-std::string ollama_ps_json(std::span<const ServedModel* const> models) {
+std::string ollama_ps_json(std::span<const ListedModel> models) {
   auto list = ForeignJson::array();
-  for (const ServedModel* const model : models) {
+  for (const auto& [model, loaded] : models) {
+    if (!loaded) continue;
     list.push_back(listed_model(*model));
     list.back()["expires_at"] = "9999-12-31T23:59:59Z";
     list.back()["size_vram"] = 0;

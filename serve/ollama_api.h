@@ -10,9 +10,9 @@
 namespace draftproof::serve {
 
 /// The answers of /api/tags, /api/show, /api/ps and /api/version.
-std::string ollama_tags_json(std::span<const ServedModel* const> models);
+std::string ollama_tags_json(std::span<const ListedModel> models);
 std::string ollama_show_json(const ServedModel& model);
-std::string ollama_ps_json(std::span<const ServedModel* const> models);
+std::string ollama_ps_json(std::span<const ListedModel> models);
 std::string ollama_version_json();
 
 }  // namespace draftproof::serve

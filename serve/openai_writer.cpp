@@ -46,7 +46,9 @@ ForeignJson usage_object(const Usage& usage) {
           {"rounds_beyond_draft", usage.rounds_beyond_draft}};
 }
 
-ForeignJson model_object(const ServedModel& model) {
+/// With the status that llama-server's router tells.
+ForeignJson model_object(const ListedModel& listed) {
+  const ServedModel& model = *listed.model;
   ForeignJson one = {{"id", model.name},
                      {"object", "model"},
                      {"created", 0},
@@ -54,7 +56,8 @@ ForeignJson model_object(const ServedModel& model) {
                      {"draft", model.draft},
                      {"max_model_len", model.context},
                      {"numerics", model.fingerprint},
-                     {"chat", model.chat != nullptr}};
+                     {"chat", model.chat != nullptr},
+                     {"status", {{"value", listed.loaded ? "loaded" : "unloaded"}}}};
   if (!model.weights.empty()) one["weights"] = model.weights;
   return one;
 }
@@ -79,12 +82,12 @@ ForeignJson token_object(const ServedModel& model, Token token, double logprob) 
 
 std::string openai_error(const std::string& message, int status) { return text_of(error_object(message, status)); }
 
-std::string models_json(std::span<const ServedModel* const> models) {
+std::string models_json(std::span<const ListedModel> models) {
   auto list = ForeignJson::array();
-  for (const ServedModel* const model : models) list.push_back(model_object(*model));
+  for (const ListedModel& model : models) list.push_back(model_object(model));
   return text_of({{"object", "list"}, {"data", std::move(list)}});
 }
-std::string model_json(const ServedModel& model) { return text_of(model_object(model)); }
+std::string model_json(const ListedModel& model) { return text_of(model_object(model)); }
 
 std::string tokens_json(const std::vector<Token>& tokens) { return text_of({{"tokens", tokens}}); }
 std::string content_json(const std::string& content) { return text_of({{"content", content}}); }

@@ -15,8 +15,8 @@ namespace draftproof::serve {
 /// OpenAI's error object, for an answer with this status.
 std::string openai_error(const std::string& message, int status);
 /// The answers of /v1/models, /v1/models/ID, /tokenize and /detokenize.
-std::string models_json(std::span<const ServedModel* const> models);
-std::string model_json(const ServedModel& model);
+std::string models_json(std::span<const ListedModel> models);
+std::string model_json(const ListedModel& model);
 std::string tokens_json(const std::vector<Token>& tokens);
 std::string content_json(const std::string& content);
 

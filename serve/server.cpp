@@ -311,9 +311,10 @@ class Server::Http {
     response.set_content(html.data(), html.size(), "text/html; charset=utf-8");
   }
 
-  std::vector<const ServedModel*> listed() const {
-    std::vector<const ServedModel*> list;
-    for (const HostedModel& one : models_) list.push_back(&one.model);
+  static ListedModel listed(const HostedModel& one) { return {&one.model, one.service.loaded()}; }
+  std::vector<ListedModel> listed() const {
+    std::vector<ListedModel> list;
+    for (const HostedModel& one : models_) list.push_back(listed(one));
     return list;
   }
 
@@ -361,7 +362,7 @@ class Server::Http {
   void get_model(const Request& request, Response& response) {
     const std::string name = request.matches[1];
     const HostedModel* const found = find_model(name);
-    if (found != nullptr) response.set_content(model_json(found->model), "application/json");
+    if (found != nullptr) response.set_content(model_json(listed(*found)), "application/json");
     else refuse_model(request, response, name);
   }
   void get_response(const Request& request, Response& response) {

@@ -6,7 +6,6 @@
 #include <new>
 #include <utility>
 
-#include "kernels/threads.h"
 #include "ref/base/error.h"
 
 namespace draftproof::serve {
@@ -32,16 +31,12 @@ struct Service::Running {
   Clock::time_point last_round;
 };
 
-Service::Service(Engine& engine, const Tokenizer* tokenizer, PrefixCache& prefixes, Metrics& metrics, Wakeup& wakeup,
-                 ServiceOptions options)
-    : engine_(engine),
-      tokenizer_(tokenizer),
-      prefixes_(prefixes),
+Service::Service(const Tokenizer* tokenizer, Metrics& metrics, Wakeup& wakeup, ServiceOptions options)
+    : tokenizer_(tokenizer),
       metrics_(metrics),
       wakeup_(wakeup),
       options_(std::move(options)),
-      lengths_(options_.costs ? std::optional<DraftLengths>(*options_.costs) : std::nullopt),
-      scheduler_(engine.target(options_.execution), options_.limits, &prefixes_, lengths_ ? &*lengths_ : nullptr) {}
+      lengths_(options_.costs ? std::optional<DraftLengths>(*options_.costs) : std::nullopt) {}
 
 Service::~Service() = default;
 
@@ -73,8 +68,26 @@ void Service::drain() {
   wakeup_.notify();
 }
 
-bool Service::step() {
-  take_arrivals();
+void Service::load(Engine& engine, PrefixCache& prefixes) {
+  engine_ = &engine;
+  scheduler_.emplace(engine.target(options_.execution), options_.limits, &prefixes, lengths_ ? &*lengths_ : nullptr);
+  loaded_.store(true);
+  metrics_.count_load();
+}
+
+void Service::unload() {
+  scheduler_.reset();
+  engine_ = nullptr;
+  loaded_.store(false);
+  metrics_.count_drop();
+}
+
+bool Service::step(bool hold) {
+  if (!hold) {
+    for (const auto& arrival : taken_arrivals()) {
+      for (int choice = 0; choice < static_cast<int>(arrival->job.choices.size()); ++choice) begin(arrival, choice);
+    }
+  }
   if (!running_.empty()) pass();
   return !running_.empty();
 }
@@ -84,16 +97,34 @@ bool Service::finished() const {
   return draining() && arrivals_.empty() && running_.empty();
 }
 
-void Service::take_arrivals() {
-  std::deque<std::shared_ptr<Arrival>> arrivals;
-  {
-    const std::lock_guard lock(mutex_);
-    arrivals.swap(arrivals_);
-  }
-  for (const auto& arrival : arrivals) {
-    for (int choice = 0; choice < static_cast<int>(arrival->job.choices.size()); ++choice) {
-      begin(arrival, choice);
-    }
+std::deque<std::shared_ptr<Service::Arrival>> Service::taken_arrivals() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(arrivals_, {});
+}
+
+std::optional<Service::Clock::time_point> Service::waiting_since() {
+  if (draining() && Clock::now() > drain_until_) fail_waiting("the server is shutting down");
+  const std::lock_guard lock(mutex_);
+  std::erase_if(arrivals_, [&](const std::shared_ptr<Arrival>& arrival) {
+    if (!arrival->stream->cancelled()) return false;
+    end_waiting(*arrival, {Finish::cancelled, 0, false, ""});
+    return true;
+  });
+  return arrivals_.empty() ? std::nullopt : std::optional(arrivals_.front()->when);
+}
+
+void Service::fail_waiting(const std::string& why) {
+  const std::deque<std::shared_ptr<Arrival>> waiting = taken_arrivals();
+  const std::lock_guard lock(mutex_);
+  for (const auto& arrival : waiting) end_waiting(*arrival, {Finish::unfinished, 0, false, why});
+}
+
+/// Ends all choices of a job that was not taken; `mutex_` is held.
+void Service::end_waiting(const Arrival& arrival, const StreamEnd& end) {
+  for (int choice = 0; choice < static_cast<int>(arrival.job.choices.size()); ++choice) {
+    metrics_.count_answer(end.error.empty() ? name_of(end.finish) : "failed");
+    arrival.stream->end(choice, end);
+    --choices_;
   }
 }
 
@@ -137,7 +168,7 @@ void Service::begin(const std::shared_ptr<Arrival>& arrival, int choice) {
                            from_prediction(so_far, round), is_beyond_draft(so_far, round)});
       return Next::go_on;
     };
-    running.opened = engine_.open({.request = job.choices[static_cast<std::size_t>(choice)],
+    running.opened = engine_->open({.request = job.choices[static_cast<std::size_t>(choice)],
                                    .execution = options_.execution,
                                    .draft = job.speculative ? options_.draft : "none",
                                    .prediction = job.speculative ? job.prediction : std::vector<Token>(),
@@ -145,7 +176,7 @@ void Service::begin(const std::shared_ptr<Arrival>& arrival, int choice) {
                                    .random = running.random,
                                    .watch = {on_round},
                                    .stop = running.stop.get()});
-    scheduler_.add(*running.opened.sequence, running.opened.cost);
+    scheduler_->add(*running.opened.sequence, running.opened.cost);
     arrival->stream->start();
   } catch (const Error& wrong) {
     end(last, {Finish::unfinished, 0, true, wrong.what()});
@@ -163,16 +194,16 @@ void Service::pass() {
       ++running;
       continue;
     }
-    scheduler_.remove(*(*running)->opened.sequence);
+    scheduler_->remove(*(*running)->opened.sequence);
     end(running, {Finish::cancelled, 0, false, ""});
   }
   try {
-    scheduler_.step();
+    scheduler_->step();
   } catch (const std::exception& wrong) {  // outside of any sequence: no memory
     end_all(wrong.what());
   }
   end_finished();
-  metrics_.set_queue(scheduler_.running(), scheduler_.waiting(), scheduler_.counts());
+  metrics_.set_queue(scheduler_->running(), scheduler_->waiting(), scheduler_->counts());
   if (draining() && Clock::now() > drain_until_) end_all("the server is shutting down");
 }
 
@@ -190,7 +221,7 @@ void Service::end_finished() {
       ++running;
       continue;
     }
-    scheduler_.remove(*(*running)->opened.sequence);
+    scheduler_->remove(*(*running)->opened.sequence);
     if (error.empty() && !(*running)->counted) tell_prompt(**running, sequence.trace());  // no token was asked for
     if (const auto pool = pool_of((*running)->arrival->job.tenant); pool != nullptr && error.empty()) {
       pool->add(sequence.trace().request.prompt, sequence.trace().output);
@@ -214,21 +245,8 @@ void Service::end(std::list<std::unique_ptr<Running>>::iterator& running, Stream
 
 void Service::end_all(const std::string& why) {
   for (auto running = running_.begin(); running != running_.end();) {
-    scheduler_.remove(*(*running)->opened.sequence);
+    scheduler_->remove(*(*running)->opened.sequence);
     end(running, {Finish::cancelled, 0, false, why});
-  }
-}
-
-void run(std::span<Service* const> services, Wakeup& wakeup) {
-  while (!std::ranges::all_of(services, &Service::finished)) {
-    wakeup.wait();
-    with_workers([&] {
-      bool more = true;
-      while (more) {
-        more = false;
-        for (Service* const service : services) more = service->step() || more;
-      }
-    });
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Decodes what connections ask of a model, all of it together: a scheduler in the engine's thread, which the services
 // of several models share. Requests arrive from any thread, and their answers go back through serve/token_stream.h.
+// They wait while the model is not loaded; serve/model_rotation.h says when it is.
 //
 // The text of an answer depends on the request and its seed only: not on the requests beside it, on when they come or
 // go, on what the prefix cache holds, or on the draft. The rule is `matching` for that reason.
@@ -16,7 +17,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -72,8 +72,7 @@ class Wakeup {
 class Service {
  public:
   /// Everything outlives the service. `tokenizer` may be null; then no job has stop strings.
-  Service(Engine& engine, const Tokenizer* tokenizer, PrefixCache& prefixes, Metrics& metrics, Wakeup& wakeup,
-          ServiceOptions options);
+  Service(const Tokenizer* tokenizer, Metrics& metrics, Wakeup& wakeup, ServiceOptions options);
   ~Service();
 
   // Any thread.
@@ -87,23 +86,38 @@ class Service {
   /// From now on new jobs are refused, and those that were taken have so many seconds to end.
   void drain();
   bool draining() const noexcept { return draining_.load(); }
+  /// Whether there is an engine now.
+  bool loaded() const noexcept { return loaded_.load(); }
   /// The most choices that are decoded together.
   int parallel() const noexcept { return options_.limits.running_max; }
 
   // The thread that made the engine.
 
-  /// Takes jobs that have arrived and runs one pass. Returns whether there is more to do.
-  bool step();
+  using Clock = std::chrono::steady_clock;
+
+  /// Decodes with this engine until unload(); it and the prefix cache live until then.
+  void load(Engine& engine, PrefixCache& prefixes);
+  /// Nothing is being decoded.
+  void unload();
+  /// Takes jobs that have arrived, unless `hold`, and runs one pass; loaded. Returns whether there is more to do.
+  bool step(bool hold = false);
+  /// Whether anything is being decoded.
+  bool busy() const noexcept { return !running_.empty(); }
+  /// Since when the first job waits that was not taken; nullopt: none does. Ends those whose clients have gone, or for
+  /// which there is no time left.
+  std::optional<Clock::time_point> waiting_since();
+  /// Ends all jobs that were not taken.
+  void fail_waiting(const std::string& why);
   /// Whether it is drained, and nothing is left to do.
   bool finished() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Arrival;
   struct Running;
 
   std::shared_ptr<SuffixPool> pool_of(int tenant);
-  void take_arrivals();
+  std::deque<std::shared_ptr<Arrival>> taken_arrivals();
+  void end_waiting(const Arrival& arrival, const StreamEnd& end);
   void begin(const std::shared_ptr<Arrival>& arrival, int choice);
   void tell_prompt(Running& running, const Trace& so_far);
   void end_finished();
@@ -111,13 +125,12 @@ class Service {
   void end_all(const std::string& why);
   void pass();
 
-  Engine& engine_;
   const Tokenizer* tokenizer_;
-  PrefixCache& prefixes_;
   Metrics& metrics_;
   Wakeup& wakeup_;
   ServiceOptions options_;
   std::atomic<bool> draining_{false};
+  std::atomic<bool> loaded_{false};
 
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<Arrival>> arrivals_;
@@ -125,14 +138,11 @@ class Service {
   Clock::time_point drain_until_{};
 
   // The engine's thread only.
+  Engine* engine_ = nullptr;
   std::optional<DraftLengths> lengths_;
-  Scheduler scheduler_;
+  std::optional<Scheduler> scheduler_;  // while there is an engine
   std::list<std::unique_ptr<Running>> running_;
   std::map<int, std::shared_ptr<SuffixPool>> pools_;  // by tenant
 };
-
-/// Decodes what the services are asked, pass by pass in turn, until all of them have finished. On the thread that made
-/// their engines, whose workers it uses.
-void run(std::span<Service* const> services, Wakeup& wakeup);
 
 }  // namespace draftproof::serve

@@ -46,6 +46,8 @@ class OpenedModel {
                        bool rows = false);
   /// The same, and loads the target when they fit. With --threads auto, sets the number that it is fastest with.
   Engine& load(const std::vector<std::string>& drafts, const Request& request, int draft_max = 0, bool rows = false);
+  /// Frees what load() has loaded.
+  void unload() noexcept { engine_.reset(); }
 
   /// What a text is written with.
   struct UsedDraft {

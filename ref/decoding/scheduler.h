@@ -49,6 +49,15 @@ struct SchedulerCounts {
   long rows = 0;    // rows of all passes
   long reused = 0;  // positions that came from the prefix cache
   long preemptions = 0;
+
+  SchedulerCounts& operator+=(const SchedulerCounts& other) {
+    passes += other.passes;
+    shared += other.shared;
+    rows += other.rows;
+    reused += other.reused;
+    preemptions += other.preemptions;
+    return *this;
+  }
 };
 
 class Scheduler {

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <map>
@@ -23,6 +24,7 @@ namespace {
 
 using nlohmann::json;
 using testing::AllOf;
+using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -82,6 +84,80 @@ TEST(ServeProcess, AnswersOfSeveralModelsAreThoseOfEachAlone) {
   EXPECT_EQ(json::parse(client.Get("/props?model=tale-hybrid")->body)["model_path"], "tale-hybrid");
   EXPECT_EQ(json::parse(client.Get("/api/tags")->body)["models"].size(), names.size());
   EXPECT_EQ(server.end(), 0);
+}
+
+/// There is memory for the first, or for the others.
+TEST(ServeProcess, ModelsThatDoNotFitTogetherAreLoadedWhenTheyAreAskedAndAnswerAsAlone) {
+  const Folder folder;
+  const std::vector<std::string> names = {"tale-target", "tale-llama", "tale-hybrid"};
+  const auto ask = [](const ServeProcess& server, const std::string& name, int tokens) {
+    return answer(server, {{"prompt", "Once upon a time"}, {"model", name}, {"seed", 3}, {"max_tokens", tokens}});
+  };
+  std::map<std::string, json> alone;
+  for (const std::string& name : names) {
+    const ServeProcess server({"--kv-budget", "64MiB"}, 0, "", fixture("models/" + name));
+    alone[name] = ask(server, "any name", 40)["choices"];
+  }
+  ServeProcess server({"--draft", dflash, "--also", fixture("models/tale-llama"), "--also",
+                       fixture("models/tale-hybrid"), "--model-memory", "12MiB", "--prefix-cache",
+                       folder.path().string()});
+  httplib::Client client("127.0.0.1", server.port());
+  const auto loaded = [&] {
+    std::vector<std::string> list;
+    const json all = json::parse(client.Get("/v1/models")->body);
+    for (const json& one : all["data"]) {
+      if (one["status"]["value"] == "loaded") list.push_back(one["id"]);
+    }
+    return list;
+  };
+  EXPECT_EQ(loaded(), std::vector<std::string>{"tale-target"});
+  // One is never idle, and the others get their turns.
+  std::atomic<bool> end = false;
+  std::vector<std::future<int>> busy;
+  for (int i = 0; i < 6; ++i) {
+    busy.push_back(std::async(std::launch::async, [&, i] {
+      const json first = ask(server, "tale-target", 100 + 20 * i)["choices"];
+      int asked = 1;
+      for (; !end; ++asked) EXPECT_EQ(ask(server, "tale-target", 100 + 20 * i)["choices"], first);
+      return asked;
+    }));
+  }
+  for (int i = 0; i < 3; ++i) {
+    for (const std::string& name : {names[1], names[2]}) EXPECT_EQ(ask(server, name, 40)["choices"], alone[name]);
+  }
+  end = true;
+  for (auto& one : busy) EXPECT_GT(one.get(), 1);
+  EXPECT_EQ(ask(server, "tale-target", 40)["choices"], alone["tale-target"]);
+  const json again = ask(server, "tale-llama", 40);
+  EXPECT_EQ(again["choices"], alone["tale-llama"]);
+  EXPECT_THAT(loaded(), AllOf(Contains("tale-llama"), Not(Contains("tale-target"))));
+  EXPECT_GT(cached(again), 0);  // its prefix cache was saved when it was dropped
+  EXPECT_EQ(json::parse(client.Get("/api/ps")->body)["models"].size(), loaded().size());
+  EXPECT_THAT(client.Get("/metrics?model=tale-llama")->body, HasSubstr("draftproof_model_loaded 1"));
+  EXPECT_THAT(client.Get("/metrics?model=tale-target")->body, HasSubstr("draftproof_model_loaded 0"));
+  EXPECT_EQ(server.end(), 0);
+}
+
+TEST(ServeProcess, AModelThatCannotBeLoadedAnyMoreIsAnErrorOfItsRequests) {
+  const Folder folder;
+  const std::string copy = folder.path().string() + "/copy";
+  std::filesystem::copy(fixture("models/tale-llama"), copy);
+  ServeProcess server({"--also", copy, "--model-memory", "7MiB"});
+  httplib::Client client("127.0.0.1", server.port());
+  for (const auto& file : std::filesystem::directory_iterator(copy)) {
+    if (file.path().extension() == ".safetensors") std::filesystem::resize_file(file.path(), 100);
+  }
+  const auto failed = client.Post("/v1/completions", R"({"prompt": "x", "model": "copy"})", "application/json");
+  EXPECT_EQ(failed->status, 500);
+  EXPECT_THAT(failed->body, HasSubstr("the model cannot be loaded: "));
+  EXPECT_EQ(answer(server, request)["object"], "text_completion");
+  EXPECT_EQ(server.end(), 0);
+}
+
+TEST(ServeProcess, MemoryForLessThanAModelIsRefused) {
+  const Outcome result = run_command({"serve", target, "--model-memory", "1MiB", "--port", "0"});
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.err, HasSubstr("--model-memory 1.0 MiB: tale-target alone takes "));
 }
 
 TEST(ServeProcess, APromptThatIsKnownIsReadForNoTokens) {

@@ -14,6 +14,7 @@
 
 #include "ref/chat/chat_template.h"
 #include "ref/models/models.h"
+#include "serve/model_rotation.h"
 #include "serve/server.h"
 
 namespace draftproof::serve {
@@ -119,14 +120,15 @@ class RunningServer {
     PrefixCache prefixes(options.prefix_bytes);
     Metrics metrics({"dflash"});
     Wakeup wakeup;
-    Service service(engine, &tokenizer, prefixes, metrics, wakeup, service_options);
+    Service service(&tokenizer, metrics, wakeup, service_options);
+    ModelRotation rotation({{service, 0, [&] { service.load(engine, prefixes); }, [&] { service.unload(); }}}, 0);
+    rotation.load(0);
     const Log log(LogFormat::none);
     Server server({{service, model, metrics}}, log,
                   {options.host, 0, options.api_keys, options.connections, options.cors});
     service_ = &service;
     bound.set_value(server.start());
-    Service* const services[] = {&service};
-    serve::run(services, wakeup);
+    rotation.run(wakeup);
     server.stop();
   }
 
