@@ -100,6 +100,7 @@ std::string AnswerWriter::take(const StreamEvent& event) {
     add(choice.reader->finish());
     const auto each = static_cast<int>(choices_.size()) / request_.prompts;
     if (event.choice % each == 0) usage_.cached_tokens += event.end->reused;
+    usage_.draft_remark = event.end->draft_remark;
     if (!event.end->error.empty()) {
       failure_ = event.end->error;
       return tell_failure();

@@ -25,6 +25,7 @@ struct Usage {
   int accepted_prediction = 0;  // of these two, those of the request's prediction
   int rejected_prediction = 0;
   int rounds_beyond_draft = 0;
+  std::string draft_remark = {};  // why no draft tokens pay; empty: they do
 };
 
 struct ToldCall {

@@ -117,6 +117,11 @@ void Metrics::set_queue(int running, int waiting, const SchedulerCounts& counts)
   counts_ = counts;
 }
 
+void Metrics::set_draft_speedup(double speedup) {
+  const std::lock_guard lock(mutex_);
+  draft_speedup_ = speedup;
+}
+
 std::string Metrics::text() const {
   const std::lock_guard lock(mutex_);
   std::string text = single("draftproof_answers_running", "gauge", "choices that have KV caches now", running_) +
@@ -154,6 +159,10 @@ std::string Metrics::text() const {
            [](const auto& counts) { return counts.second; });
   text += single("draftproof_rounds_beyond_draft_total", "counter",
                  "rounds of texts that have outgrown the draft's positions", beyond_draft_);
+  if (draft_speedup_ > 0) {
+    text += single("draftproof_draft_speedup", "gauge",
+                   "expected of draft tokens with as many answers as now; below 1 none are drafted", draft_speedup_);
+  }
   text += first_token_.text("draftproof_first_token_seconds", "from the request to the first token of a choice") +
           between_tokens_.text("draftproof_token_seconds",
                                "from one round of a choice to the next, divided by the tokens that it gave");

@@ -42,6 +42,8 @@ class Metrics {
   /// `counts`: since the model was loaded.
   void set_queue(int running, int waiting, const SchedulerCounts& counts);
 
+  void set_draft_speedup(double speedup);
+
   std::string text() const;
   /// Choices that have caches now.
   int running() const {
@@ -72,6 +74,7 @@ class Metrics {
   Histogram between_tokens_;
   std::uint64_t loads_ = 0;
   bool loaded_ = false;
+  double draft_speedup_ = 0;
   int running_ = 0;
   int waiting_ = 0;
   SchedulerCounts counts_;

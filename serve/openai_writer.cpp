@@ -33,17 +33,19 @@ ForeignJson error_object(const std::string& message, int status) {
 }
 
 ForeignJson usage_object(const Usage& usage) {
-  return {{"prompt_tokens", usage.prompt_tokens},
-          {"completion_tokens", usage.completion_tokens},
-          {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
-          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
-          {"completion_tokens_details",
-           {{"reasoning_tokens", usage.thought_tokens},
-            {"accepted_prediction_tokens", usage.accepted_prediction},
-            {"rejected_prediction_tokens", usage.rejected_prediction}}},
-          {"drafted_tokens", usage.drafted},
-          {"accepted_tokens", usage.accepted},
-          {"rounds_beyond_draft", usage.rounds_beyond_draft}};
+  ForeignJson told = {{"prompt_tokens", usage.prompt_tokens},
+                      {"completion_tokens", usage.completion_tokens},
+                      {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+                      {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+                      {"completion_tokens_details",
+                       {{"reasoning_tokens", usage.thought_tokens},
+                        {"accepted_prediction_tokens", usage.accepted_prediction},
+                        {"rejected_prediction_tokens", usage.rejected_prediction}}},
+                      {"drafted_tokens", usage.drafted},
+                      {"accepted_tokens", usage.accepted},
+                      {"rounds_beyond_draft", usage.rounds_beyond_draft}};
+  if (!usage.draft_remark.empty()) told["draft_remark"] = usage.draft_remark;
+  return told;
 }
 
 /// With the status that llama-server's router tells.

@@ -553,20 +553,22 @@ class Server::Http {
     const Usage& usage = active.writer->usage();
     const std::chrono::duration<double> seconds = Clock::now() - active.begun;
     const bool finished = active.stream->finished();
-    log_.write("answer", {{"id", active.id},
-                          {"client", active.client},
-                          {"path", active.path},
-                          {"status", status},
-                          {"outcome", active.writer->failure() ? *active.writer->failure()
-                                      : finished               ? "whole"
-                                                               : "client has gone"},
-                          {"seconds", seconds.count()},
-                          {"prompt_tokens", usage.prompt_tokens},
-                          {"cached_tokens", usage.cached_tokens},
-                          {"completion_tokens", usage.completion_tokens},
-                          {"drafted_tokens", usage.drafted},
-                          {"accepted_tokens", usage.accepted},
-                          {"rounds_beyond_draft", usage.rounds_beyond_draft}});
+    std::vector<LogField> fields = {{"id", active.id},
+                                    {"client", active.client},
+                                    {"path", active.path},
+                                    {"status", status},
+                                    {"outcome", active.writer->failure() ? *active.writer->failure()
+                                                : finished               ? "whole"
+                                                                         : "client has gone"},
+                                    {"seconds", seconds.count()},
+                                    {"prompt_tokens", usage.prompt_tokens},
+                                    {"cached_tokens", usage.cached_tokens},
+                                    {"completion_tokens", usage.completion_tokens},
+                                    {"drafted_tokens", usage.drafted},
+                                    {"accepted_tokens", usage.accepted},
+                                    {"rounds_beyond_draft", usage.rounds_beyond_draft}};
+    if (!usage.draft_remark.empty()) fields.emplace_back("draft_remark", usage.draft_remark);
+    log_.write("answer", fields);
   }
 
   std::vector<HostedModel> models_;

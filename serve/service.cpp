@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "serve/service.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -169,13 +171,13 @@ void Service::begin(const std::shared_ptr<Arrival>& arrival, int choice) {
       return Next::go_on;
     };
     running.opened = engine_->open({.request = job.choices[static_cast<std::size_t>(choice)],
-                                   .execution = options_.execution,
-                                   .draft = job.speculative ? options_.draft : "none",
-                                   .prediction = job.speculative ? job.prediction : std::vector<Token>(),
-                                   .pool = job.speculative ? pool_of(job.tenant) : nullptr,
-                                   .random = running.random,
-                                   .watch = {on_round},
-                                   .stop = running.stop.get()});
+                                    .execution = options_.execution,
+                                    .draft = job.speculative ? options_.draft : "none",
+                                    .prediction = job.speculative ? job.prediction : std::vector<Token>(),
+                                    .pool = job.speculative ? pool_of(job.tenant) : nullptr,
+                                    .random = running.random,
+                                    .watch = {on_round},
+                                    .stop = running.stop.get()});
     scheduler_->add(*running.opened.sequence, running.opened.cost);
     arrival->stream->start();
   } catch (const Error& wrong) {
@@ -204,7 +206,19 @@ void Service::pass() {
   }
   end_finished();
   metrics_.set_queue(scheduler_->running(), scheduler_->waiting(), scheduler_->counts());
+  if (lengths_) metrics_.set_draft_speedup(lengths_->worth(std::max(1, scheduler_->running())).speedup());
   if (draining() && Clock::now() > drain_until_) end_all("the server is shutting down");
+}
+
+/// Why an answer that ends now is decoded without draft tokens. Empty: it is not, or nobody wants any.
+std::string Service::draft_remark(const Job& job) const {
+  if (!lengths_ || !job.speculative) return "";
+  const int together = std::max(1, scheduler_->running());
+  const DraftLengths::Worth worth = lengths_->worth(together);
+  if (worth.draft_tokens == 0 || worth.speedup() > 1) return "";
+  return fmt::format("draft tokens do not pay now: with {} a round gives {:.2f} tokens in {:.2f} times the time{}",
+                     worth.draft_tokens, worth.tokens, worth.times,
+                     together == 1 ? "" : fmt::format(", beside {} other answers", together - 1));
 }
 
 void Service::end_finished() {
@@ -221,12 +235,13 @@ void Service::end_finished() {
       ++running;
       continue;
     }
+    const std::string remark = draft_remark((*running)->arrival->job);
     scheduler_->remove(*(*running)->opened.sequence);
     if (error.empty() && !(*running)->counted) tell_prompt(**running, sequence.trace());  // no token was asked for
     if (const auto pool = pool_of((*running)->arrival->job.tenant); pool != nullptr && error.empty()) {
       pool->add(sequence.trace().request.prompt, sequence.trace().output);
     }
-    end(running, {sequence.trace().finish, sequence.trace().reused, false, error});
+    end(running, {sequence.trace().finish, sequence.trace().reused, false, error, remark});
   }
 }
 

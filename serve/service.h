@@ -121,6 +121,7 @@ class Service {
   void begin(const std::shared_ptr<Arrival>& arrival, int choice);
   void tell_prompt(Running& running, const Trace& so_far);
   void end_finished();
+  std::string draft_remark(const Job& job) const;
   void end(std::list<std::unique_ptr<Running>>::iterator& running, StreamEnd end);
   void end_all(const std::string& why);
   void pass();

@@ -40,6 +40,29 @@ std::string accepted_by_depth_text(const StageStatistics& stage) {
   return text;
 }
 
+/// What rounds with draft tokens gave beside those without. Empty where a tuner did not measure both.
+std::string worth_of_drafting_text(const Trace& trace) {
+  struct Rounds {
+    int count = 0;
+    double tokens = 0;
+    double seconds = 0;
+  } drafted, plain;
+  for (const Round& round : trace.rounds) {
+    if (!round.seconds) continue;
+    Rounds& kind = round.proposal.size() > 0 ? drafted : plain;
+    ++kind.count;
+    kind.tokens += static_cast<double>(round.emitted.size());
+    kind.seconds += round.seconds->verify + round.seconds->draft;
+  }
+  if (drafted.count == 0 || plain.count == 0 || drafted.seconds <= 0 || plain.seconds <= 0) return "";
+  const double tokens = drafted.tokens / drafted.count;
+  const double times = (drafted.seconds / drafted.count) / (plain.seconds / plain.count);
+  return fmt::format(
+      "{} round{} with draft tokens gave {:.2f} tokens each in {:.2f} times the time of others: they "
+      "{}\n",
+      drafted.count, drafted.count == 1 ? "" : "s", tokens, times, tokens > times ? "paid" : "did not pay");
+}
+
 std::string statistics_text(const Trace& trace, Gate gate, const std::string& draft) {
   const Statistics& s = trace.statistics;
   const double seconds = s.decode_seconds();
@@ -60,6 +83,7 @@ std::string statistics_text(const Trace& trace, Gate gate, const std::string& dr
   if (const int rounds = rounds_beyond_draft(trace); rounds > 0) {
     text += fmt::format("{} rounds behind the draft's {} positions\n", rounds, trace.draft_reach);
   }
+  text += worth_of_drafting_text(trace);
   const std::vector<StageStatistics> stages = statistics_by_stage(trace);
   const std::vector<std::string> names = stage_names(trace, draft, stages.size());
   for (std::size_t i = 0; i < stages.size(); ++i) {

@@ -77,21 +77,24 @@ double DraftLengths::proposals(int sequences, int draft_tokens) const {
   return draft_tokens == 0 ? expected : expected * proposal_factors_.of(sequences * draft_tokens);
 }
 
-int DraftLengths::max(int sequences) const {
-  int best = 0;
-  double best_rate = 1 / (pass(sequences) + proposals(sequences, 0));
+DraftLengths::Worth DraftLengths::worth(int sequences) const {
+  const double plain = pass(sequences) + proposals(sequences, 0);
+  Worth best;
   double expected = 1;
   double reached = 1;
   for (int k = 1; k <= static_cast<int>(depths_.size()); ++k) {
     const Depth& depth = depths_[static_cast<std::size_t>(k - 1)];
     reached *= depth.accepted / depth.tried;
     expected += reached;
-    const double rate = expected / (pass(sequences * (1 + k)) + proposals(sequences, k));
-    if (rate <= best_rate) continue;
-    best_rate = rate;
-    best = k;
+    const Worth of_length = {k, expected, (pass(sequences * (1 + k)) + proposals(sequences, k)) / plain};
+    if (k == 1 || of_length.speedup() > best.speedup()) best = of_length;
   }
   return best;
+}
+
+int DraftLengths::max(int sequences) const {
+  const Worth best = worth(sequences);
+  return best.speedup() > 1 ? best.draft_tokens : 0;
 }
 
 void DraftLengths::learn(int drafted, int accepted) {

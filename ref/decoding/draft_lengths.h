@@ -28,7 +28,17 @@ class DraftLengths {
   /// sequences take as much longer than one as passes of the target do.
   explicit DraftLengths(DraftCosts costs);
 
-  /// Returns the most draft tokens of each of so many rounds that share a pass.
+  /// What a round is expected to give with draft tokens.
+  struct Worth {
+    int draft_tokens = 0;
+    double tokens = 1;  // of its output
+    double times = 1;   // as long as a round without draft tokens takes
+    double speedup() const { return tokens / times; }
+  };
+  /// That of each of so many rounds that share a pass, with as many draft tokens as give most per second; at least one,
+  /// where the draft has any.
+  Worth worth(int sequences) const;
+  /// Returns the most draft tokens of each of these rounds: those of worth(), or 0 where they do not pay.
   int max(int sequences) const;
   /// Learns of a round with draft tokens.
   void learn(int drafted, int accepted);

@@ -69,6 +69,11 @@ TEST(DraftLengths, IsTheBestOfAllLengthsByItsOwnFormula) {
       }
     }
     EXPECT_EQ(lengths.max(sequences), best_length) << sequences;
+    const DraftLengths::Worth worth = lengths.worth(sequences);
+    EXPECT_EQ(worth.speedup() > 1, best_length > 0) << sequences;
+    EXPECT_GE(worth.draft_tokens, 1) << sequences;
+    EXPECT_NEAR(worth.tokens, 1 + std::min(worth.draft_tokens, 2), 0.02) << sequences;
+    EXPECT_NEAR(worth.times, (10 + sequences * (1.0 + worth.draft_tokens)) / (10 + sequences), 1e-3) << sequences;
   }
 }
 

@@ -15,6 +15,7 @@
 #include <future>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "tests/serve/serve_process.h"
@@ -158,6 +159,26 @@ TEST(ServeProcess, MemoryForLessThanAModelIsRefused) {
   const Outcome result = run_command({"serve", target, "--model-memory", "1MiB", "--port", "0"});
   EXPECT_NE(result.status, 0);
   EXPECT_THAT(result.err, HasSubstr("--model-memory 1.0 MiB: tale-target alone takes "));
+}
+
+TEST(ServeProcess, SaysWhyADraftDoesNotPay) {
+  const Folder folder;
+  const std::string log = (folder.path() / "log").string();
+  ServeProcess server({"--draft", "always-reject"}, 0, log);
+  json body = request;
+  body["max_tokens"] = 100;
+  body["ignore_eos"] = true;
+  answer(server, body);
+  const json refused = answer(server, body)["usage"];
+  EXPECT_THAT(refused.value("draft_remark", ""), HasSubstr("draft tokens do not pay now: with "));
+  body["speculative"] = false;
+  EXPECT_FALSE(answer(server, body)["usage"].contains("draft_remark"));
+  httplib::Client client("127.0.0.1", server.port());
+  EXPECT_THAT(client.Get("/metrics")->body, HasSubstr("\ndraftproof_draft_speedup 0."));
+  EXPECT_EQ(server.end(), 0);
+  std::stringstream text;
+  text << std::ifstream(log).rdbuf();
+  EXPECT_THAT(text.str(), HasSubstr("\"draft_remark\":\"draft tokens do not pay now"));
 }
 
 TEST(ServeProcess, APromptThatIsKnownIsReadForNoTokens) {
