@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/operations.h"
+#include "kernels/threads.h"
 
 namespace draftproof {
 namespace {
@@ -130,14 +131,18 @@ bool keeps_delta_rule(const Kernels& table, const DeltaShape& shape) {
 }  // namespace
 
 bool keeps_row_law(const Kernels& table) noexcept {
+  bool keeps = false;
   try {
-    return keeps_matmul(table, 35, 61) && keeps_matmul(table, table.unit + 17, 389) && keeps_conv(table, 45, 4) &&
-           keeps_delta_rule(table, {.key_heads = 1, .value_heads = 2, .key_dim = 20, .value_dim = 85}) &&
-           keeps_delta_rule(table,
-                            {.key_heads = 2, .value_heads = 2, .key_dim = 20, .value_dim = 85, .channel_decays = true});
+    with_workers([&] {  // once for all operations
+      keeps = keeps_matmul(table, 35, 61) && keeps_matmul(table, table.unit + 17, 389) && keeps_conv(table, 45, 4) &&
+              keeps_delta_rule(table, {.key_heads = 1, .value_heads = 2, .key_dim = 20, .value_dim = 85}) &&
+              keeps_delta_rule(
+                  table, {.key_heads = 2, .value_heads = 2, .key_dim = 20, .value_dim = 85, .channel_decays = true});
+    });
   } catch (const std::bad_alloc&) {
     return false;
   }
+  return keeps;
 }
 
 }  // namespace draftproof

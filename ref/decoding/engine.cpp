@@ -160,11 +160,21 @@ void refuse_shortage(ModelFiles& files, std::span<const std::string> drafts, con
          memory_need(files, drafts, load_options, rows).total(positions, plain ? 0 : counted_draft_max(draft_max)));
 }
 
+namespace {
+
+std::unique_ptr<Model> load_with_workers(const Checkpoint& files, const LoadOptions& options) {
+  std::unique_ptr<Model> model;
+  with_workers([&] { model = load_model(files, options); });  // once for all matrices
+  return model;
+}
+
+}  // namespace
+
 Engine::Engine(ModelFiles& files, LoadOptions load_options)
     : files_(files),
       load_options_(std::move(load_options)),
       need_(decoding_need(files.target(), load_options_)),
-      target_(load_model(files.target(), load_options_)),
+      target_(load_with_workers(files.target(), load_options_)),
       serial_(std::make_unique<SerialModel>(*target_)) {}
 
 Engine::LoadedDraft& Engine::load(const std::string& draft) {
@@ -185,7 +195,10 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
     refuse(draft, loaded.need.total(0));
     std::vector<std::shared_ptr<Drafter>> stages;
     for (const DraftStage& stage : spec.stages) {
-      auto drafter = stage.kind->load(stage, files_of(stage, files_), {*target_, &files_.target()}, load_options_);
+      std::shared_ptr<Drafter> drafter;
+      with_workers([&] {
+        drafter = stage.kind->load(stage, files_of(stage, files_), {*target_, &files_.target()}, load_options_);
+      });
       loaded.reach = std::min(loaded.reach, drafter->reach());
       if (stage.kind->recognizes != nullptr && !stage.path.empty()) {
         loaded.remark = other_tokens(*files_of(stage, files_), files_.target(), target_->vocabulary());
