@@ -13,8 +13,9 @@
 namespace draftproof {
 namespace {
 
-/// Bytes of a part that are read at a time, by each thread, while it is packed.
-constexpr std::size_t packing_bytes = std::size_t{1} << 20;
+/// Bytes of a part that are read at a time, by each thread, while it is packed: few enough that they stay in its cache,
+/// and that their memory costs nothing for each of hundreds of matrices.
+constexpr std::size_t packing_bytes = std::size_t{1} << 17;
 
 /// The first exception of a parallel range, kept until the range is over.
 class FirstException {
@@ -76,7 +77,8 @@ PackedMatrix PackedMatrix::counted(const Kernels& kernels, std::span<const Matri
 PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> sources) {
   lay_out(kernels, sources);
   for (Part& part : parts_) {
-    data_.push_back(aligned<std::byte>(kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs)));
+    data_.push_back(
+        allocate_shared_pages(kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs)));
     part.view.data = data_.back().get();
   }
 

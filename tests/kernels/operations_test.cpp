@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 // Whole operations: no split into ranges, thread count or memory layout may change a bit.
 #include "kernels/operations.h"
+#include "kernels/aligned.h"
 #include "kernels/threads.h"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
+#include <vector>
 
 #include "support.h"
 
@@ -178,6 +181,26 @@ TEST_F(Operations, AlignedMemoryIsAlignedAndZeroedAndAnImpossibleSizeIsAnError) 
   }
   EXPECT_THROW(aligned<double>(SIZE_MAX / 4), std::bad_alloc);
   EXPECT_THROW(allocate_aligned(SIZE_MAX - 100), std::bad_alloc);
+}
+
+TEST_F(Operations, PartsOfSharedPagesAreAlignedZeroedAndTheirOwnUntilTheyAreFreed) {
+  std::vector<Aligned<std::byte>> parts;
+  std::vector<std::size_t> sizes;
+  for (std::size_t i = 0; i < 200; ++i) {  // more than one set of pages
+    const std::size_t size = i % 40 == 39 ? std::size_t{3} << 20 : 1 + 7919 * i % (std::size_t{1} << 20);
+    Aligned<std::byte> part = allocate_shared_pages(size);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(part.get()) % 64, 0U);
+    EXPECT_TRUE(std::all_of(part.get(), part.get() + size, [](std::byte b) { return b == std::byte{0}; })) << i;
+    std::memset(part.get(), static_cast<int>(i), size);
+    if (i % 3 == 0) continue;  // freed at once
+    parts.push_back(std::move(part));
+    sizes.push_back(size);
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::byte first = parts[i][0];
+    EXPECT_TRUE(std::all_of(parts[i].get(), parts[i].get() + sizes[i], [&](std::byte b) { return b == first; })) << i;
+    EXPECT_TRUE(i == 0 || first != parts[i - 1][0]);
+  }
 }
 
 TEST_F(Operations, ThreadsAreAtLeastOne) {
