@@ -18,6 +18,7 @@
 #include "ref/grammar/grammar_constraint.h"
 #include "ref/grammar/json_schema.h"
 #include "ref/text/breakers.h"
+#include "ref/text/word_tokens.h"
 #include "serve/chat_request.h"
 #include "serve/foreign_json.h"
 #include "serve/request_fields.h"
@@ -302,10 +303,7 @@ std::vector<std::vector<Token>> read_bad_words(const Json& json, const ServedMod
   if (!texts) return words;
   for (const std::string& text : read_texts(*texts)) {
     if (text.empty()) texts->fail("has an empty text; leave it out");
-    for (const std::string& spelled : {text, " " + text}) {
-      std::vector<Token> tokens = tokenizer_for(model, "bad_words").encode(spelled, false);
-      if (!tokens.empty() && std::ranges::find(words, tokens) == words.end()) words.push_back(std::move(tokens));
-    }
+    add_word_tokens(tokenizer_for(model, "bad_words"), text, words);
   }
   return words;
 }

@@ -16,6 +16,7 @@
 #include "tools/commands.h"
 #include "tools/complaint.h"
 #include "tools/constraint_options.h"
+#include "tools/end_options.h"
 #include "tools/interrupt.h"
 #include "tools/opened_model.h"
 #include "tools/pair.h"
@@ -36,6 +37,7 @@ struct GenerateOptions {
   int top_logprobs = 0;
   bool prompt_logprobs = false;
   std::vector<std::string> stops;
+  EndOptions ends;
   ConstraintOptions constraints;
   PrefixCacheOptions prefixes;
   std::string lookup_file;  // empty: nothing is counted
@@ -214,8 +216,10 @@ GenerateInput make_input(const GenerateOptions& options, OpenedModel& model) {
   request.top_logprobs = options.top_logprobs;
   request.prompt_logprobs = options.prompt_logprobs;
   require_stop_strings(options, tokenizer);
+  set_stop_tokens(request, options.ends, files);
   GrammarText grammar = grammar_of(options.constraints);
   constrain(request, grammar, files, tokenizer, common.target);
+  add_bans(request, options.ends, files, model.tokenizer_to_write(), common.target);
   add_logit_biases(request, options.constraints, files);
   if (request.sampling.dries()) set_dry_breakers(request.sampling, common, model.tokenizer());
   std::vector<Token> prediction = read_prediction(options, tokenizer);
@@ -231,6 +235,9 @@ struct ResultFiles {
 };
 
 ResultFiles result_files_of(const GenerateOptions& options) {
+  if (options.ends.bans() && !options.trace.trace.empty()) {
+    throw Error("--trace has no place for --min-tokens and --bad-word; leave these or the trace out");
+  }
   const CommonOptions& common = options.common;
   std::vector<std::string> used = options.constraints.sources();
   used.insert(used.end(), {common.target, common.prompt_file, options.prediction_file});
@@ -369,6 +376,7 @@ void add_generate(Command& app) {
       .option("--stop STRING", options->stops,
               "end the text before this string, taken as it is, without escapes; may be given several times")
       .one_each_time();
+  add_end_options(command, options->ends);
   add_constraint_options(command, options->constraints);
   add_prefix_cache_options(command, options->prefixes);
   command.group("Speculative decoding");

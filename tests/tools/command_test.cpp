@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "tests/decoding/markov_draft.h"
 #include "tests/decoding/parallel_head.h"
@@ -605,6 +606,38 @@ TEST(Generate, AddsBiasesToLogitsAndRefusesWhatIsNone) {
     EXPECT_EQ(refused.status, 3);
     EXPECT_THAT(refused.err, testing::HasSubstr("give a token id below 2048 and a bias from -100 to 100")) << wrong;
   }
+}
+
+TEST(Generate, EndsAndWordsAreThoseThatAreAskedFor) {
+  const json free = json_of(tale);
+  const int first = free["tokens"][0];
+  const json stopped = json_of(with(tale, {"--stop-token", std::to_string(first)}));
+  EXPECT_EQ(stopped["tokens"].size(), 1U);
+  EXPECT_EQ(stopped["finish"], "stop");
+  const json later = json_of(with(tale, {"--stop-token", std::to_string(first), "--min-tokens", "6"}));
+  EXPECT_GE(later["tokens"].size(), 6U);
+  EXPECT_THAT(std::vector<int>(later["tokens"].begin(), later["tokens"].begin() + 5),
+              testing::Not(testing::Contains(first)));
+  const json endless = json_of({"generate", fixture("models/tale-target"), "--prompt", "Once", "-n", "300",
+                                "--ignore-eos", "--draft", "suffix"});
+  EXPECT_EQ(endless["tokens"].size(), 300U);
+  EXPECT_EQ(endless["finish"], "length");
+  const std::string text = free["text"];
+  const std::string word = text.substr(text.find_first_not_of(' '), text.find(' ', 1) - text.find_first_not_of(' '));
+  for (const char* draft : {"none", "self"}) {
+    const json other = json_of(with(tale, {"--bad-word", word, "--draft", draft}));
+    EXPECT_THAT(other["text"].get<std::string>(), testing::Not(testing::StartsWith(" " + word))) << word;
+  }
+  for (const auto& [flag, value, sentence] : {std::tuple("--stop-token", "2048", "give a token id below 2048"),
+                                              {"--stop-token", "x", "give a token id"},
+                                              {"--bad-word", "", "--bad-word: is empty"}}) {
+    const Outcome refused = run_command(with(tale, {flag, value}));
+    EXPECT_EQ(refused.status, 3);
+    EXPECT_THAT(refused.err, testing::HasSubstr(sentence));
+  }
+  const Outcome traced = run_command(with(tale, {"--min-tokens", "3", "--trace", "-"}));
+  EXPECT_EQ(traced.status, 3);
+  EXPECT_THAT(traced.err, testing::HasSubstr("--trace has no place for --min-tokens"));
 }
 
 // Random weights, so that every rounding of keys and values shows in the logits.
