@@ -32,7 +32,8 @@ void CharacterBpe::add_entry(std::string_view text, Token token) {
 void CharacterBpe::set_scores(const std::vector<double>& scores) {
   std::vector<std::uint32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](auto one, auto other) { return scores[one] > scores[other]; });
+  const auto is_before = [&](auto one, auto other) { return scores[one] > scores[other]; };
+  if (!std::is_sorted(order.begin(), order.end(), is_before)) std::sort(order.begin(), order.end(), is_before);
   ranks_.resize(scores.size());
   for (std::size_t at = 1; at < order.size(); ++at) {
     ranks_[order[at]] = ranks_[order[at - 1]] + (scores[order[at]] < scores[order[at - 1]] ? 1 : 0);

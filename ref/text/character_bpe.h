@@ -16,6 +16,8 @@ class CharacterBpe final : public PieceModel {
  public:
   explicit CharacterBpe(UnknownText unknown) : unknown_(std::move(unknown)), neighbors_(neighbor_bits / 64) {}
 
+  /// Room for so many entries.
+  void reserve(std::size_t entries) { entries_.reserve(entries); }
   /// Adds an entry that text may become. The texts of all are distinct.
   void add_entry(std::string_view text, Token token);
   /// Neighbors are joined by these merges, of entries;

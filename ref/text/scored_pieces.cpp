@@ -49,6 +49,7 @@ UnknownText unknown_text(const std::vector<ScoredPiece>& pieces, const std::stri
 std::unique_ptr<const PieceModel> make_bpe(const std::vector<ScoredPiece>& pieces, PieceSource source,
                                            UnknownText unknown) {
   auto bpe = std::make_unique<CharacterBpe>(std::move(unknown));
+  bpe->reserve(pieces.size());
   std::vector<double> scores;
   for (std::size_t id = 0; id < pieces.size(); ++id) {
     const ScoredPiece& piece = pieces[id];
@@ -101,6 +102,7 @@ void add_pieces(const std::vector<ScoredPiece>& pieces, PieceKind kind, PieceSou
                 TokenizerPartsBuilder& builder) {
   if (pieces.empty()) throw Error(origin + ": has no entries");
   if (pieces.size() > static_cast<std::size_t>(token_max)) throw Error(origin + ": has too many entries");
+  builder.reserve(pieces.size());
   for (std::size_t id = 0; id < pieces.size(); ++id) {
     add_piece(pieces[id], static_cast<Token>(id), kind, source, builder);
   }

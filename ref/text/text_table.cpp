@@ -2,6 +2,7 @@
 #include "ref/text/text_table.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 
 namespace draftproof {
@@ -24,7 +25,7 @@ std::size_t TextTable::place_of(std::string_view text, std::uint32_t hash) const
 }
 
 bool TextTable::insert(std::string_view text, Token token) {
-  if (2 * (entries_.size() + 1) > slots_.size()) grow();
+  if (2 * (entries_.size() + 1) > slots_.size()) grow_to(slots_.empty() ? 16 : 2 * slots_.size());
   const std::uint32_t hash = hash_of(text);
   Slot& slot = slots_[place_of(text, hash)];
   if (slot.entry >= 0) return false;
@@ -40,8 +41,13 @@ Token TextTable::find(std::string_view text) const {
   return slot.entry >= 0 ? entries_[slot.entry].token : -1;
 }
 
-void TextTable::grow() {
-  slots_.assign(slots_.empty() ? 16 : 2 * slots_.size(), Slot());
+void TextTable::reserve(std::size_t texts) {
+  entries_.reserve(texts);
+  if (const std::size_t slots = std::bit_ceil(2 * texts); slots > slots_.size()) grow_to(slots);
+}
+
+void TextTable::grow_to(std::size_t slots) {
+  slots_.assign(slots, Slot());
   for (std::size_t entry = 0; entry < entries_.size(); ++entry) {
     const std::uint32_t hash = hash_of(entries_[entry].text);
     slots_[place_of(entries_[entry].text, hash)] = {hash, static_cast<std::int32_t>(entry)};

@@ -12,6 +12,8 @@ namespace draftproof {
 
 class TextTable {
  public:
+  /// Room for so many texts, without growing meanwhile.
+  void reserve(std::size_t texts);
   /// Returns false, and changes nothing, when the text has a token already.
   bool insert(std::string_view text, Token token);
   /// Returns -1 when the text has no token.
@@ -29,7 +31,7 @@ class TextTable {
   };
 
   std::size_t place_of(std::string_view text, std::uint32_t hash) const;
-  void grow();
+  void grow_to(std::size_t slots);
 
   std::vector<Slot> slots_;  // a power of two, at most half of them used
   std::vector<Entry> entries_;

@@ -185,13 +185,7 @@ bool Tokenizer::is_special(Token token) const {
 
 int Tokenizer::vocabulary() const { return static_cast<int>(impl_->parts.entries.size()); }
 
-Token Tokenizer::find(std::string_view token_text) const {
-  const std::string text(token_text);
-  for (const auto* map : {&impl_->parts.added, &impl_->parts.vocabulary}) {
-    if (const auto found = map->find(text); found != map->end()) return found->second;
-  }
-  return -1;
-}
+Token Tokenizer::find(std::string_view token_text) const { return impl_->parts.find(token_text); }
 
 std::string_view Tokenizer::text_of(Token token) const {
   const TokenizerParts::Entry* entry = impl_->entry(token);

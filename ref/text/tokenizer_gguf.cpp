@@ -115,14 +115,13 @@ void read_added(const TokenizerFields& fields, const AddedByDefault& absent, Tok
 
 void read_merges(const TokenizerFields& fields, const TokenizerPartsBuilder& builder, MergeTable& merges) {
   const std::string field = "tokenizer.ggml.merges";
-  for (const std::string& merge : fields.at<std::vector<std::string>>(field)) {
-    builder.add_merge(merges, merge, fields.where(field));
-  }
+  const std::string origin = fields.where(field);
+  for (const std::string& merge : fields.at<std::vector<std::string>>(field)) builder.add_merge(merges, merge, origin);
 }
 
 /// Adds the tokens of a vocabulary with merges. Added ones decode to their text.
 void add_tokens(const std::vector<ScoredPiece>& pieces, TokenizerPartsBuilder& builder) {
-  builder.parts().vocabulary.reserve(pieces.size());
+  builder.reserve(pieces.size());
   for (std::size_t index = 0; index < pieces.size(); ++index) {
     const ScoredPiece& piece = pieces[index];
     const auto id = static_cast<Token>(index);

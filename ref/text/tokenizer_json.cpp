@@ -331,7 +331,7 @@ void for_each_text(TokenizerPartsBuilder& builder, const Act& act) {
   for (std::size_t id = 0; id < parts.entries.size(); ++id) {
     const TokenizerParts::Entry& entry = parts.entries[id];
     const bool text = entry.taken && !entry.special && !entry.byte;
-    if (text && parts.vocabulary.contains(entry.text)) act(entry.text, static_cast<Token>(id));
+    if (text && parts.vocabulary.find(entry.text) >= 0) act(entry.text, static_cast<Token>(id));
   }
 }
 

@@ -40,12 +40,17 @@ TokenizerParts::Entry& TokenizerPartsBuilder::entry(Token id, const std::string&
   return parts_.entries[index];
 }
 
+void TokenizerPartsBuilder::reserve(std::size_t entries) {
+  parts_.entries.reserve(entries);
+  parts_.vocabulary.reserve(entries);
+}
+
 void TokenizerPartsBuilder::add_entry(const std::string& text, Token id, const std::string& origin,
                                       std::optional<std::string> bytes) {
   TokenizerParts::Entry& mine = entry(id, origin);
   if (mine.taken) throw Error(origin + ": id " + std::to_string(id) + " belongs to another entry already");
   check_text(text, origin, id);
-  if (!parts_.vocabulary.emplace(text, id).second) {
+  if (!parts_.vocabulary.insert(text, id)) {
     throw Error(origin + ": the entry of id " + std::to_string(id) + " has another id already");
   }
   mine = {.text = text, .bytes = bytes ? std::move(*bytes) : decoder_.bytes_of(text), .taken = true};
@@ -57,11 +62,11 @@ void TokenizerPartsBuilder::add_token(AddedToken token, const std::string& origi
   if (token.content.empty()) throw Error(origin + ": an added token is empty");
   check_text(token.content, origin, token.id);
   if (mine.added) throw Error(origin + named + " belongs to another added token already");
-  const auto known = parts_.vocabulary.find(token.content);
-  if (known != parts_.vocabulary.end() ? known->second != token.id : mine.taken) {
+  const Token known = parts_.vocabulary.find(token.content);
+  if (known >= 0 ? known != token.id : mine.taken) {
     throw Error(origin + named + " contradicts the vocabulary, which has another id or entry there");
   }
-  if (!parts_.added.emplace(token.content, token.id).second) throw Error(origin + named + " repeats an added token");
+  if (!parts_.added.insert(token.content, token.id)) throw Error(origin + named + " repeats an added token");
 
   if (token.pattern.empty()) {
     MatchBudget budget(token.content.size());
@@ -76,27 +81,29 @@ void TokenizerPartsBuilder::add_token(AddedToken token, const std::string& origi
   (token.normalized ? parts_.added_normalized : parts_.added_raw).push_back(std::move(token));
 }
 
-Token TokenizerPartsBuilder::merged(const std::string& text, const std::string& origin) const {
+Token TokenizerPartsBuilder::merged(std::string_view text, const std::string& origin) const {
   const Token token = find(text);
-  if (token < 0) throw Error(origin + ": the merge needs " + in_quotes(text) + ", which is not in the vocabulary");
+  if (token < 0)
+    throw Error(origin + ": the merge needs " + in_quotes(std::string(text)) + ", which is not in the vocabulary");
   return token;
 }
 
-void TokenizerPartsBuilder::add_merge(MergeTable& merges, const std::string& left, const std::string& right,
+void TokenizerPartsBuilder::add_merge(MergeTable& merges, std::string_view left, std::string_view right,
                                       const std::string& origin) const {
   if (left.empty() || right.empty()) throw Error(origin + ": one side of the merge is empty");
   const Token left_token = merged(left, origin);
   const Token right_token = merged(right, origin);
-  const Token result = merged(left + right, origin);
+  const Token result = merged(std::string(left).append(right), origin);
   if (parts_.entries[result].special || parts_.entries[result].byte) return;
   if (!merges.add(left_token, right_token, result)) {
-    throw Error(origin + ": the merge of " + in_quotes(left) + " and " + in_quotes(right) + " occurs twice");
+    throw Error(origin + ": the merge of " + in_quotes(std::string(left)) + " and " + in_quotes(std::string(right)) +
+                " occurs twice");
   }
 }
 
-void TokenizerPartsBuilder::add_merge(MergeTable& merges, const std::string& both, const std::string& origin) const {
+void TokenizerPartsBuilder::add_merge(MergeTable& merges, std::string_view both, const std::string& origin) const {
   const std::size_t space = both.find(' ');
-  if (space == std::string::npos || both.find(' ', space + 1) != std::string::npos) {
+  if (space == std::string_view::npos || both.find(' ', space + 1) != std::string_view::npos) {
     throw Error(origin + ": a merge is two spellings with one space between them");
   }
   add_merge(merges, both.substr(0, space), both.substr(space + 1), origin);
@@ -106,11 +113,9 @@ bool TokenizerPartsBuilder::has_token(std::int64_t id) const {
   return id >= 0 && id < static_cast<std::int64_t>(parts_.entries.size()) && parts_.entries[id].taken;
 }
 
-Token TokenizerPartsBuilder::find(const std::string& text) const {
-  for (const auto* map : {&parts_.added, &parts_.vocabulary}) {
-    if (const auto found = map->find(text); found != map->end()) return found->second;
-  }
-  return -1;
+Token TokenizerParts::find(std::string_view text) const {
+  const Token token = added.find(text);
+  return token >= 0 ? token : vocabulary.find(text);
 }
 
 }  // namespace draftproof

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -17,6 +17,7 @@
 #include "ref/text/normalizer.h"
 #include "ref/text/piece_model.h"
 #include "ref/text/pre_tokenizer.h"
+#include "ref/text/text_table.h"
 #include "ref/text/token_decoder.h"
 
 namespace draftproof {
@@ -35,17 +36,20 @@ struct TokenizerParts {
     bool byte = false;     // stands for one byte of unknown text, never for its own text
   };
 
-  std::vector<Entry> entries;                         // by id; ids may leave gaps
-  std::unordered_map<std::string, Token> vocabulary;  // by text; without added tokens
-  std::unordered_map<std::string, Token> added;       // by content
-  std::vector<AddedToken> added_raw;                  // matched first
-  std::vector<AddedToken> added_normalized;           // matched in normalized text
+  std::vector<Entry> entries;                // by id; ids may leave gaps
+  TextTable vocabulary;                      // without added tokens
+  TextTable added;                           // by content
+  std::vector<AddedToken> added_raw;         // matched first
+  std::vector<AddedToken> added_normalized;  // matched in normalized text
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   std::unique_ptr<const PieceModel> model;
   TextStart start;
   std::vector<Token> before;  // tokens that add_special puts around a text
   std::vector<Token> after;
+
+  /// Returns the token of a text, added or not; -1 when there is none.
+  Token find(std::string_view text) const;
 };
 
 /// Builds TokenizerParts and checks the rules that hold for all formats. Every `origin` is "FILE: field NAME" and
@@ -54,6 +58,8 @@ class TokenizerPartsBuilder {
  public:
   TokenizerPartsBuilder(TokenDecoder decoder, Normalizer normalizer);
 
+  /// Room for so many entries.
+  void reserve(std::size_t entries);
   /// Add the vocabulary first, then added tokens, then merges. `bytes`: what the token decodes to, if not what the
   /// decoder makes of its text.
   void add_entry(const std::string& text, Token id, const std::string& origin, std::optional<std::string> bytes = {});
@@ -61,20 +67,19 @@ class TokenizerPartsBuilder {
   void add_token(AddedToken token, const std::string& origin, std::optional<std::string> bytes = {});
 
   /// Adds the merge of two entries to a third. One to a special token or a byte is left out: text becomes neither.
-  void add_merge(MergeTable& merges, const std::string& left, const std::string& right,
-                 const std::string& origin) const;
+  void add_merge(MergeTable& merges, std::string_view left, std::string_view right, const std::string& origin) const;
   /// "LEFT RIGHT", the older spelling.
-  void add_merge(MergeTable& merges, const std::string& both, const std::string& origin) const;
+  void add_merge(MergeTable& merges, std::string_view both, const std::string& origin) const;
 
   bool has_token(std::int64_t id) const;
   /// Returns the token of a text, added or not; -1 when there is none.
-  Token find(const std::string& text) const;
+  Token find(std::string_view text) const { return parts_.find(text); }
 
   TokenizerParts& parts() { return parts_; }
 
  private:
   TokenizerParts::Entry& entry(Token id, const std::string& origin);
-  Token merged(const std::string& text, const std::string& origin) const;
+  Token merged(std::string_view text, const std::string& origin) const;
 
   TokenDecoder decoder_;
   TokenizerParts parts_;
