@@ -248,15 +248,16 @@ class Generation {
 };
 
 std::shared_ptr<LoadedModel> loaded_model(const std::filesystem::path& path, const std::optional<std::string>& quantize,
-                                          const std::optional<std::string>& kv, const std::string& kernels,
-                                          const std::optional<int>& threads) {
+                                          const std::optional<std::string>& kv,
+                                          const std::optional<std::vector<std::string>>& lora,
+                                          const std::string& kernels, const std::optional<int>& threads) {
   const int count = threads_of(threads);
   return compute([&] {
     Pair pair = read_pair(path).value_or(Pair{.target = path.string(), .draft = {}, .quantize = {}, .kv = {}});
     LayoutOptions layout = {.kernels = kernels};
     if (const auto& stated = quantize ? quantize : pair.quantize) layout.quantize = *stated;
     if (const auto& stated = kv ? kv : pair.kv) layout.kv = *stated;
-    layout.lora = pair.lora;
+    layout.lora = lora.value_or(pair.lora);
     return std::make_shared<LoadedModel>(std::move(pair.target), pair.draft.value_or("none"), layout, count);
   });
 }
@@ -329,12 +330,15 @@ void bind_model(py::module_& module) {
       "A target: a folder in the style of Hugging Face, a .gguf file, or a pair of target and draft (.json), with its "
       "weights loaded.");
   publish(type);
-  type.def(py::init(&loaded_model), py::arg("path"), py::kw_only(), py::arg("quantize") = py::none(),
-           py::arg("kv") = py::none(), py::arg("kernels") = "", py::arg("threads") = py::none(),
-           "Loads a model. quantize: none, f32, q8 or q4. kv: f32, bf16 or q8. None: what the pair says, or none and "
-           "bf16. kernels: a kernel table; the best one "
-           "when empty. threads: to compute with, in the whole process; None leaves their number, at first all of the "
-           "machine's. No result depends on it.");
+  type.def(
+      py::init(&loaded_model), py::arg("path"), py::kw_only(), py::arg("quantize") = py::none(),
+      py::arg("kv") = py::none(), py::arg("lora") = py::none(), py::arg("kernels") = "",
+      py::arg("threads") = py::none(),
+      "Loads a model. quantize: none, f32, q8 or q4. kv: f32, bf16 or q8. lora: adapters, each a PATH or PATH=SCALE, "
+      "which are merged into it. None: what the pair says, or none, bf16 and no adapters. kernels: a kernel table; "
+      "the best one when empty. threads: to compute with, in the whole process; None leaves their number, at first all "
+      "of the "
+      "machine's. No result depends on it.");
   type.def("__repr__", [](LoadedModel& self) {
     return fmt::format("Model({})", py::repr(py::str(self.path())).cast<std::string>());
   });

@@ -38,6 +38,7 @@ class Model:
         *,
         quantize: str | None = None,
         kv: str | None = None,
+        lora: Sequence[str] | None = None,
         kernels: str = "",
         threads: int | None = None,
     ) -> None: ...

@@ -53,6 +53,23 @@ class Generating(unittest.TestCase):
         generation = self.model.generate(PROMPT, max_new_tokens=32, draft=DFLASH)
         self.assertEqual(printed, PROMPT + generation.text + "\n")
 
+    def test_adapters_are_those_of_the_command_or_of_the_pair(self):
+        base = ROOT / "fixtures/external/llama-tiny-biased"
+        adapter = str(ROOT / "fixtures/external/lora-llama-tiny-biased")
+        prompt = [1, 2, 3, 4]
+        plain = draftproof.Model(base).logits(prompt)
+        merged = draftproof.Model(base, lora=[adapter]).logits(prompt)
+        self.assertGreater(np.abs(merged - plain).max(), 1e-3)
+        half = draftproof.Model(base, lora=[adapter + "=0.25", adapter + "=0.75"]).logits(prompt)
+        np.testing.assert_allclose(half, merged, atol=1e-4)
+        with tempfile.TemporaryDirectory() as folder:
+            pair = pathlib.Path(folder, "pair.json")
+            pair.write_text(json.dumps({"target": str(base), "lora": [adapter]}), encoding="utf-8")
+            np.testing.assert_array_equal(draftproof.Model(pair).logits(prompt), merged)
+            np.testing.assert_array_equal(draftproof.Model(pair, lora=[]).logits(prompt), plain)
+        with self.assertRaisesRegex(draftproof.Error, "no-such-adapter"):
+            draftproof.Model(base, lora=["no-such-adapter"])
+
     def test_a_pair_names_target_and_draft(self):
         with tempfile.TemporaryDirectory() as folder:
             pair = pathlib.Path(folder, "pair.json")
