@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -49,7 +50,11 @@ struct ConnectionThreads::Shared {
       tasks.pop_front();
     } else if (!closing) {
       Idle self;
-      idle.push_back(&self);
+      try {
+        idle.push_back(&self);
+      } catch (const std::bad_alloc&) {  // then this thread ends
+        return nullptr;
+      }
       self.woken.wait_for(lock, timeout, [&] { return self.task || closing; });
       std::erase(idle, &self);
       task = std::move(self.task);

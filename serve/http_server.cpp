@@ -151,7 +151,13 @@ void HttpServer::take_new() {
     }
     if (file < 0 || waiting_.size() == limits_.waiting_max) waiting_.pop_front();
     if (file < 0) continue;
-    const auto open = std::make_shared<Open>(file, limits_);
+    OpenPtr open;
+    try {
+      open = std::make_shared<Open>(file, limits_);
+    } catch (const std::bad_alloc&) {
+      close(file);
+      throw;
+    }
     open->until = Clock::now() + limits_.idle_timeout;
     waiting_.push_back(open);
   }
@@ -244,14 +250,14 @@ void HttpServer::close_after(const httplib::Request& request) {
 }
 
 void HttpServer::serve(const OpenPtr& open) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (ending_) return;
-    open->since = Clock::now();
-    served_.insert(open.get());
-  }
   Then then = Then::close;
   try {
+    {
+      const std::lock_guard lock(mutex_);
+      if (ending_) return;
+      open->since = Clock::now();
+      served_.insert(open.get());
+    }
     then = serve_request(*open);
   } catch (const std::bad_alloc&) {  // one request's failure is its own
   }
@@ -266,7 +272,10 @@ void HttpServer::serve(const OpenPtr& open) {
   open->begun = false;
   open->seen = 0;
   open->until = Clock::now() + (open->lingering ? limits_.linger_timeout : limits_.idle_timeout);
-  returned_.push_back(open);
+  try {
+    returned_.push_back(open);
+  } catch (const std::bad_alloc&) {  // it is closed
+  }
   wake();
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <ctime>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "ref/formats/printable.h"
@@ -29,7 +30,7 @@ std::string quoted(const std::string& text) {
 LogField::LogField(const char* field, double number)
     : name(field), value(fmt::format("{:.3f}", number)), is_number(true) {}
 
-void Log::write(const std::string& event, const std::vector<LogField>& fields) const {
+void Log::write(const std::string& event, const std::vector<LogField>& fields) const try {
   if (format_ == LogFormat::none) return;
   const bool json = format_ == LogFormat::json;
   std::string line =
@@ -43,6 +44,7 @@ void Log::write(const std::string& event, const std::vector<LogField>& fields) c
   }
   line += json ? "}\n" : "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);  // one call, so lines of several threads do not mix
+} catch (const std::bad_alloc&) {                    // there is no memory for the line
 }
 
 }  // namespace draftproof::serve

@@ -2,9 +2,11 @@
 #include "serve/model_rotation.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "kernels/threads.h"
@@ -84,23 +86,33 @@ void ModelRotation::run(Wakeup& wakeup) {
     wakeup.wait();
     bool more = true;
     while (more) {
-      if (const auto next = next_to_load()) {
-        try {
-          load(*next);
-        } catch (const std::bad_alloc&) {
-          members_[*next].service.fail_waiting("there is not enough memory to load the model now");
-        } catch (const std::exception& wrong) {
-          members_[*next].service.fail_waiting(std::string("the model cannot be loaded: ") + wrong.what());
-        }
+      try {
+        more = run_passes();
+      } catch (const std::bad_alloc&) {  // for the workers; nothing has changed
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
       }
-      with_workers([&] {
-        do {
-          more = step();
-        } while (more && !next_to_load());
-      });
-      more = more || next_to_load();
     }
   }
+}
+
+/// Until another model is to be loaded, after the one that is. Returns whether there is more to do.
+bool ModelRotation::run_passes() {
+  if (const auto next = next_to_load()) {
+    try {
+      load(*next);
+    } catch (const std::bad_alloc&) {
+      members_[*next].service.fail_waiting("there is not enough memory to load the model now");
+    } catch (const std::exception& wrong) {
+      members_[*next].service.fail_waiting((std::string("the model cannot be loaded: ") + wrong.what()).c_str());
+    }
+  }
+  bool more = false;
+  with_workers([&] {
+    do {
+      more = step();
+    } while (more && !next_to_load());
+  });
+  return more || next_to_load();
 }
 
 }  // namespace draftproof::serve

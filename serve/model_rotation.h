@@ -39,6 +39,7 @@ class ModelRotation {
   };
 
   bool finished() const;
+  bool run_passes();
   bool step();
   std::vector<std::size_t> in_the_way_of(std::size_t member) const;
   std::optional<std::size_t> next_to_load();

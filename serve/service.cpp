@@ -11,6 +11,20 @@
 #include "ref/base/error.h"
 
 namespace draftproof::serve {
+namespace {
+
+/// A sentence, or as much as can be said where there is no memory for it.
+std::string told(const char* sentence) noexcept {
+  try {
+    return sentence;
+  } catch (const std::bad_alloc&) {
+    return "out of memory";  // is in the string itself
+  }
+}
+
+constexpr const char* no_memory = "there is not enough memory for the request now";
+
+}  // namespace
 
 /// A job that was taken.
 struct Service::Arrival {
@@ -51,12 +65,12 @@ Service::Submission Service::submit(Job job) {
     metrics_.count_answer("full");
     return {Refusal::full, nullptr};
   }
-  choices_ += choices;
   auto arrival = std::make_shared<Arrival>();
   arrival->job = std::move(job);
   arrival->stream = std::make_shared<TokenStream>(choices);
-  arrival->when = Clock::now();
+  arrival->when = options_.now();
   arrivals_.push_back(arrival);
+  choices_ += choices;
   wakeup_.notify();
   return {Refusal::none, arrival->stream};
 }
@@ -64,8 +78,8 @@ Service::Submission Service::submit(Job job) {
 void Service::drain() {
   const std::lock_guard lock(mutex_);
   if (draining()) return;
-  drain_until_ =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.drain_seconds));
+  drain_until_ = options_.now() +
+                 std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.drain_seconds));
   draining_.store(true);
   wakeup_.notify();
 }
@@ -85,12 +99,16 @@ void Service::unload() {
 }
 
 bool Service::step(bool hold) {
-  if (!hold) {
-    for (const auto& arrival : taken_arrivals()) {
-      for (int choice = 0; choice < static_cast<int>(arrival->job.choices.size()); ++choice) begin(arrival, choice);
+  try {
+    if (!hold) {
+      for (const auto& arrival : taken_arrivals()) {
+        for (int choice = 0; choice < static_cast<int>(arrival->job.choices.size()); ++choice) begin(arrival, choice);
+      }
     }
+    if (!running_.empty()) pass();
+  } catch (const std::bad_alloc&) {
+    end_all(no_memory);
   }
-  if (!running_.empty()) pass();
   return !running_.empty();
 }
 
@@ -99,34 +117,30 @@ bool Service::finished() const {
   return draining() && arrivals_.empty() && running_.empty();
 }
 
-std::deque<std::shared_ptr<Service::Arrival>> Service::taken_arrivals() {
+std::vector<std::shared_ptr<Service::Arrival>> Service::taken_arrivals() {
   const std::lock_guard lock(mutex_);
   return std::exchange(arrivals_, {});
 }
 
 std::optional<Service::Clock::time_point> Service::waiting_since() {
-  if (draining() && Clock::now() > drain_until_) fail_waiting("the server is shutting down");
+  if (draining() && options_.now() > drain_until_) fail_waiting("the server is shutting down");
   const std::lock_guard lock(mutex_);
   std::erase_if(arrivals_, [&](const std::shared_ptr<Arrival>& arrival) {
     if (!arrival->stream->cancelled()) return false;
-    end_waiting(*arrival, {Finish::cancelled, 0, false, ""});
+    end_waiting(*arrival, Finish::cancelled, "");
     return true;
   });
   return arrivals_.empty() ? std::nullopt : std::optional(arrivals_.front()->when);
 }
 
-void Service::fail_waiting(const std::string& why) {
-  const std::deque<std::shared_ptr<Arrival>> waiting = taken_arrivals();
-  const std::lock_guard lock(mutex_);
-  for (const auto& arrival : waiting) end_waiting(*arrival, {Finish::unfinished, 0, false, why});
+void Service::fail_waiting(const char* why) {
+  for (const auto& arrival : taken_arrivals()) end_waiting(*arrival, Finish::unfinished, why);
 }
 
-/// Ends all choices of a job that was not taken; `mutex_` is held.
-void Service::end_waiting(const Arrival& arrival, const StreamEnd& end) {
+/// Ends all choices of a job that was not taken.
+void Service::end_waiting(Arrival& arrival, Finish finish, const char* why) noexcept {
   for (int choice = 0; choice < static_cast<int>(arrival.job.choices.size()); ++choice) {
-    metrics_.count_answer(end.error.empty() ? name_of(end.finish) : "failed");
-    arrival.stream->end(choice, end);
-    --choices_;
+    tell_end(arrival, choice, {finish, 0, false, told(why)});
   }
 }
 
@@ -147,7 +161,12 @@ void Service::tell_prompt(Running& running, const Trace& so_far) {
 
 /// Hands a choice to the scheduler, or ends it with why that cannot be.
 void Service::begin(const std::shared_ptr<Arrival>& arrival, int choice) {
-  running_.push_back(std::make_unique<Running>(arrival, choice));
+  try {
+    running_.push_back(std::make_unique<Running>(arrival, choice));
+  } catch (const std::bad_alloc&) {
+    tell_end(*arrival, choice, {Finish::unfinished, 0, false, told(no_memory)});
+    return;
+  }
   auto last = std::prev(running_.end());
   Running& running = **last;
   try {
@@ -155,7 +174,7 @@ void Service::begin(const std::shared_ptr<Arrival>& arrival, int choice) {
     if (!job.stops.strings().empty()) running.stop = std::make_unique<StopAtStrings>(*tokenizer_, job.stops, job.shown);
     const auto on_round = [this, &running](const Trace& so_far) {
       const Round& round = so_far.rounds.back();
-      const auto now = Clock::now();
+      const auto now = options_.now();
       const auto since = [&](Clock::time_point then) { return std::chrono::duration<double>(now - then).count(); };
       if (!running.counted) {
         tell_prompt(running, so_far);
@@ -181,11 +200,11 @@ void Service::begin(const std::shared_ptr<Arrival>& arrival, int choice) {
     scheduler_->add(*running.opened.sequence, running.opened.cost);
     arrival->stream->start();
   } catch (const Error& wrong) {
-    end(last, {Finish::unfinished, 0, true, wrong.what()});
+    end(last, {Finish::unfinished, 0, true, told(wrong.what())});
   } catch (const std::bad_alloc&) {
-    end(last, {Finish::unfinished, 0, false, "there is not enough memory for the request now"});
+    end(last, {Finish::unfinished, 0, false, told(no_memory)});
   } catch (const std::exception& wrong) {  // one request's failure is its own
-    end(last, {Finish::unfinished, 0, false, wrong.what()});
+    end(last, {Finish::unfinished, 0, false, told(wrong.what())});
   }
 }
 
@@ -207,7 +226,7 @@ void Service::pass() {
   end_finished();
   metrics_.set_queue(scheduler_->running(), scheduler_->waiting(), scheduler_->counts());
   if (lengths_) metrics_.set_draft_speedup(lengths_->worth(std::max(1, scheduler_->running())).speedup());
-  if (draining() && Clock::now() > drain_until_) end_all("the server is shutting down");
+  if (draining() && options_.now() > drain_until_) end_all("the server is shutting down");
 }
 
 /// Why an answer that ends now is decoded without draft tokens. Empty: it is not, or nobody wants any.
@@ -229,7 +248,7 @@ void Service::end_finished() {
       try {
         std::rethrow_exception(sequence.error());
       } catch (const std::exception& wrong) {
-        error = wrong.what();
+        error = told(wrong.what());
       }
     } else if (!sequence.finished()) {
       ++running;
@@ -246,22 +265,31 @@ void Service::end_finished() {
 }
 
 /// Ends a choice and moves on to the next.
-void Service::end(std::list<std::unique_ptr<Running>>::iterator& running, StreamEnd end) {
+void Service::end(std::list<std::unique_ptr<Running>>::iterator& running, StreamEnd end) noexcept {
   const Running& one = **running;
-  if (one.opened.sequence) metrics_.add_rounds(one.opened.sequence->trace());
-  metrics_.count_answer(end.refused ? "refused" : !end.error.empty() ? "failed" : name_of(end.finish));
-  {
-    const std::lock_guard lock(mutex_);
-    --choices_;
+  if (one.opened.sequence) {
+    try {
+      metrics_.add_rounds(one.opened.sequence->trace());
+    } catch (const std::bad_alloc&) {  // they are not counted
+    }
   }
-  one.arrival->stream->end(one.choice, std::move(end));
+  tell_end(*one.arrival, one.choice, std::move(end));
   running = running_.erase(running);
 }
 
-void Service::end_all(const std::string& why) {
+void Service::tell_end(Arrival& arrival, int choice, StreamEnd end) noexcept {
+  try {
+    metrics_.count_answer(end.refused ? "refused" : !end.error.empty() ? "failed" : name_of(end.finish));
+  } catch (const std::bad_alloc&) {  // it is not counted
+  }
+  --choices_;
+  arrival.stream->end(choice, std::move(end));
+}
+
+void Service::end_all(const char* why) {
   for (auto running = running_.begin(); running != running_.end();) {
-    scheduler_->remove(*(*running)->opened.sequence);
-    end(running, {Finish::cancelled, 0, false, why});
+    if ((*running)->opened.sequence) scheduler_->remove(*(*running)->opened.sequence);
+    end(running, {Finish::cancelled, 0, false, told(why)});
   }
 }
 

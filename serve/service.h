@@ -11,7 +11,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -46,6 +46,7 @@ struct ServiceOptions {
   int pool_tokens = 0;              // of earlier answers of a tenant, which later ones are looked up in; 0: none
   int waiting_max = 64;             // most choices that wait; more are refused
   double drain_seconds = 30;        // after drain(), what has not ended by then is cancelled
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
 /// Wakes the engine's thread when there is something to do.
@@ -100,6 +101,7 @@ class Service {
   /// Nothing is being decoded.
   void unload();
   /// Takes jobs that have arrived, unless `hold`, and runs one pass; loaded. Returns whether there is more to do.
+  /// Without memory choices fail.
   bool step(bool hold = false);
   /// Whether anything is being decoded.
   bool busy() const noexcept { return !running_.empty(); }
@@ -107,7 +109,7 @@ class Service {
   /// which there is no time left.
   std::optional<Clock::time_point> waiting_since();
   /// Ends all jobs that were not taken.
-  void fail_waiting(const std::string& why);
+  void fail_waiting(const char* why);
   /// Whether it is drained, and nothing is left to do.
   bool finished() const;
 
@@ -116,14 +118,15 @@ class Service {
   struct Running;
 
   std::shared_ptr<SuffixPool> pool_of(int tenant);
-  std::deque<std::shared_ptr<Arrival>> taken_arrivals();
-  void end_waiting(const Arrival& arrival, const StreamEnd& end);
+  std::vector<std::shared_ptr<Arrival>> taken_arrivals();
+  void end_waiting(Arrival& arrival, Finish finish, const char* why) noexcept;
   void begin(const std::shared_ptr<Arrival>& arrival, int choice);
   void tell_prompt(Running& running, const Trace& so_far);
   void end_finished();
   std::string draft_remark(const Job& job) const;
-  void end(std::list<std::unique_ptr<Running>>::iterator& running, StreamEnd end);
-  void end_all(const std::string& why);
+  void end(std::list<std::unique_ptr<Running>>::iterator& running, StreamEnd end) noexcept;
+  void tell_end(Arrival& arrival, int choice, StreamEnd end) noexcept;
+  void end_all(const char* why);
   void pass();
 
   const Tokenizer* tokenizer_;
@@ -134,8 +137,8 @@ class Service {
   std::atomic<bool> loaded_{false};
 
   mutable std::mutex mutex_;
-  std::deque<std::shared_ptr<Arrival>> arrivals_;
-  int choices_ = 0;  // arrived or running
+  std::vector<std::shared_ptr<Arrival>> arrivals_;
+  std::atomic<int> choices_ = 0;  // arrived or running
   Clock::time_point drain_until_{};
 
   // The engine's thread only.

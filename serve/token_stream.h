@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -67,12 +68,16 @@ class TokenStream {
     events_.push_back({choice, std::move(prompt), {}, {}});
     changed_.notify_all();
   }
-  void end(int choice, StreamEnd end) {
+  void end(int choice, StreamEnd end) noexcept {
     const std::lock_guard lock(mutex_);
-    if (end.refused) refusal_ = end.error;
-    events_.push_back({choice, {}, {}, std::move(end)});
     --open_;
     changed_.notify_all();
+    try {
+      if (end.refused) refusal_ = end.error;
+      events_.push_back({choice, {}, {}, std::move(end)});
+    } catch (const std::bad_alloc&) {
+      broken_ = true;
+    }
   }
   bool cancelled() const noexcept { return cancelled_.load(); }
 
@@ -82,23 +87,24 @@ class TokenStream {
   /// Waits until every choice was admitted or one was refused. Returns whether that has happened.
   bool wait_for_start(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, timeout, [&] { return to_start_ == 0 || open_ == 0 || refusal_; });
+    return changed_.wait_for(lock, timeout, [&] { return to_start_ == 0 || open_ == 0 || refusal_ || broken_; });
   }
   /// Why a choice was refused.
   std::optional<std::string> refusal() const {
     const std::lock_guard lock(mutex_);
     return refusal_;
   }
-  /// Waits for events and takes them; none when there were none for so long.
+  /// Waits for events and takes them; none when there were none for so long. Throws std::bad_alloc when one was lost.
   std::vector<StreamEvent> take(std::chrono::milliseconds timeout) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, timeout, [&] { return !events_.empty(); });
+    changed_.wait_for(lock, timeout, [&] { return !events_.empty() || broken_; });
+    if (broken_) throw std::bad_alloc();
     return std::exchange(events_, {});
   }
   /// Every choice has ended, and every event was taken.
   bool finished() const {
     const std::lock_guard lock(mutex_);
-    return open_ == 0 && events_.empty();
+    return open_ == 0 && events_.empty() && !broken_;
   }
 
  private:
@@ -106,8 +112,9 @@ class TokenStream {
   std::condition_variable changed_;
   std::vector<StreamEvent> events_;
   std::optional<std::string> refusal_;
-  int open_;      // choices that have not ended
-  int to_start_;  // choices that were not admitted
+  int open_;             // choices that have not ended
+  int to_start_;         // choices that were not admitted
+  bool broken_ = false;  // there was no memory for the end of a choice
   std::atomic<bool> cancelled_{false};
 };
 

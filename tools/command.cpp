@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cfenv>
+#include <clocale>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -59,6 +61,12 @@ void refuse_early_end() {
   std::abort();
 }
 
+/// A file that is mapped into memory and made shorter by others has no bytes to give any more.
+void refuse_cut_file(int) {
+  complain_without_memory("draftproof: a file was made shorter while it was read; write a new one and rename it\n");
+  _exit(static_cast<int>(Exit::bad_input));
+}
+
 int conclude(Exit status) {
   concluded = true;
   return static_cast<int>(status);
@@ -98,7 +106,9 @@ int run_command(int argc, char** argv) {
   occupy_standard_streams();
   std::set_terminate(end_without_handler);
   std::atexit(refuse_early_end);
-  std::fesetenv(FE_DFL_ENV);  // whatever a library has set that was loaded before
+  std::fesetenv(FE_DFL_ENV);    // whatever a library has set that was loaded before
+  std::setlocale(LC_ALL, "C");  // so that numbers have points
+  std::signal(SIGBUS, refuse_cut_file);
   try {
     return conclude(run(argc, argv));
   } catch (const std::bad_alloc&) {

@@ -37,6 +37,11 @@ constexpr std::size_t joint_prefix_bytes = std::size_t{1} << 30;
 
 Engine& EngineSubject::engine(const Variation& variation) {
   set_threads(variation.threads);
+  with_workers([] {});  // leaves as many as can be started
+  if (threads() < variation.threads) {
+    throw Error("the system gives " + std::to_string(threads()) + " of the " + std::to_string(variation.threads) +
+                " threads of a run to check; end other processes, or raise the limit (ulimit -u)");
+  }
   if (!engine_ || loaded_ != variation.kernels) {
     engine_.reset();
     engine_ = std::make_unique<Engine>(files_, with_kernels(kernels_by_name(variation.kernels), like_));

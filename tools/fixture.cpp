@@ -236,10 +236,7 @@ struct ReplayOptions {
 };
 
 /// Returns one spelling for all paths of a file or folder.
-std::string place_of(const Path& path) {
-  std::error_code failure;
-  return std::filesystem::weakly_canonical(path, failure).string();
-}
+std::string place_of(const Path& path) { return std::filesystem::weakly_canonical(path).string(); }
 std::string place_of_draft(const std::string& draft) {
   return parse_draft_spec(draft).name_with_paths([](const Path& path) { return place_of(path); });
 }

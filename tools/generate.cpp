@@ -320,7 +320,10 @@ Exit generate(const GenerateOptions& options) {
   if (const std::string why = request_error(asked.request, engine.target()); !why.empty()) throw Error(why);
   const OpenedModel::UsedDraft used =
       model.draft_to_write(options.draft, asked.request, options.logprobs && options.gate == "seed");
-  if (files.prefixes) files.prefixes->load(engine, used.name);
+  if (files.prefixes) {
+    files.prefixes->begin(engine, used.name);
+    files.prefixes->load(engine, used.name);
+  }
 
   NgramCounts counts = counts_so_far(options.lookup_file, engine.target().vocabulary());
 

@@ -86,6 +86,7 @@ class ServedPrefixes {
     for (const std::string& adapter : options.layout.lora) key.add("\n" + adapter);
     const std::string file = (folder / (name_of_model(options.target) + "-" + key.hex().substr(0, 8) + ".h5")).string();
     saved_.emplace(PrefixCacheOptions{file, {bytes}}, std::vector{options.target});
+    saved_->begin(engine, draft);
     try {
       saved_->load(engine, draft);
     } catch (const Error& wrong) {

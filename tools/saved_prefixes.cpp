@@ -41,8 +41,11 @@ SavedPrefixes::SavedPrefixes(const PrefixCacheOptions& options, const std::vecto
   file_ = std::filesystem::weakly_canonical(options.file);
 }
 
-void SavedPrefixes::load(Engine& engine, const std::string& draft) {
+void SavedPrefixes::begin(const Engine& engine, const std::string& draft) {
   origin_ = {model_of(engine.checkpoint(), draft), engine.numerics()};
+}
+
+void SavedPrefixes::load(Engine& engine, const std::string& draft) {
   if (is_present(file_)) engine.load_prefixes(cache_, origin_, draft, file_);
 }
 

@@ -27,11 +27,13 @@ class SavedPrefixes {
   /// writes. Throws Error when the file is one of them, is not a regular file, or cannot be written.
   SavedPrefixes(const PrefixCacheOptions& options, const std::vector<std::string>& protected_paths);
 
+  /// Says whose prefixes these are; comes first. Throws Error when the weights cannot be read.
+  void begin(const Engine& engine, const std::string& draft);
   /// Takes what earlier runs of the engine's target with `draft`, if any, have saved; nothing when there is no file.
   /// Throws Error when the file is not whole or is of other models or numerics, and leaves it as it is.
   void load(Engine& engine, const std::string& draft);
 
-  /// Replaces the file completely or not at all; load() came before. Throws Error when it cannot be written.
+  /// Replaces the file completely or not at all; begin() came before. Throws Error when it cannot be written.
   void save() const;
 
   PrefixCache& cache() noexcept { return cache_; }

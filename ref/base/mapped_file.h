@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A file whose bytes are read where the system keeps them, without a copy. Whoever makes such a file shorter while it
-// is mapped ends this process; write a new one and rename it.
+// is mapped ends this process, by SIGBUS; write a new one and rename it.
 #pragma once
 
 #include <cstddef>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <set>
@@ -18,6 +17,7 @@
 #include "ref/base/require.h"
 #include "ref/base/subprocess.h"
 #include "ref/formats/hdf5.h"
+#include "ref/formats/hdf5_reader.h"
 #include "ref/formats/hdf5_seal.h"
 #include "ref/formats/printable.h"
 #include "ref/formats/whole_file.h"
@@ -91,44 +91,16 @@ void write_part(Hdf5& file, const Nodes& nodes, const std::string& name, std::si
   }
 }
 
-std::string bytes_of(const void* values, std::size_t bytes) { return {static_cast<const char*>(values), bytes}; }
-
-/// Answers in the process that reads: a letter for the type of the values, then the path; for texts, a new line and the
-/// attribute.
-std::string answer(const Hdf5& file, const std::string& input) {
-  const std::string path = input.substr(1);
-  if (input[0] == 'b') {
-    const auto values = file.read<std::uint8_t>(path).values;
-    return bytes_of(values.data(), values.size());
-  }
-  if (input[0] == 'i') {
-    const auto values = file.read<std::int64_t>(path).values;
-    return bytes_of(values.data(), values.size() * sizeof values[0]);
-  }
-  if (input[0] == 'k') {
-    const auto values = file.read<Token>(path).values;
-    return bytes_of(values.data(), values.size() * sizeof values[0]);
-  }
-  const std::size_t end = path.find('\n');
-  return file.read_string_attribute(path.substr(0, end), path.substr(end + 1));
-}
-
 class PrefixReader {
  public:
-  explicit PrefixReader(const std::filesystem::path& path)
-      : path_(path), library_(path.string(), begin(path), limit(path)) {}
+  explicit PrefixReader(const std::filesystem::path& path) : path_(path), file_(path) {}
 
   [[noreturn]] void fail(const std::string& what) const { throw Error(path_.string() + ": " + what); }
 
-  std::string text(const std::string& path, const std::string& name) { return library_.ask("t" + path + "\n" + name); }
+  std::string text(const std::string& path, const std::string& name) { return file_.read_string_attribute(path, name); }
   template <class T>
   std::vector<T> values(const std::string& path) {
-    constexpr char type = sizeof(T) == 1 ? 'b' : sizeof(T) == sizeof(Token) ? 'k' : 'i';
-    const std::string bytes = library_.ask(type + path);
-    if (bytes.size() % sizeof(T) != 0) fail(in_quotes(path) + " was not read whole");
-    std::vector<T> values(bytes.size() / sizeof(T));
-    if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
+    return file_.read<T>(path).values;
   }
 
   void expect(const std::string& name, const std::string& expected) {
@@ -140,20 +112,8 @@ class PrefixReader {
   }
 
  private:
-  static std::function<Subprocess::Handler()> begin(const std::filesystem::path& path) {
-    return [path] {
-      const auto file = std::make_shared<Hdf5>(Hdf5::open(path));
-      return [file](const std::string& input) { return answer(*file, input); };
-    };
-  }
-  /// Checks the hash, and returns the size of the file: no answer is longer, because values are stored as they are.
-  static std::size_t limit(const std::filesystem::path& path) {
-    expect_seal(path);
-    return static_cast<std::size_t>(std::filesystem::file_size(path));
-  }
-
   std::filesystem::path path_;
-  Subprocess library_;
+  Hdf5Reader file_;
 };
 
 Nodes read_nodes(PrefixReader& reader) {

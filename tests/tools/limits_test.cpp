@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Limits of the process, as a container or a batch system sets them. Exit status 1 means that a bug is proven, so no
-// limit may ever end a command with it. And what a library has set of the process changes no bit.
+// limit may ever end a command with it. tests/faults has the limits of memory.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -59,64 +59,11 @@ TEST_F(Limits, OfOneThreadLeaveOneThread) {
   EXPECT_EQ(outcome.status, vacuous) << outcome.err;
 }
 
-/// From the first allocations, while options are read, to the last.
-TEST_F(Limits, OfMemoryEndEveryRunWithoutASignal) {
-  std::set<int> seen;
-  for (long from = 1; from < 200'000; from += 1 + from / 3) {
-    const Outcome outcome =
-        run_command({"generate", fixture("models/tale-small"), "-p", "Once", "-n", "4", "--threads", "1"},
-                    fmt::format("FAIL_FROM={} LD_PRELOAD={}", from, quoted(NO_MEMORY_LIBRARY)));
-    seen.insert(outcome.status);
-    EXPECT_TRUE(outcome.status == 0 || outcome.status == 3 || outcome.status == 127)
-        << "from allocation " << from << " on: status " << outcome.status << ", " << outcome.err;
-  }
-  EXPECT_TRUE(seen.contains(3));
-  EXPECT_TRUE(seen.contains(0));
-}
-
-/// Of the last allocations, with which the HDF5 library writes, each fails alone.
-TEST_F(LimitsSlow, OfMemoryWhileAFixtureIsWrittenKeepTheOldOne) {
-  const std::string file = (folder.path() / "f.h5").string();
-  const std::vector<std::string> record = {
-      "fixture",  "record", fixture("models/tale-small"), file, "-p", "Once", "-n", "4", "--threads", "1",
-      "--reason", "a run"};
-  const auto with = [&](const char* which, long number) {
-    return run_command(record, fmt::format("{}={} LD_PRELOAD={}", which, number, quoted(NO_MEMORY_LIBRARY)));
-  };
-  ASSERT_EQ(run_command(record).status, 0);
-  const std::string old = text_of(file);
-  long too_few = 0;
-  long enough = 1'000'000;
-  while (enough - too_few > 1) {
-    const long number = (too_few + enough) / 2;
-    (with("FAIL_FROM", number).status == 0 ? enough : too_few) = number;
-  }
-  int refused = 0;
-  for (long number = std::max(1L, enough - 1500); number < enough; number += 25) {
-    const Outcome outcome = with("FAIL_ONE", number);
-    EXPECT_TRUE(outcome.status == 0 || outcome.status == 3) << number << ": " << outcome.status << outcome.err;
-    if (outcome.status == 0) continue;
-    ++refused;
-    EXPECT_EQ(text_of(file), old) << number;
-    EXPECT_THAT(outcome.err, HasSubstr("draftproof: "));
-  }
-  EXPECT_GT(refused, 10);
-}
-
 TEST_F(Limits, OnOneCpuTakeOneThread) {
   const Outcome outcome = run_command({"generate", fixture("models/tale-small"), "-p", "Once", "-n", "4", "--stats"},
                                       "taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("with 1 thread,"));
-}
-
-TEST_F(Limits, TheRoundingThatALibraryLeavesBehindChangesNoBit) {
-  const std::vector<std::string> decode = {
-      "generate", fixture("models/tale-small"), "-p", "Once", "-n", "12", "--logprobs", "--threads", "2"};
-  const Outcome expected = run_command(decode);
-  const Outcome outcome = run_command(decode, "LD_PRELOAD=" + quoted(ROUNDS_UP_LIBRARY));
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, expected.out);
 }
 
 }  // namespace

@@ -283,10 +283,14 @@ class Fetch {
     const fs::path content = fs::relative(blob(file), place.parent_path());
     std::error_code failure;
     if (fs::is_symlink(place, failure) && fs::read_symlink(place, failure) == content) return;
-    const fs::path made = place.string() + ".partial-" + std::to_string(getpid());
+    const fs::path made = place.string() + ".partial";  // whoever makes it has the lock of its content
     fs::remove(made, failure);
     fs::create_symlink(content, made);
-    fs::rename(made, place);
+    fs::rename(made, place, failure);
+    if (!failure) return;
+    const fs::filesystem_error wrong("rename", place, failure);
+    fs::remove(made, failure);
+    throw wrong;
   }
 
   const HubName& name_;
