@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -93,6 +94,66 @@ Subprocess::Handler lists_of(const std::filesystem::path& path) {
     RowsQuery asked;
     std::memcpy(&asked, query.data(), sizeof asked);
     return lists->answer(asked);
+  };
+}
+
+constexpr char before_others = '+';  // a part of a row
+constexpr char last_of_row = '.';
+
+/// The file as the writing process has it open.
+template <class Weight>
+struct GrowingLists {
+  explicit GrowingLists(const std::filesystem::path& path)
+      : file(created(path)), offsets(file, "offsets"), tokens(file, "tokens"), weights(file, "weights") {
+    offsets.append(std::span(&end, 1));
+  }
+
+  static Hdf5 created(const std::filesystem::path& path) {
+    Hdf5 file = Hdf5::create(path);
+    prepare_seal(file);
+    file.write_string_attribute("/", "schema", rows_schema);
+    return file;
+  }
+
+  /// A letter, tokens, and as many weights.
+  void take(const std::string& part) {
+    const std::size_t count = (part.size() - 1) / (sizeof(Token) + sizeof(Weight));
+    std::vector<Token> of_part(count);
+    std::vector<Weight> their(count);
+    if (count > 0) {
+      std::memcpy(of_part.data(), part.data() + 1, count * sizeof(Token));
+      std::memcpy(their.data(), part.data() + 1 + count * sizeof(Token), count * sizeof(Weight));
+    }
+    tokens.append(of_part);
+    weights.append(their);
+    end += count;
+    if (part[0] == last_of_row) offsets.append(std::span(&end, 1));
+  }
+
+  void finish() {
+    offsets.finish();
+    tokens.finish();
+    weights.finish();
+  }
+
+  Hdf5 file;
+  Hdf5ListWriter<std::uint64_t> offsets;
+  Hdf5ListWriter<Token> tokens;
+  Hdf5ListWriter<Weight> weights;
+  std::uint64_t end = 0;  // of the last row
+};
+
+/// Takes parts of rows; nothing ends the file.
+template <class Weight>
+Subprocess::Handler taker_of_rows(const std::filesystem::path& path) {
+  return [lists = std::make_shared<GrowingLists<Weight>>(path)](const std::string& part) mutable {
+    if (!part.empty()) {
+      lists->take(part);
+    } else {
+      lists->finish();
+      lists.reset();
+    }
+    return std::string();
   };
 }
 
@@ -203,51 +264,52 @@ std::vector<RealRow> RowsReader::reals(const RowsPlace& place) {
   return rows;
 }
 
-RowsWriter::RowsWriter(const std::filesystem::path& file, Weights weights) : path_(file), partial_(file) {
+RowsWriter::RowsWriter(const std::filesystem::path& file, Weights weights)
+    : path_(file), weights_(weights), partial_(file) {
   if (!utf8::is_valid(name())) throw Error(in_quotes(name()) + ": the name must be UTF-8, since the trace states it");
-  file_.emplace(Hdf5::create(partial_.path()));
-  prepare_seal(*file_);
-  file_->write_string_attribute("/", "schema", rows_schema);
-  offsets_.emplace(*file_, "offsets");
-  tokens_.emplace(*file_, "tokens");
-  if (weights == Weights::integers) weights_.emplace(*file_, "weights");
-  else reals_.emplace(*file_, "weights");
-  offsets_->append(std::span(&end_, 1));
+  constexpr std::size_t error_bytes_max = std::size_t{1} << 16;
+  const auto begin = [&] {
+    return weights == Weights::integers ? taker_of_rows<std::uint64_t>(partial_.path())
+                                        : taker_of_rows<double>(partial_.path());
+  };
+  library_.emplace(path_.string(), begin, error_bytes_max, std::chrono::hours(1), Subprocess::Does::write);
 }
 
 template <class Weight>
-void RowsWriter::add(Sha256& digest, const std::vector<Token>& tokens, const std::vector<Weight>& weights,
-                     Hdf5ListWriter<Weight>& list) {
+void RowsWriter::add(Sha256& digest, const std::vector<Token>& tokens, const std::vector<Weight>& weights) {
   add_row<Weight>(digest, tokens, weights);
-  tokens_->append(tokens);
-  list.append(weights);
-  end_ += tokens.size();
-  offsets_->append(std::span(&end_, 1));
+  std::string part;
+  for (std::size_t at = 0; at == 0 || at < tokens.size(); at += piece) {
+    const std::size_t count = std::min(tokens.size() - at, piece);
+    part.assign(1, at + count == tokens.size() ? last_of_row : before_others);
+    part += bytes_of<Token>(std::span(tokens).subspan(at, count));
+    part += bytes_of<Weight>(std::span(weights).subspan(at, count));
+    library_->ask(part);
+  }
   ++rows_;
 }
 
 RowsPlace RowsWriter::append(const std::vector<Distribution>& rows) {
+  if (weights_ != Weights::integers) throw Error(path_.string() + ": is of reals; distributions have integers");
   RowsPlace place{rows_, rows.size(), {}};
   Sha256 digest;
-  for (const Distribution& row : rows) add(digest, row.tokens(), row.weights(), weights_.value());
+  for (const Distribution& row : rows) add<std::uint64_t>(digest, row.tokens(), row.weights());
   place.digest = digest.hex();
   return place;
 }
 
 RowsPlace RowsWriter::append_reals(const std::vector<RealRow>& rows) {
+  if (weights_ != Weights::reals) throw Error(path_.string() + ": is of integers, not of reals");
   RowsPlace place{rows_, rows.size(), {}};
   Sha256 digest;
-  for (const RealRow& row : rows) add(digest, row.tokens, row.weights, reals_.value());
+  for (const RealRow& row : rows) add<double>(digest, row.tokens, row.weights);
   place.digest = digest.hex();
   return place;
 }
 
 void RowsWriter::finish() {
-  offsets_->finish();
-  tokens_->finish();
-  if (weights_) weights_->finish();
-  if (reals_) reals_->finish();
-  file_.reset();
+  library_->ask("");
+  library_.reset();
   seal(partial_.path());
   partial_.take_place();
 }

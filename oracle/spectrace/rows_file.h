@@ -61,8 +61,9 @@ class RowsReader {
   std::uint64_t tokens_ = 0;  // of all rows
 };
 
-/// Writes rows while a run goes on, and holds one chunk of them. The complete file exists when finish() returns; the
-/// partial file that grows until then cannot be read.
+/// Writes rows while a run goes on, and holds none of them. The complete file exists when finish() returns; the partial
+/// file that grows until then cannot be read. The HDF5 library writes in a process of its own, because it can crash for
+/// lack of memory.
 class RowsWriter {
  public:
   /// The type of weights: integers, as distributions have them, or reals.
@@ -84,18 +85,13 @@ class RowsWriter {
 
  private:
   template <class Weight>
-  void add(Sha256& digest, const std::vector<Token>& tokens, const std::vector<Weight>& weights,
-           Hdf5ListWriter<Weight>& list);
+  void add(Sha256& digest, const std::vector<Token>& tokens, const std::vector<Weight>& weights);
 
   std::filesystem::path path_;
+  Weights weights_;
   PartialFile partial_;
-  std::optional<Hdf5> file_;
-  std::optional<Hdf5ListWriter<std::uint64_t>> offsets_;
-  std::optional<Hdf5ListWriter<Token>> tokens_;
-  std::optional<Hdf5ListWriter<std::uint64_t>> weights_;  // or:
-  std::optional<Hdf5ListWriter<double>> reals_;
+  std::optional<Subprocess> library_;
   std::uint64_t rows_ = 0;
-  std::uint64_t end_ = 0;  // of the last row
 };
 
 }  // namespace draftproof::spectrace

@@ -63,6 +63,9 @@ constexpr char bad = '-';
   const int nowhere = open("/dev/null", O_WRONLY);  // for a library that prints errors while the process ends
   if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
   signal(SIGINT, SIG_IGN);  // the other process handles it
+  // What the other process has open and locked is its own.
+  close_range(STDERR_FILENO + 1, static_cast<unsigned>(socket) - 1, 0);
+  close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
   Subprocess::Handler answer;
   std::string request;
   while (received_message(socket, request, std::size_t{1} << 20)) {

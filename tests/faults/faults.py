@@ -130,6 +130,7 @@ class Bench:
         self.run_folder = folder / "run"
         self.page = Page(folder / "page")
         self.wrong = []
+        self.quiet = False
 
     def environment(self, **more):
         # Every symbol is bound before main(): a loader that gets no memory ends a process as it likes.
@@ -175,7 +176,8 @@ class Bench:
 
     def complain(self, command, fault, what, err=b""):
         self.wrong.append(f"{command}: {fault}: {what}: {err[-300:].decode(errors='replace').strip()}")
-        print("WRONG", self.wrong[-1], file=sys.stderr, flush=True)
+        if not self.quiet:
+            print("wrong:", self.wrong[-1], file=sys.stderr, flush=True)
 
 
 def sentence(err, out=b""):
@@ -198,13 +200,13 @@ class Runs:
         self.old = {name: b"what was there before" for name in command.outputs if "/" not in name}
         if command.old is not None:
             self.old = {name: content for name, content in bench.run(command, words=command.old).files.items() if name in command.outputs}
-        begin = self.old if command.old is not None else {}
-        self.right = bench.run(command, old=begin)
+        self.begin = self.old if command.old is not None else {}  # what is there where nothing fails
+        self.right = bench.run(command, old=self.begin)
         self.calls = bench.page.calls()
         self.read = self.read_outputs() if command.reader else None
         if self.right.status != command.status:
             raise SystemExit(f"{command.name} ends with {self.right.status}: {self.right.err.decode()}")
-        again = bench.run(command, old=begin)
+        again = bench.run(command, old=self.begin)
         if without_times(again.out) != without_times(self.right.out):
             raise SystemExit(f"{command.name} prints something else when it is run again")
         for name in command.outputs:
@@ -378,11 +380,11 @@ class Cells:
     def print(self):
         rows = [(name, kind, self.calls.get((name, kind), ""), counts) for (name, kind), counts in self.counts.items()]
         rows.append(("all", "", "", tuple(map(sum, zip((0, 0, 0), *self.counts.values())))))
-        print(f"| {'':22} | {'':11} | {'calls':>8} | faults | right answer | an error | wrong |")
+        print(f"| {'':24} | {'':11} | {'calls':>8} | faults | right answer | an error | wrong |")
         print("|---|---|---|---|---|---|---|")
         for name, kind, calls, counts in rows:
             right, refused, wrong = counts
-            print(f"| {name:22} | {kind:11} | {calls:>8} | {sum(counts):6} | {right:12} | {refused:8} | {wrong:5} |", flush=True)
+            print(f"| {name:24} | {kind:11} | {calls:>8} | {sum(counts):6} | {right:12} | {refused:8} | {wrong:5} |", flush=True)
 
 
 def inject(bench, runs, cells):
@@ -392,8 +394,6 @@ def inject(bench, runs, cells):
     for kind in bench.options.kinds:
         cells.calls[command.name, kind] = runs.calls[kind]
         for way, how in ways_of(kind):
-            if kind == "sockets" and way == "from there on" and runs.calls[kind] == 0:
-                continue
             for first in chosen(bench, command, runs.calls[kind]):
                 if way == "read-only" and first > 1:
                     break
@@ -435,6 +435,8 @@ def judge_killed(bench, runs, ended, old):
         wrong = wrong if ended.files.get("t.jsonl") is None else []  # docs/spectrace.md, "A killed process"
     if wrong:
         return f"neither old nor new: {', '.join(wrong)}"
+    for name, content in runs.begin.items():  # what goes on with an old file
+        (bench.run_folder / name).write_bytes(content)
     bench.page.reset()
     again = bench.run_again(runs.command.words, **runs.command.environment)
     if runs.leftovers(again):
@@ -703,7 +705,7 @@ def suite_environment(bench, commands):
     for command in few:
         runs = Runs(bench, command)
         for name, more in settings.items():
-            verdict = runs.judge(bench.run(command, **more), {})
+            verdict = runs.judge(bench.run(command, old=runs.begin, **more), runs.begin)
             cells.add((command.name, name.split()[0]), verdict)
             if verdict != "right":
                 bench.complain(command.name, name, verdict)
@@ -753,6 +755,7 @@ def suite_mistakes(bench, _):
     source = bench.folder / "source"
     source.write_bytes(bytes(range(256)) * 64)
     timeout, bench.options.timeout = bench.options.timeout, 2
+    bench.quiet = True
     wrong = list(bench.wrong)
     missed = []
     suites = {"calls": suite_calls, "kills": suite_kills, "power": suite_power}
@@ -767,6 +770,7 @@ def suite_mistakes(bench, _):
         missed += tell_seen(bench, "serve", mistake)
     bench.wrong = wrong + missed
     bench.options.timeout = timeout
+    bench.quiet = False
 
 
 def tell_seen(bench, suite, mistake):
@@ -811,7 +815,7 @@ def main():
                 cells.print()
             print(f"{time.monotonic() - begin:.0f} s", flush=True)
     for each in bench.wrong:
-        print("WRONG", each)
+        print("wrong:", each)
     sys.exit(1 if bench.wrong else 0)
 
 
