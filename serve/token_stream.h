@@ -31,9 +31,9 @@ struct StreamRound {
 
 struct StreamEnd {
   Finish finish = Finish::unfinished;
-  int reused = 0;        // prompt positions that came from the prefix cache
-  bool refused = false;  // the request can never be served, `error` says why
-  std::string error;     // empty: none
+  int reused = 0;                 // prompt positions that came from the prefix cache
+  bool refused = false;           // the request can never be served, `error` says why
+  std::string error;              // empty: none
   std::string draft_remark = {};  // why no draft tokens pay now; empty: they do, or there is no draft
 };
 

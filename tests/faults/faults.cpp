@@ -435,6 +435,14 @@ int close(int file) {
   const int result = static_cast<int>(syscall(SYS_close, file));
   return bad ? failed(-1) : result;
 }
+/// The log stays open.
+int close_range(unsigned first, unsigned last, int flags) noexcept {
+  const auto log = static_cast<unsigned>(log_file);
+  if (log_file < 0 || log < first || log > last) return static_cast<int>(syscall(SYS_close_range, first, last, flags));
+  if (log > first) syscall(SYS_close_range, first, log - 1, flags);
+  if (log < last) syscall(SYS_close_range, log + 1, last, flags);
+  return 0;
+}
 int ftruncate(int file, off_t size) {
   if (hit(writing) && !does(part)) return failed(-1);
   const int result = static_cast<int>(syscall(SYS_ftruncate, file, size));
