@@ -17,8 +17,11 @@ import subprocess
 MODELS = pathlib.Path("fixtures/models")
 DRAFTS = {
     "small model": f"model:{MODELS}/tale-small",
+    "PARD": f"pard:{MODELS}/tale-pard",
     "DFlash": f"dflash:{MODELS}/tale-dflash",
+    "DSpark": f"dflash:{MODELS}/tale-dspark",
     "EAGLE-3": f"eagle3:{MODELS}/tale-eagle3",
+    "P-EAGLE": f"eagle3:{MODELS}/tale-peagle",
     "MTP": f"mtp:{MODELS}/tale-mtp",
     "Medusa": f"medusa:{MODELS}/tale-medusa",
 }

@@ -80,7 +80,8 @@ std::vector<std::string> all_drafts(const std::string& target, const LoadOptions
       if (!serves(engine, draft)) continue;
       drafts.push_back(draft);
       if (network.empty() && kind->keeps == Keeps::cache && !kind->trees) network = draft;
-      break;
+      // The configs of these say how deep their target is; heads of another kind may fit one that they are not for.
+      if (kind != &dflash_kind && kind != &eagle3_kind) break;
     }
   }
   drafts.push_back("suffix+ngram-mod");

@@ -88,10 +88,13 @@ TEST(Engine, OpensTheGateForEveryKindOfDraftAndReportsTheReasonWhenItIsClosed) {
 
 TEST(Engine, TakesTheKindOfADraftFromItsConfig) {
   for (const auto& [target, draft, kind] : {std::tuple("tale-target", "tale-dflash", "dflash"),
+                                            {"tale-target", "tale-dspark", "dflash"},
                                             {"tale-target", "tale-eagle3", "eagle3"},
+                                            {"tale-target", "tale-peagle", "eagle3"},
                                             {"tale-target", "tale-mtp", "mtp"},
                                             {"tale-target", "tale-medusa", "medusa"},
                                             {"tale-target", "tale-small", "model"},
+                                            {"tale-target", "tale-pard", "pard"},
                                             {"tale-gemma", "tale-gemma-assistant", "mtp"}}) {
     const std::string path = (models / draft).string();
     const DraftSpec spec = parse_draft_spec(path + "?min_prob=0.5+ngram-simple");
@@ -130,13 +133,12 @@ struct OnTerms {
   const char* folder;  // empty: it has none
   bool has_cache = true;
 };
-constexpr OnTerms learned[] = {{"tale-target", "dflash", "tale-dflash"},
-                               {"tale-target", "eagle3", "tale-eagle3"},
-                               {"tale-target", "mtp", "tale-mtp"},
-                               {"tale-target", "medusa", "tale-medusa", false},
-                               {"tale-target", "model", "tale-small"},
-                               {"tale-target", "self", "", false},
-                               {"tale-gemma", "mtp", "tale-gemma-assistant", false}};
+constexpr OnTerms learned[] = {
+    {"tale-target", "dflash", "tale-dflash"}, {"tale-target", "dflash", "tale-dspark"},
+    {"tale-target", "eagle3", "tale-eagle3"}, {"tale-target", "eagle3", "tale-peagle"},
+    {"tale-target", "mtp", "tale-mtp"},       {"tale-target", "medusa", "tale-medusa", false},
+    {"tale-target", "model", "tale-small"},   {"tale-target", "pard", "tale-pard"},
+    {"tale-target", "self", "", false},       {"tale-gemma", "mtp", "tale-gemma-assistant", false}};
 
 std::string name_of(const OnTerms& draft) {
   return *draft.folder == '\0' ? draft.kind : draft.kind + (":" + (models / draft.folder).string());

@@ -96,9 +96,10 @@ TEST(GrammarPairs, TextsThatMayEndOrGoOnAreThoseOfPlainDecoding) {
 TEST(GrammarPairsSlow, TextsThatMayEndOrGoOnAreThoseOfPlainDecodingWithEveryDraft) {
   Pairs pairs;
   compare("tale-target",
-          {"dflash:tale-dflash", "dflash:tale-dflash?tree=8", "eagle3:tale-eagle3", "eagle3:tale-eagle3?tree=12",
-           "mtp:tale-mtp", "medusa:tale-medusa", "medusa:tale-medusa?tree=12", "model:tale-small",
-           "model:tale-llama?translate=1", "self", "perfect", "tree-test", "suffix"},
+          {"dflash:tale-dflash", "dflash:tale-dflash?tree=8", "dflash:tale-dspark", "eagle3:tale-eagle3",
+           "eagle3:tale-eagle3?tree=12", "eagle3:tale-peagle", "mtp:tale-mtp", "medusa:tale-medusa",
+           "medusa:tale-medusa?tree=12", "model:tale-small", "pard:tale-pard", "model:tale-llama?translate=1", "self",
+           "perfect", "tree-test", "suffix"},
           std::size(grammars), std::size(prompts), pairs);
   compare("tale-hybrid", {"mtp:tale-hybrid-mtp?tree=8", "eagle3:tale-hybrid-eagle3", "perfect"}, std::size(grammars), 2,
           pairs);

@@ -17,6 +17,7 @@ using testing::HasSubstr;
 
 const std::filesystem::path models = std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures/models";
 const std::string small = (models / "tale-small").string();
+const std::string pard = "pard:" + (models / "tale-pard").string();
 
 Asked tale(int max_new_tokens, Sampling sampling = {}) {
   return asked({1, 5, 9, 2, 7, 4, 4, 8, 3}, max_new_tokens, 3, sampling);
@@ -24,13 +25,14 @@ Asked tale(int max_new_tokens, Sampling sampling = {}) {
 
 TEST(ParallelDrafts, GiveTheTextOfPlainDecodingByMatchingAndOneOfItsOwnByTheOthers) {
   const Threads one(1);
-  for (const auto& [target, eagle3] :
-       {std::pair("tale-target", "tale-eagle3"), {"tale-hybrid", "tale-hybrid-eagle3"}, {"tale-gemma", ""}}) {
+  for (const auto& [target, head_of] :
+       {std::pair("tale-target", "tale-peagle"), {"tale-hybrid", "tale-hybrid-eagle3"}, {"tale-gemma", ""}}) {
     const test::Folder folder;
-    std::vector<std::string> drafts = {"pard:" + small + "?mask=4", "pard:" + small + "?mask=4,tree=12",
-                                       "pard:" + small + "?mask=4,min_prob=0.3", "suffix+pard:" + small + "?mask=4"};
-    if (*eagle3 != '\0') {
-      const std::string head = test::parallel_head(models / eagle3, folder.path());
+    std::vector<std::string> drafts = {pard, pard + "?tree=12", pard + "?min_prob=0.3", "suffix+" + pard};
+    if (*head_of != '\0') {
+      const bool shipped = std::string(head_of) == "tale-peagle";
+      const std::string head =
+          shipped ? "eagle3:" + (models / head_of).string() : test::parallel_head(models / head_of, folder.path());
       drafts.insert(drafts.end(), {head, head + "?tree=12", head + "?kv=q8,type=q4", head + "?min_prob=0.3"});
     }
     ModelFiles files(models / target);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An EAGLE-3 head as one that drafts in parallel. No such head is shipped; the first draft token of this one is that of
+// An EAGLE-3 head as one that drafts in parallel, for targets without a shipped one; its first draft token is that of
 // the head it was made of, and its masks were trained for nothing.
 #pragma once
 

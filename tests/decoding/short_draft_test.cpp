@@ -35,9 +35,12 @@ class ShortDrafts : public ::testing::Test {
   std::vector<std::string> drafts() {
     return {"dflash:" + short_copy("tale-dflash"),
             "dflash:" + short_copy("tale-dflash") + "?window=16",
+            "dflash:" + short_copy("tale-dspark"),
             "eagle3:" + short_copy("tale-eagle3"),
             "eagle3:" + short_copy("tale-eagle3") + "?tree=8",
+            "eagle3:" + short_copy("tale-peagle"),
             "mtp:" + short_copy("tale-mtp"),
+            "pard:" + short_copy("tale-pard"),
             "model:" + short_copy("tale-small"),
             "model:" + short_copy("tale-small") + "?translate=1",
             "suffix+eagle3:" + short_copy("tale-eagle3")};
@@ -149,8 +152,10 @@ TEST_P(ShortDraftsOf, EachOfFourTextsCrossesTheEndAsItDoesAlone) {
 
 const OfTarget all_targets[] = {
     {"tale-target",
-     {"dflash:tale-dflash", "eagle3:tale-eagle3", "eagle3:tale-eagle3?tree=8", "mtp:tale-mtp", "model:tale-small",
-      "model:tale-small?translate=1", "self", "medusa:tale-medusa", "medusa:tale-medusa?tree=8"}},
+     {"dflash:tale-dflash", "dflash:tale-dspark?min_confidence=0.5", "eagle3:tale-eagle3", "eagle3:tale-eagle3?tree=8",
+      "eagle3:tale-peagle", "eagle3:tale-peagle?tree=8", "mtp:tale-mtp", "model:tale-small",
+      "model:tale-small?translate=1", "pard:tale-pard", "pard:tale-pard?tree=8", "self", "medusa:tale-medusa",
+      "medusa:tale-medusa?tree=8"}},
     {"tale-hybrid", {"dflash:tale-hybrid-dflash", "eagle3:tale-hybrid-eagle3", "mtp:tale-hybrid-mtp"}},
     {"tale-gemma", {"mtp:tale-gemma-assistant", "mtp:tale-gemma-assistant?tree=8"}},
 };

@@ -119,7 +119,9 @@ TEST(Counting, AHeadTakesWhatLoadingItTakes) {
     medusa(external_dir / name, target_of(external_dir / name));
   }
   dflash(models / "tale-dflash", models / "tale-target");
+  dflash(models / "tale-dspark", models / "tale-target");
   eagle3(models / "tale-eagle3", models / "tale-target");
+  eagle3(models / "tale-peagle", models / "tale-target");
   mtp(models / "tale-mtp", models / "tale-target");
   medusa(models / "tale-medusa", models / "tale-target");
   mtp(models / "tale-hybrid-mtp", models / "tale-hybrid");

@@ -7,7 +7,6 @@
 #include <set>
 #include <tuple>
 
-#include "tests/decoding/markov_draft.h"
 #include "tests/decoding/parallel_head.h"
 #include "tests/tools/command.h"
 
@@ -131,8 +130,9 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
     std::vector<std::string> flags;
     std::vector<std::string> learned;  // the drafts with weights of their own
   };
-  const std::vector<std::string> of_target = {"dflash:tale-dflash", "eagle3:tale-eagle3", "mtp:tale-mtp",
-                                              "medusa:tale-medusa"};
+  const std::vector<std::string> of_target = {"dflash:tale-dflash", "dflash:tale-dspark", "eagle3:tale-eagle3",
+                                              "eagle3:tale-peagle", "mtp:tale-mtp",       "medusa:tale-medusa",
+                                              "pard:tale-pard"};
   const std::vector<std::string> of_hybrid = {"dflash:tale-hybrid-dflash", "eagle3:tale-hybrid-eagle3",
                                               "mtp:tale-hybrid-mtp"};
   const std::vector<std::string> of_gemma = {"mtp:tale-gemma-assistant"};
@@ -167,12 +167,14 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
 /// Batched, serially and by reading again, alone and together.
 TEST(VerifySlow, ProvesLearnedDraftsOnTermsOfTheirOwn) {
   for (const auto& [target, drafts] :
-       {std::pair("tale-target",
-                  std::vector<std::string>{"dflash:tale-dflash?type=q8,kv=f32", "dflash:tale-dflash?context=48",
-                                           "eagle3:tale-eagle3?type=q4,kv=q8,context=48", "mtp:tale-mtp?type=q4",
-                                           "mtp:tale-mtp?kv=f32,tree=8", "medusa:tale-medusa?type=q8,context=48",
-                                           "model:tale-small?type=q8,kv=q8", "model:tale-small?context=48",
-                                           "model:tale-llama?translate=1,type=q4,context=64"}),
+       {std::pair(
+            "tale-target",
+            std::vector<std::string>{"dflash:tale-dflash?type=q8,kv=f32", "dflash:tale-dflash?context=48",
+                                     "eagle3:tale-eagle3?type=q4,kv=q8,context=48", "mtp:tale-mtp?type=q4",
+                                     "mtp:tale-mtp?kv=f32,tree=8", "medusa:tale-medusa?type=q8,context=48",
+                                     "dflash:tale-dspark?type=q4,context=48", "eagle3:tale-peagle?type=q4,kv=q8",
+                                     "pard:tale-pard?type=q8,context=48", "model:tale-small?type=q8,kv=q8",
+                                     "model:tale-small?context=48", "model:tale-llama?translate=1,type=q4,context=64"}),
         {"tale-gemma", {"mtp:tale-gemma-assistant?type=q4", "mtp:tale-gemma-assistant?type=q8,context=48"}},
         {"tale-hybrid", {"mtp:tale-hybrid-mtp?type=q8,kv=q8", "dflash:tale-hybrid-dflash?type=q4,context=48"}}}) {
     for (const std::vector<std::string>& flags :
@@ -193,11 +195,11 @@ TEST(VerifySlow, ProvesLearnedDraftsOnTermsOfTheirOwn) {
 /// P-EAGLE heads, a PARD model and a DSpark draft: chains, each token drawn from a row of its own, and trees, by the
 /// three rules.
 TEST(VerifySlow, ProvesDraftsThatSayTheirTokensInOnePass) {
-  const Folder of_target, of_hybrid, of_dspark;
-  const std::string pard = "pard:" + fixture("models/tale-small") + "?mask=4";
-  const std::string head = parallel_head(fixture("models/tale-eagle3"), of_target.path());
+  const Folder of_hybrid;
+  const std::string pard = "pard:" + fixture("models/tale-pard");
+  const std::string head = "eagle3:" + fixture("models/tale-peagle");
   const std::string hybrid_head = parallel_head(fixture("models/tale-hybrid-eagle3"), of_hybrid.path());
-  const std::string dspark = markov_draft(fixture("models/tale-dflash"), of_dspark.path());
+  const std::string dspark = "dflash:" + fixture("models/tale-dspark");
   const std::vector<std::string> sampled = {"--rule", "rejection", "--temperature", "1"};
   const std::vector<std::string> by_block = {"--rule", "block", "--temperature", "1", "--sequences", "4"};
   struct Row {
@@ -209,7 +211,7 @@ TEST(VerifySlow, ProvesDraftsThatSayTheirTokensInOnePass) {
        {Row{"tale-target", {pard, head, head + "?tree=9"}, {{}, sampled}},
         Row{"tale-target", {dspark, dspark + "?min_confidence=0.5"}, {{}, sampled, by_block}},
         Row{"tale-target", {pard, head}, {by_block}}, Row{"tale-hybrid", {pard, hybrid_head}, {by_block}},
-        Row{"tale-gemma", {pard + ",tree=9"}, {{"--rule", "rejection", "--temperature", "1", "--sequences", "4"}}}}) {
+        Row{"tale-gemma", {pard + "?tree=9"}, {{"--rule", "rejection", "--temperature", "1", "--sequences", "4"}}}}) {
     for (const std::vector<std::string>& flags : row.flags) {
       std::vector<std::string> words = {
           "verify", fixture(std::string("models/") + row.target), "--effort", "quick", "--max-new-tokens", "32"};

@@ -977,7 +977,8 @@ TEST(Convert, DraftsApartDraftAsTheirFoldersDo) {
   for (const auto& [target, kind, draft] : {Pair{"tale-target", "mtp:", "tale-mtp"},
                                             {"tale-hybrid", "mtp:", "tale-hybrid-mtp"},
                                             {"tale-gemma", "mtp:", "tale-gemma-assistant"},
-                                            {"tale-target", "eagle3:", "tale-eagle3"}}) {
+                                            {"tale-target", "eagle3:", "tale-eagle3"},
+                                            {"tale-target", "dflash:", "tale-dspark"}}) {
     const std::string model = fixture("models/") + target;
     const std::string folder_of_draft = fixture("models/") + draft;
     const json want = told(model, {"--draft", kind + folder_of_draft});

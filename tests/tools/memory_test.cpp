@@ -10,8 +10,6 @@
 #include "oracle/spectrace/writer.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
-#include "tests/decoding/markov_draft.h"
-#include "tests/decoding/parallel_head.h"
 #include "tests/sanitized.h"
 #include "tests/tools/command.h"
 #include "tests/tools/vast_model.h"
@@ -93,9 +91,7 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
 
 TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
-  const Folder peagle;
-  const Folder dspark;
-  const std::string of_dspark = markov_draft(fixture("models/tale-dflash"), dspark.path());
+  const std::string of_dspark = "dflash:" + fixture("models/tale-dspark");
   for (const std::string& draft : {std::string("none"),
                                    "dflash:" + fixture("models/tale-dflash"),
                                    "dflash:" + fixture("models/tale-dflash") + "?window=64",
@@ -113,8 +109,8 @@ TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
                                    std::string("tree-test"),
                                    "eagle3:" + fixture("models/tale-eagle3") + "?tree=8",
                                    "mtp:" + fixture("models/tale-mtp") + "?tree=8",
-                                   parallel_head(fixture("models/tale-eagle3"), peagle.path()),
-                                   "pard:" + fixture("models/tale-small") + "?mask=4,tree=8",
+                                   "eagle3:" + fixture("models/tale-peagle"),
+                                   "pard:" + fixture("models/tale-pard") + "?tree=8",
                                    "dflash:" + fixture("models/tale-dflash") + "?type=q4",
                                    "dflash:" + fixture("models/tale-dflash") + "?kv=f32,context=500",
                                    "eagle3:" + fixture("models/tale-eagle3") + "?type=q8,context=300",
