@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/draftproof)
 install(TARGETS draftproof RUNTIME COMPONENT command)
-set(libraries kernels base formats text chat caches acceptance grammar models drafts decoding oracle report spectrace twin)
+set(libraries kernels base formats text chat caches acceptance grammar models ranks drafts decoding oracle report spectrace twin)
 list(TRANSFORM libraries PREPEND draftproof_)
 install(TARGETS ${libraries} EXPORT draftproof-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/draftproof)
 install(EXPORT draftproof-targets NAMESPACE draftproof:: DESTINATION ${package_folder})

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "kernels/ranks.h"
 #include "kernels/threads.h"
 
 namespace draftproof {
@@ -60,9 +61,42 @@ void multiply(const Kernels& kernels, const PackedMatrix& w, int first, const Pa
       units_together);
 }
 
+/// Gets the outputs of other ranks.
+void complete(const PackedMatrix& w, int rows, float* y, std::ptrdiff_t y_stride) {
+  if (w.ranks() != nullptr) w.ranks()->exchange(y, sizeof(float), rows, y_stride, w.bounds());
+}
+
+/// unpack_rows of a matrix that is cut: each rank unpacks what it has, into a table in the order of ranks.
+void unpack_rows_of_ranks(const Kernels& kernels, const PackedMatrix& w, std::span<const std::int32_t> outputs,
+                          float* rows) {
+  const auto width = static_cast<std::size_t>(w.inputs());
+  std::vector<std::size_t> order;  // of rows, by the rank that has them
+  std::vector<int> bounds = {0};
+  for (int rank = 0; rank < w.ranks()->count(); ++rank) {
+    const int* const held = w.bounds().data() + rank;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (held[0] <= outputs[i] && outputs[i] < held[1]) order.push_back(i);
+    }
+    bounds.push_back(static_cast<int>(order.size()));
+  }
+  std::vector<float> table(order.size() * width);
+  const auto own = static_cast<std::size_t>(w.ranks()->rank());
+  for (auto at = static_cast<std::size_t>(bounds[own]); at < static_cast<std::size_t>(bounds[own + 1]); ++at) {
+    w.unpack_row(kernels, outputs[order[at]], table.data() + at * width);
+  }
+  w.ranks()->exchange(table.data(), width * sizeof(float), 1, bounds.back(), bounds);
+  for (std::size_t at = 0; at < order.size(); ++at) {
+    std::copy_n(table.data() + at * width, width, rows + order[at] * width);
+  }
+}
+
 }  // namespace
 
 void unpack_rows(const Kernels& kernels, const PackedMatrix& w, std::span<const std::int32_t> outputs, float* rows) {
+  if (w.ranks() != nullptr) {
+    unpack_rows_of_ranks(kernels, w, outputs, rows);
+    return;
+  }
   const std::ptrdiff_t width = w.inputs();
   const int count = static_cast<int>(outputs.size());
   for_rows(count, 16.0 * count * w.inputs(), [&](int begin, int end) {
@@ -81,24 +115,31 @@ void unpack_rows(const Kernels& kernels, const PackedMatrix& w, std::span<const 
 void matmul(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y,
             std::ptrdiff_t y_stride) {
   multiply(kernels, w, 0, x, y, y_stride, [](int, int) {});
+  complete(w, x.rows(), y, y_stride);
 }
 
 void matmul_from(const Kernels& kernels, const PackedMatrix& w, int first, const PackedActivations& x, float* y,
                  std::ptrdiff_t y_stride) {
   multiply(kernels, w, first, x, y, y_stride, [](int, int) {});
+  complete(w, x.rows(), y, y_stride);
 }
 
 bool matmul_of_numbers(const Kernels& kernels, const PackedMatrix& w, const PackedActivations& x, float* y,
                        std::ptrdiff_t y_stride) {
   std::atomic<bool> found{false};
-  multiply(kernels, w, 0, x, y, y_stride, [&](int begin, int end) {  // while they are in the cache
-    std::int32_t odd = 0;  // of the width of a float, so that compilers vectorize the loop
+  const auto look = [&](int begin, int end) {  // while they are in the cache
+    std::int32_t odd = 0;                      // of the width of a float, so that compilers vectorize the loop
     for (int r = 0; r < x.rows(); ++r) {
       const float* const row = y + r * y_stride;
       for (int n = begin; n < end; ++n) odd |= row[n] != row[n];
     }
     if (odd != 0) found.store(true, std::memory_order_relaxed);
-  });
+  };
+  multiply(kernels, w, 0, x, y, y_stride, look);
+  if (w.ranks() != nullptr) {
+    complete(w, x.rows(), y, y_stride);
+    look(0, w.outputs());
+  }
   return !found;
 }
 

@@ -13,6 +13,8 @@
 
 namespace draftproof {
 
+// Of a matrix that is cut every rank gets all results, in one exchange.
+
 /// Writes outputs of `w` as rows of floats, [outputs.size()][w.inputs()]. All outputs exist.
 void unpack_rows(const Kernels& kernels, const PackedMatrix& w, std::span<const std::int32_t> outputs, float* rows);
 

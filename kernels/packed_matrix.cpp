@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kernels/packed_matrix.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -51,31 +52,83 @@ std::vector<MatrixSource> sources_of(std::span<const MatrixView> parts) {
   return sources;
 }
 
+/// Outputs [begin, end) of all sources together.
+std::vector<MatrixSource> between(std::span<const MatrixSource> sources, int begin, int end) {
+  std::vector<MatrixSource> some;
+  int first = 0;
+  for (const MatrixSource& source : sources) {
+    const int from = std::max(begin - first, 0);
+    const int to = std::min(end - first, source.outputs);
+    first += source.outputs;
+    if (from >= to) continue;
+    some.push_back({source.format, to - from, source.inputs, {}});
+    if (source.read) {
+      some.back().read = [read = source.read, from](int row, int count, void* rows) { read(from + row, count, rows); };
+    }
+  }
+  return some;
+}
+
+/// The output that each rank begins with, so that all have as many units, or one more. Units are of neighbors of one
+/// format.
+std::vector<int> bounds_by_unit(std::span<const MatrixSource> sources, int unit, const Ranks& ranks) {
+  std::vector<int> firsts;  // output of each unit
+  int output = 0;
+  for (std::size_t i = 0; i < sources.size();) {
+    const Format format = sources[i].format;
+    const int first = output;
+    for (; i < sources.size() && sources[i].format == format; ++i) output += sources[i].outputs;
+    for (int at = first; at < output; at += unit) firsts.push_back(at);
+  }
+  const int units = static_cast<int>(firsts.size());
+  firsts.push_back(output);
+  std::vector<int> bounds;
+  for (int rank = 0; rank <= ranks.count(); ++rank) {
+    bounds.push_back(firsts[static_cast<std::size_t>(ranks.first_of(units, rank))]);
+  }
+  return bounds;
+}
+
 }  // namespace
 
-void PackedMatrix::lay_out(const Kernels& kernels, std::span<const MatrixSource> sources) {
+std::vector<MatrixSource> PackedMatrix::lay_out(const Kernels& kernels, std::span<const MatrixSource> sources,
+                                                Ranks* ranks) {
   for (const MatrixSource& source : sources) {
-    if (parts_.empty() || parts_.back().view.format != source.format) {
-      parts_.push_back({{nullptr, source.format, 0, source.inputs}, outputs_});
-    }
-    parts_.back().view.outputs += source.outputs;
     outputs_ += source.outputs;
     inputs_ = source.inputs;
+  }
+  std::vector<MatrixSource> own(sources.begin(), sources.end());
+  int first = 0;
+  if (ranks != nullptr) {
+    ranks_ = ranks;
+    bounds_ = bounds_by_unit(sources, kernels.unit, *ranks);
+    const auto rank = static_cast<std::size_t>(ranks->rank());
+    first = bounds_[rank];
+    own = between(sources, first, bounds_[rank + 1]);
+  }
+  std::erase_if(own, [](const MatrixSource& source) { return source.outputs == 0; });
+  for (const MatrixSource& source : own) {
+    if (parts_.empty() || parts_.back().view.format != source.format) {
+      parts_.push_back({{nullptr, source.format, 0, source.inputs}, first});
+    }
+    parts_.back().view.outputs += source.outputs;
+    first += source.outputs;
     wants_[static_cast<std::size_t>(kernels.activation_format(source.format))] = true;
   }
   for (const Part& part : parts_) {
     bytes_ += kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs);
   }
+  return own;
 }
 
-PackedMatrix PackedMatrix::counted(const Kernels& kernels, std::span<const MatrixSource> parts) {
+PackedMatrix PackedMatrix::counted(const Kernels& kernels, std::span<const MatrixSource> parts, Ranks* ranks) {
   PackedMatrix matrix;
-  matrix.lay_out(kernels, parts);
+  matrix.lay_out(kernels, parts, ranks);
   return matrix;
 }
 
-PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> sources) {
-  lay_out(kernels, sources);
+PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> parts, Ranks* ranks) {
+  const std::vector<MatrixSource> sources = lay_out(kernels, parts, ranks);
   for (Part& part : parts_) {
     data_.push_back(
         allocate_shared_pages(kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs)));

@@ -10,6 +10,7 @@
 
 #include "kernels/aligned.h"
 #include "kernels/kernels.h"
+#include "kernels/ranks.h"
 
 namespace draftproof {
 
@@ -22,30 +23,35 @@ struct MatrixSource {
   std::function<void(int first, int count, void* rows)> read;
 };
 
-/// A weight packed for one table: one part, or several with equal inputs whose outputs follow each other.
+/// A weight packed for one table: one part, or several with equal inputs whose outputs follow each other. Of one that
+/// is cut each rank packs some of the outputs, whole units that follow each other.
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  /// Copies; parts keep their formats. Beside the packed form only some rows are in memory at a time. Throws
-  /// std::bad_alloc.
-  PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> parts);
+  /// Copies; parts keep their formats. Beside the packed form only some rows are in memory at a time. `ranks`: cuts it,
+  /// and outlives it; nullptr: it is whole. Throws std::bad_alloc.
+  PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> parts, Ranks* ranks = nullptr);
   PackedMatrix(const Kernels& kernels, std::span<const MatrixView> parts);
   /// Has shape, formats and bytes() of the matrix that would be packed, but neither reads nor packs the parts. Aborts
   /// where it is computed with.
-  static PackedMatrix counted(const Kernels& kernels, std::span<const MatrixSource> parts);
+  static PackedMatrix counted(const Kernels& kernels, std::span<const MatrixSource> parts, Ranks* ranks = nullptr);
 
   int outputs() const noexcept { return outputs_; }
   int inputs() const noexcept { return inputs_; }
-  std::size_t bytes() const noexcept { return bytes_; }
+  std::size_t bytes() const noexcept { return bytes_; }  // packed here
 
-  /// Neighbors of one format are one part.
+  /// Of those that are cut: who has the other outputs, and from which output on each rank has them. Else nullptr.
+  Ranks* ranks() const noexcept { return ranks_; }
+  std::span<const int> bounds() const noexcept { return bounds_; }
+
+  /// What is packed here. Neighbors of one format are one part.
   struct Part {
     PackedView view;
     int first;  // output
   };
   std::span<const Part> parts() const noexcept { return parts_; }
 
-  /// Output `output` as a row of floats.
+  /// Output `output`, which is packed here, as a row of floats.
   void unpack_row(const Kernels& kernels, int output, float* row) const noexcept;
 
   /// Which operands the parts are multiplied with.
@@ -55,7 +61,8 @@ class PackedMatrix {
   void require_packed() const noexcept;
 
  private:
-  void lay_out(const Kernels& kernels, std::span<const MatrixSource> parts);
+  /// Returns the sources of what is packed here.
+  std::vector<MatrixSource> lay_out(const Kernels& kernels, std::span<const MatrixSource> parts, Ranks* ranks);
 
   int outputs_ = 0;
   int inputs_ = 0;
@@ -63,6 +70,8 @@ class PackedMatrix {
   std::vector<Part> parts_;
   std::vector<Aligned<std::byte>> data_;  // of each part
   std::array<bool, activation_formats> wants_{};
+  Ranks* ranks_ = nullptr;
+  std::vector<int> bounds_;
 };
 
 }  // namespace draftproof

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cfenv>
 #include <clocale>
 #include <csignal>
@@ -12,11 +13,14 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <new>
 #include <string_view>
 #include <system_error>
 
 #include "ref/base/error.h"
+#include "ref/ranks/led_model.h"
+#include "ref/ranks/process_ranks.h"
 #include "tools/commands.h"
 #include "tools/complaint.h"
 #include "tools/version.h"
@@ -100,6 +104,28 @@ Exit run(int argc, char** argv) {
   return status;
 }
 
+/// The same as one of the ranks that mpirun has started.
+Exit run_as(Ranks& ranks, int argc, char** argv) {
+  if (ranks.rank() != 0) {
+    follow(ranks);
+    leave_ranks();
+    return Exit::pass;
+  }
+  /// Whatever happens, the others are let go.
+  struct Leader {
+    Ranks& ranks;
+    ~Leader() {
+      dismiss(ranks);
+      leave_ranks();
+    }
+  } const leader = {ranks};
+  constexpr std::string_view led[] = {"generate", "chat", "verify", "serve"};
+  if (argc < 2 || std::ranges::find(led, argv[1]) == std::end(led)) {
+    throw Error("over several ranks run generate, chat, verify or serve; all else leave mpirun out for");
+  }
+  return run(argc, argv);
+}
+
 }  // namespace
 
 int run_command(int argc, char** argv) {
@@ -110,7 +136,8 @@ int run_command(int argc, char** argv) {
   std::setlocale(LC_ALL, "C");  // so that numbers have points
   std::signal(SIGBUS, refuse_cut_file);
   try {
-    return conclude(run(argc, argv));
+    Ranks* const ranks = process_ranks();
+    return conclude(ranks == nullptr ? run(argc, argv) : run_as(*ranks, argc, argv));
   } catch (const std::bad_alloc&) {
     complain_without_memory(no_memory);
   } catch (const std::filesystem::filesystem_error& wrong) {

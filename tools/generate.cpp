@@ -13,6 +13,7 @@
 #include "ref/decoding/stop_at_strings.h"
 #include "ref/drafts/lookup_file.h"
 #include "ref/formats/printable.h"
+#include "ref/ranks/process_ranks.h"
 #include "tools/commands.h"
 #include "tools/complaint.h"
 #include "tools/constraint_options.h"
@@ -276,7 +277,7 @@ void save_counts(const Trace& trace, NgramCounts& counts, OutputFile& file) {
 
 /// Decodes the text, and prints and traces it meanwhile.
 Trace decoded(const GenerateOptions& options, const GenerateInput& asked, Engine& engine, const std::string& draft,
-              ResultFiles& files, Printer& printer) {
+              ResultFiles& files, Printer& printer, RankTraffic& traffic) {
   const CommonOptions& common = options.common;
   const Rule& rule = rule_by_name(common.rule);
   const bool traced = files.trace.asked();
@@ -288,6 +289,7 @@ Trace decoded(const GenerateOptions& options, const GenerateInput& asked, Engine
     writer->begin({name, engine.kernels().name, engine.numerics(), options.stops, asked.grammar.gbnf});
   }
   const auto on_round = [&](const Trace& so_far) {
+    traffic.add_round(so_far);
     if (writer != nullptr) writer->add_round(so_far);
     printer.output(so_far.request.prompt, so_far.rounds.back().emitted);
     return Next::go_on;
@@ -329,14 +331,15 @@ Exit generate(const GenerateOptions& options) {
 
   const bool silent = common.quiet || is_standard_output(common.json_file) || files.trace.takes_output();
   Printer printer(asked.tokenizer, asked.stops, silent);
-  const Trace trace = decoded(options, asked, engine, used.name, files, printer);
+  RankTraffic traffic(process_ranks());
+  const Trace trace = decoded(options, asked, engine, used.name, files, printer, traffic);
   if (used.too_short.empty() && !common.quiet) {  // a translated draft, which cannot tell before
     const std::string too_short = short_draft_text(trace.draft_reach, asked.request);
     if (!too_short.empty()) complain(too_short);
   }
   if (options.logprobs && !silent) print_logprobs(trace, asked.tokenizer);
   if (options.statistics) {
-    fmt::print(stderr, "{}", statistics_text(trace, used.gate, options.draft));
+    fmt::print(stderr, "{}{}", statistics_text(trace, used.gate, options.draft), traffic.text());
     if (files.prefixes) {
       fmt::print(stderr, "{} of {} prompt positions came from the prefix cache\n", trace.reused,
                  trace.request.prompt.size());

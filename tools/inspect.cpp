@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -34,11 +35,14 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr int ranks_max = 1024;
+
 struct InspectOptions {
   std::string path;
   std::string target;  // of a draft that reads its features
   std::string draft = "none";
   int context = 0;  // positions to count memory for; 0: the model's maximum
+  int ranks = 1;    // to count the memory of each
   LayoutOptions load_options;
   bool json = false;
 };
@@ -86,6 +90,33 @@ ordered_json memory_json(ModelFiles& files, const InspectOptions& options, int p
           {"positions", positions},
           {"total", total(need, options, positions)},
           {"available", memory_available()}};
+}
+
+/// One of several ranks, whose memory is counted.
+class CountedRank final : public Ranks {
+ public:
+  using Ranks::Ranks;
+  void exchange(void*, std::size_t, int, std::ptrdiff_t, std::span<const int>) override { std::abort(); }
+  void broadcast(std::vector<std::byte>&) override { std::abort(); }
+};
+
+/// What each of several ranks holds, for so many positions. A draft is on rank 0.
+ordered_json memory_by_rank_json(ModelFiles& files, const InspectOptions& options, int positions) {
+  ordered_json json = ordered_json::object();
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    CountedRank counted(rank, options.ranks);
+    LoadOptions load_options = layout_of(options.load_options);
+    load_options.ranks = &counted;
+    const std::string draft = rank == 0 ? options.draft : "none";
+    const MemoryNeed need = memory_need(files, std::span(&draft, 1), load_options);
+    std::uint64_t weights = 0;
+    for (const auto& [format, bytes] : need.weights) weights += bytes;
+    json[std::to_string(rank)] = {{"weights", weights},
+                                  {"cache_fixed", need.cache_fixed},
+                                  {"cache_per_position", need.cache_per_position},
+                                  {"total", total(need, options, positions)}};
+  }
+  return json;
 }
 
 /// What loading with each --quantize takes, all in all, by the number of positions.
@@ -439,6 +470,10 @@ Exit inspect(const InspectOptions& options) {
     json["memory_bytes"] = memory_json(files, options, options.context > 0 ? options.context : context);
     json["memory_bytes"]["process"] = process;
     json["memory_bytes_by_type"] = memory_by_type_json(files, options, context);
+    if (options.ranks > 1) {
+      json["memory_bytes_by_rank"] =
+          memory_by_rank_json(files, options, options.context > 0 ? options.context : context);
+    }
     if (!options.target.empty()) {
       const auto target = load_model(Checkpoint(options.target), best_kernels());
       json["fits"] = options.target;
@@ -465,6 +500,8 @@ Exit inspect(const InspectOptions& options) {
             print(fmt::format("bytes, {}, {} positions", type == "none" ? "as stored" : type, positions), need);
           }
         }
+      } else if (key == "memory_bytes_by_rank") {
+        for (const auto& [rank, need] : value.items()) print("bytes of rank " + rank, need);
       } else if (key != "command" && key != "checkpoint" && key != "kernels") {
         print(key, value);
       }
@@ -492,6 +529,8 @@ void add_inspect(Command& app) {
   command.option("--draft DRAFT", options->draft, "count the memory of decoding with this draft").show_default();
   command.option("--context", options->context, "positions to count memory for; the model's maximum when left out")
       .range(1, std::numeric_limits<int>::max());
+  command.option("--ranks", options->ranks, "count the memory of each of so many processes (docs/scale.md)")
+      .range(1, ranks_max);
   add_layout_options(command, options->load_options);  // memory is counted for a model loaded this way
   command.group("Output");
   command.flag("--json", options->json, "print JSON");

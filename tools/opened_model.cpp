@@ -7,6 +7,7 @@
 #include "ref/base/error.h"
 #include "ref/decoding/fastest_threads.h"
 #include "ref/models/models.h"
+#include "ref/ranks/process_ranks.h"
 #include "tools/complaint.h"
 #include "tools/statistics.h"
 
@@ -22,6 +23,7 @@ OpenedModel::OpenedModel(const ModelToOpen& what)
     throw Error("--long-context: " + files_.target().path().string() + " has no longrope");
   }
   load_options_.observer = progress_.observer();
+  load_options_.ranks = process_ranks();
   if (threads_.number > 0) set_threads(threads_.number);
 }
 

@@ -11,6 +11,7 @@
 
 #include "ref/base/error.h"
 #include "ref/models/memory.h"
+#include "ref/ranks/process_ranks.h"
 #include "serve/server.h"
 #include "tools/commands.h"
 #include "tools/complaint.h"
@@ -47,7 +48,7 @@ class EndSignals {
  public:
   EndSignals() {
     sigemptyset(&signals_);
-    sigaddset(&signals_, SIGTERM);
+    if (process_ranks() == nullptr) sigaddset(&signals_, SIGTERM);  // of several, one that ends ends all
     sigaddset(&signals_, SIGINT);
     struct sigaction hangup {};
     sigaction(SIGHUP, nullptr, &hangup);

@@ -100,6 +100,23 @@ std::string statistics_text(const Trace& trace, Gate gate, const std::string& dr
   return text;
 }
 
+void RankTraffic::add_round(const Trace& so_far) {
+  if (ranks_ == nullptr) return;
+  end_ = ranks_->traffic();
+  tokens_ = so_far.output.size();
+  if (so_far.rounds.size() > 1) return;
+  begin_ = end_;
+  tokens_before_ = tokens_;
+}
+
+std::string RankTraffic::text() const {
+  if (tokens_ == tokens_before_) return "";
+  const auto tokens = static_cast<double>(tokens_ - tokens_before_);
+  return fmt::format("{} ranks: {:.1f} messages and {:.0f} bytes per token\n", ranks_->count(),
+                     static_cast<double>(end_.messages - begin_.messages) / tokens,
+                     static_cast<double>(end_.bytes - begin_.bytes) / tokens);
+}
+
 std::string dumped(const nlohmann::ordered_json& json) {
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

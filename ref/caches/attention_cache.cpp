@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
@@ -23,16 +24,22 @@ int blocks_of(int window, int capacity, int max_pending_rows) {
 }  // namespace
 
 AttentionCache::AttentionCache(int kv_heads, int head_dim, int window, int capacity, int max_pending_rows,
-                               KvFormat format, TurnBack turn_back, int latent)
-    : window_(window), capacity_(capacity), max_pending_rows_(max_pending_rows), turn_back_(std::move(turn_back)) {
+                               KvFormat format, TurnBack turn_back, int latent, Ranks* ranks)
+    : window_(window),
+      capacity_(capacity),
+      max_pending_rows_(max_pending_rows),
+      kv_heads_(kv_heads),
+      ranks_(ranks),
+      held_(held_heads(kv_heads, kv_heads, ranks)),
+      turn_back_(std::move(turn_back)) {
   REQUIRE(kv_heads >= 1 && head_dim >= 1, "a layer has heads and dimensions");
   REQUIRE(latent >= 0 && latent <= head_dim, "latent values are a part of a key");
   REQUIRE(latent == 0 || (head_dim - latent) % 2 == 0, "latent values lie behind an even number of others");
   REQUIRE(window >= 0, "a window is a number of positions, or `everything`");
   REQUIRE(capacity >= 1 && max_pending_rows >= 1, "a cache has room for at least one row");
   const int blocks = blocks_of(window, capacity, max_pending_rows);
-  data_ = allocate_aligned(key_values_bytes(format, kv_heads, head_dim, blocks, latent));
-  kv_ = key_values_in(data_.get(), format, kv_heads, head_dim, blocks, latent);
+  data_ = allocate_aligned(key_values_bytes(format, held_.kv_heads, head_dim, blocks, latent));
+  kv_ = key_values_in(data_.get(), format, held_.kv_heads, head_dim, blocks, latent);
 }
 
 std::size_t AttentionCache::bytes_per_position(int kv_heads, int head_dim, KvFormat format, int latent) noexcept {
@@ -82,7 +89,7 @@ int AttentionCache::first_visible(int position) const noexcept {
 std::string AttentionCache::layout() const {
   const std::string kind =
       window_ == everything ? "full attention" : "sliding window of " + std::to_string(window_) + " positions";
-  return kind + ", " + std::to_string(kv_.kv_heads) + " KV heads of " + std::to_string(kv_.head_dim) + " dimensions" +
+  return kind + ", " + std::to_string(kv_heads_) + " KV heads of " + std::to_string(kv_.head_dim) + " dimensions" +
          (kv_.latent != 0 ? ", " + std::to_string(kv_.latent) + " of them the value," : "") + " in " +
          traits(kv_.format).name;
 }
@@ -93,6 +100,10 @@ int AttentionCache::first_stored(int length) const noexcept {
 
 bool AttentionCache::may_truncate() const { return window_ == everything || settled() <= window_; }
 
+std::size_t AttentionCache::head_bytes() const noexcept {
+  return packed_position_bytes(kv_.format, 1, kv_.head_dim, kv_.latent);
+}
+
 LayerSnapshotPtr AttentionCache::snapshot(int from) const {
   const int to = settled();
   if (to <= from || to == 0) return nullptr;
@@ -102,15 +113,27 @@ LayerSnapshotPtr AttentionCache::snapshot(int from) const {
     copy.from = first_stored(to);
     copy.shortest = may_truncate() ? 0 : to;
   }
-  const std::size_t position_bytes = packed_position_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, kv_.latent);
-  copy.data.resize(position_bytes * static_cast<unsigned>(to - copy.from));
-  pack_positions(kv_, copy.from, to - copy.from, copy.data.data());
+  const int rows = to - copy.from;
+  const std::size_t position_bytes = head_bytes() * static_cast<unsigned>(kv_heads_);
+  copy.data.resize(position_bytes * static_cast<unsigned>(rows));
+  if (ranks_ == nullptr) {
+    pack_positions(kv_, copy.from, rows, copy.data.data());
+  } else {
+    const std::size_t held_bytes = head_bytes() * static_cast<unsigned>(held_.kv_heads);
+    std::vector<std::byte> held(held_bytes * static_cast<unsigned>(rows));
+    pack_positions(kv_, copy.from, rows, held.data());
+    std::byte* to_held = copy.data.data() + head_bytes() * static_cast<unsigned>(held_.kv_first);
+    for (std::size_t at = 0; at < held.size(); at += held_bytes, to_held += position_bytes) {
+      std::memcpy(to_held, held.data() + at, held_bytes);
+    }
+    ranks_->exchange(copy.data.data(), head_bytes(), rows, kv_heads_, kv_head_bounds(kv_heads_, *ranks_));
+  }
   return std::make_shared<LayerSnapshot>(std::move(copy));
 }
 
 bool AttentionCache::fits(const LayerSnapshot& snapshot) const {
   if (snapshot.layout != layout() || snapshot.from < 0 || snapshot.to < snapshot.from || snapshot.to == 0) return false;
-  const std::size_t position_bytes = packed_position_bytes(kv_.format, kv_.kv_heads, kv_.head_dim, kv_.latent);
+  const std::size_t position_bytes = head_bytes() * static_cast<unsigned>(kv_heads_);
   const auto rows = static_cast<unsigned>(snapshot.to - snapshot.from);
   if (snapshot.data.size() % position_bytes != 0 || snapshot.data.size() / position_bytes != rows) return false;
   if (window_ == everything) {
@@ -123,7 +146,20 @@ bool AttentionCache::fits(const LayerSnapshot& snapshot) const {
 
 void AttentionCache::load(const LayerSnapshot& snapshot, int length) {
   REQUIRE(length <= capacity_, "the text stays within the capacity of the layer");
-  if (length > snapshot.from) unpack_positions(snapshot.data.data(), kv_, snapshot.from, length - snapshot.from);
+  if (length <= snapshot.from) return;
+  const int rows = length - snapshot.from;
+  if (ranks_ == nullptr) {
+    unpack_positions(snapshot.data.data(), kv_, snapshot.from, rows);
+    return;
+  }
+  const std::size_t position_bytes = head_bytes() * static_cast<unsigned>(kv_heads_);
+  const std::size_t held_bytes = head_bytes() * static_cast<unsigned>(held_.kv_heads);
+  std::vector<std::byte> held(held_bytes * static_cast<unsigned>(rows));
+  const std::byte* of_held = snapshot.data.data() + head_bytes() * static_cast<unsigned>(held_.kv_first);
+  for (std::size_t at = 0; at < held.size(); at += held_bytes, of_held += position_bytes) {
+    std::memcpy(held.data() + at, of_held, held_bytes);
+  }
+  unpack_positions(held.data(), kv_, snapshot.from, rows);
 }
 
 std::string AttentionCache::discard_error(int length, int from, int count) const {
@@ -166,12 +202,22 @@ void AttentionCache::on_discard(int from, int count) {
 
 void AttentionCache::add_to(Digest& digest, int length) const {
   const auto dims = static_cast<std::size_t>(kv_.head_dim);
-  std::vector<float> row(2 * dims);
   const std::size_t stored = kv_.latent != 0 ? dims : 2 * dims;
-  for (int position = first_visible(length); position < length; ++position) {
-    for (int head = 0; head < kv_.kv_heads; ++head) {
-      read_position(kv_, position, head, row.data(), row.data() + dims);
-      digest.add(std::span<const float>(row).first(stored));
+  const auto heads = static_cast<std::size_t>(kv_heads_);
+  std::vector<float> rows(2 * dims * heads * block);  // of one head after the other, of some positions
+  for (int first = first_visible(length); first < length; first += block) {
+    const int count = std::min(block, length - first);
+    for (int position = 0; position < count; ++position) {
+      float* row = rows.data() + (static_cast<std::size_t>(position) * heads + held_.kv_first) * 2 * dims;
+      for (int head = 0; head < kv_.kv_heads; ++head, row += 2 * dims) {
+        read_position(kv_, first + position, head, row, row + dims);
+      }
+    }
+    if (ranks_ != nullptr) {
+      ranks_->exchange(rows.data(), 2 * dims * sizeof(float), count, kv_heads_, kv_head_bounds(kv_heads_, *ranks_));
+    }
+    for (std::size_t head = 0; head < heads * static_cast<std::size_t>(count); ++head) {
+      digest.add(std::span<const float>(rows).subspan(head * 2 * dims, stored));
     }
   }
 }

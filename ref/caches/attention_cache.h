@@ -18,6 +18,9 @@
 // dropped positions and stored again, so q8 and bf16 round them once more, and q8 the values that latent keys hold. A
 // sliding window can drop positions only when what its next rows can see is still there.
 //
+// Where ranks compute together (kernels/ranks.h), each keeps its KV heads. Snapshots and digests are those of all
+// heads, so every rank takes part in them.
+//
 // The content of a position depends only on the row stored there and on the format, so a warm cache equals a cold one
 // in every format.
 #pragma once
@@ -29,6 +32,7 @@
 
 #include "kernels/aligned.h"
 #include "kernels/key_values.h"
+#include "kernels/ranks.h"
 #include "ref/caches/cache.h"
 
 namespace draftproof {
@@ -43,15 +47,16 @@ class AttentionCache final : public LayerCache {
   using TurnBack = std::function<void(float* keys, int count, int positions)>;
 
   /// `latent`: the values that a key ends with are its value too and are stored once (key_values.h); 0: values are
-  /// stored of their own.
+  /// stored of their own. `ranks`: keep some of the heads each, and outlive the cache; nullptr: all are here.
   AttentionCache(int kv_heads, int head_dim, int window, int capacity, int max_pending_rows,
-                 KvFormat format = KvFormat::f32, TurnBack turn_back = {}, int latent = 0);
+                 KvFormat format = KvFormat::f32, TurnBack turn_back = {}, int latent = 0, Ranks* ranks = nullptr);
 
   /// Claims positions [position, position + rows), the next ones of the open transaction, and returns where to store
   /// their rows (store_positions). The caller must store them before reading any of them.
   const KeyValues& claim_rows(int position, int rows);
 
-  const KeyValues& kv() const noexcept { return kv_; }
+  const KeyValues& kv() const noexcept { return kv_; }  // of the heads that are here
+  Ranks* ranks() const noexcept { return ranks_; }
 
   /// The second place where rows of a tree must be stored, so that any path of it can be kept: rows of equal depth
   /// share a position, which holds the last one written.
@@ -94,12 +99,17 @@ class AttentionCache final : public LayerCache {
 
  private:
   std::string layout() const;
+  /// The bytes of a position in a snapshot, of one head.
+  std::size_t head_bytes() const noexcept;
   /// Returns the first position that is stored when the text has `length`: that of a snapshot.
   int first_stored(int length) const noexcept;
 
   int window_;
   int capacity_;
   int max_pending_rows_;
+  int kv_heads_;  // of all ranks
+  Ranks* ranks_;
+  HeldHeads held_;
   Aligned<std::byte> data_;  // mapped memory: OS pages that no text reaches cost nothing
   KeyValues kv_;
   TurnBack turn_back_;

@@ -121,7 +121,7 @@ void Cache::close(int rows) {
 
 void Cache::close(std::span<const int> path) {
   for (const auto& layer : layers_) layer->keep(path);
-  close(static_cast<int>(path.size()));
+  Cache::close(static_cast<int>(path.size()));
 }
 
 Fingerprint Cache::digest() const {

@@ -127,10 +127,14 @@ class LayerCache {
 
 class Transaction;
 
+/// What is virtual is told to other ranks, where they keep a part of the cache (ref/ranks/led_model.cpp).
 class Cache {
  public:
   /// `capacity` positions in all; at most `max_pending_rows` rows per transaction.
   Cache(std::vector<std::unique_ptr<LayerCache>> layers, int capacity, int max_pending_rows);
+  virtual ~Cache() = default;
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
 
   int length() const noexcept { return length_; }
   int capacity() const noexcept { return capacity_; }
@@ -138,7 +142,7 @@ class Cache {
 
   /// Opens a transaction of at most `pending_rows` rows. Requires 1 <= pending_rows <= max_pending_rows() and
   /// length() + pending_rows <= capacity().
-  Transaction begin(int pending_rows);
+  virtual Transaction begin(int pending_rows);
 
   /// Returns length() plus the number of pending rows; for a chain, the position of the next row to write.
   int end() const noexcept { return end_; }
@@ -163,10 +167,10 @@ class Cache {
   }
 
   /// Returns the digest of the settled content. Only when settled.
-  Fingerprint digest() const;
+  virtual Fingerprint digest() const;
 
   /// Copies what a later restore needs (LayerCache::snapshot). Only when settled.
-  Snapshot snapshot(int from) const;
+  virtual Snapshot snapshot(int from) const;
 
   /// Returns whether restore() would succeed.
   bool can_restore(SnapshotPath path, int length) const;
@@ -175,12 +179,12 @@ class Cache {
   /// nothing. The cache must hold the same text up to the path's first position. Of the states of a layer the last one
   /// is restored; of rows each, and none may be missing. An empty path means truncation, which fails where a kind
   /// cannot forget (snapshot.h). Only when settled. Aborts when a snapshot is of another model.
-  [[nodiscard]] bool restore(SnapshotPath path, int length);
+  [[nodiscard]] virtual bool restore(SnapshotPath path, int length);
   [[nodiscard]] bool restore(const Snapshot& snapshot, int length);
   [[nodiscard]] bool truncate(int length) { return restore(SnapshotPath{}, length); }
 
   /// Drops all positions; always possible when settled.
-  void clear();
+  virtual void clear();
 
   /// Returns why positions [from, from + count) cannot be dropped out of `length`, a clause that names the layer; empty
   /// when they can. Requires 0 <= from, 1 <= count and from + count <= length <= capacity().
@@ -189,16 +193,20 @@ class Cache {
   /// Drops positions [from, from + count) and moves the later ones down, keys turned to their new positions. What is
   /// left is not what reading the shorter text would give (context_shift.h). Only when settled. Aborts when
   /// discard_error(length(), from, count) says why not. On an exception (no memory) the cache is cleared.
-  void discard(int from, int count);
+  virtual void discard(int from, int count);
 
   /// Returns whether each layer's snapshot, if there is one, fits this cache (LayerCache::fits).
   bool fits(const Snapshot& snapshot) const;
 
- private:
-  friend class Transaction;
-  void close(int rows);
-  void close(std::span<const int> path);
+ protected:
+  /// Takes the layers of a settled cache.
+  Cache(Cache&& other) = default;
 
+  friend class Transaction;
+  virtual void close(int rows);
+  virtual void close(std::span<const int> path);
+
+ private:
   std::vector<std::unique_ptr<LayerCache>> layers_;
   int capacity_;
   int max_pending_rows_;

@@ -14,7 +14,9 @@
 #include "ref/drafts/none.h"
 #include "ref/drafts/prediction.h"
 #include "ref/drafts/suffix_pool.h"
+#include "ref/models/checkpoint_kind.h"
 #include "ref/models/models.h"
+#include "ref/ranks/led_model.h"
 #include "ref/text/vocabulary_match.h"
 
 namespace draftproof {
@@ -65,6 +67,12 @@ bool is_tuned(const Execution& execution, const Request& request) {
   return execution.draft_max == Execution::draft_max_auto && tuned_draft_max(request) > 0;
 }
 
+/// The options of a draft. It is whole on rank 0, where there are others.
+LoadOptions alone(LoadOptions options) {
+  options.ranks = nullptr;
+  return options;
+}
+
 /// Throws Error when the checkpoint is a draft of another kind.
 const Checkpoint* files_of(const DraftStage& stage, ModelFiles& files) {
   const TakesPath takes_path = stage.kind->takes_path;
@@ -113,7 +121,7 @@ MemoryNeed draft_need(const DraftSpec& spec, ModelFiles& files, const MemoryNeed
                       const LoadOptions& load_options) {
   MemoryNeed need;
   for (const DraftStage& stage : spec.stages) {
-    need += stage.kind->need(stage, files_of(stage, files), target, load_options);
+    need += stage.kind->need(stage, files_of(stage, files), target, alone(load_options));
   }
   if (spec.stages.size() > 1) need += need_of_waiting(spec);
   if (spec.trees()) need += need_of_tree(describe(files.target().config()), load_options.kv);
@@ -164,7 +172,7 @@ namespace {
 
 std::unique_ptr<Model> load_with_workers(const Checkpoint& files, const LoadOptions& options) {
   std::unique_ptr<Model> model;
-  with_workers([&] { model = load_model(files, options); });  // once for all matrices
+  with_workers([&] { model = load_led_model(files, options); });  // once for all matrices
   return model;
 }
 
@@ -195,13 +203,20 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
     refuse(draft, loaded.need.total(0));
     std::vector<std::shared_ptr<Drafter>> stages;
     for (const DraftStage& stage : spec.stages) {
+      const Checkpoint* const files = files_of(stage, files_);
+      const bool reads_features = stage.kind->recognizes != nullptr;
+      if (load_options_.ranks != nullptr && reads_features &&
+          checkpoint_kind(files->config()) == gemma4_assistant_checkpoint) {
+        throw Error(files->path().string() + ": reads keys and values of its target, of which each rank has some; " +
+                    "over several ranks choose another draft");
+      }
       std::shared_ptr<Drafter> drafter;
       with_workers([&] {
-        drafter = stage.kind->load(stage, files_of(stage, files_), {*target_, &files_.target()}, load_options_);
+        drafter = stage.kind->load(stage, files, {*target_, &files_.target()}, alone(load_options_));
       });
       loaded.reach = std::min(loaded.reach, drafter->reach());
-      if (stage.kind->recognizes != nullptr && !stage.path.empty()) {
-        loaded.remark = other_tokens(*files_of(stage, files_), files_.target(), target_->vocabulary());
+      if (reads_features && !stage.path.empty()) {
+        loaded.remark = other_tokens(*files, files_.target(), target_->vocabulary());
       }
       stages.push_back(std::move(drafter));
     }

@@ -17,6 +17,7 @@ namespace draftproof {
 CausalTransformer::CausalTransformer(const WeightLoader& from, TransformerConfig config, const TensorNames& names)
     : kernels_(from.options.kernels),
       kv_(from.options.kv),
+      ranks_(from.options.ranks),
       config_(std::move(config)),
       origin_(from.weights.path().string()),
       head_tokens_(tokens_of_head(from.options, config_.vocabulary)) {
@@ -36,7 +37,7 @@ CausalTransformer::CausalTransformer(const WeightLoader& from, TransformerConfig
 }
 
 std::unique_ptr<Cache> CausalTransformer::new_cache(int capacity, int max_pending_rows) const {
-  return new_transformer_cache(config_, kernels_, kv_, capacity, max_pending_rows);
+  return new_transformer_cache(config_, kernels_, kv_, capacity, max_pending_rows, ranks_);
 }
 
 void CausalTransformer::forward(std::span<const Segment> batch, Outputs& outputs) {
@@ -77,7 +78,9 @@ bool CausalTransformer::unembed(const float* rows, int count, PackedActivations&
   return numbers;
 }
 
-void CausalTransformer::head_row(Token token, float* row) const { head_matrix().unpack_row(kernels_, token, row); }
+void CausalTransformer::head_row(Token token, float* row) const {
+  unpack_rows(kernels_, head_matrix(), {&token, 1}, row);
+}
 
 void CausalTransformer::read(std::span<const Segment> batch, Outputs& outputs) {
   placements_.clear();

@@ -60,6 +60,7 @@ class CausalTransformer : public Model, public Embeddings {
 
   const Kernels& kernels_;
   KvFormat kv_;
+  Ranks* ranks_;
   TransformerConfig config_;
   std::string origin_;
   PackedMatrix embedding_;

@@ -66,21 +66,29 @@ std::vector<float> part_of(const std::vector<float>& all, int id, int width) {
 MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& layer, const std::string& prefix,
                        const ExpertNames& names, int id) {
   const int inner = layer.intermediate;
+  const HeldRange gates(inner, from.options.ranks);
+  const HeldRange outputs(hidden, from.options.ranks);
+  const Placed whole(from, Place::whole);  // what of it is here
   const std::string own = prefix + std::to_string(id) + ".";
   MlpWeights weights;
   const std::string gate = own + names.gate + ".weight";
-  if (!layer.gated && from.weights.has(own + names.up + ".weight")) {
-    return load_plain_mlp(from, hidden, inner, false, own + names.up, own + names.down);
-  }
-  if (layer.gated && from.weights.has(gate)) {
-    weights.gate_up = load_matrix(from, {{gate, inner}, {own + names.up + ".weight", inner}}, hidden);
-    weights.down = load_matrix(from, {{own + names.down + ".weight", hidden}}, inner);
+  const std::string up = own + names.up + ".weight";
+  if (from.weights.has(layer.gated ? gate : up)) {
+    const std::vector<std::int64_t> all = {inner, hidden};
+    std::vector<NamedMatrix> parts;
+    if (layer.gated) parts.push_back({gate, gates.count, gates.first, all});
+    parts.push_back({up, gates.count, gates.first, all});
+    weights.gate_up = load_matrix(from, parts, hidden);
+    const std::string down = own + names.down + ".weight";
+    weights.down = load_matrix(from, {{down, outputs.count, outputs.first, {hidden, inner}}}, inner);
     return weights;
   }
 
-  /// The rows of this expert in a tensor of all, or the part of them that begins at `first`.
-  const auto part = [&](const std::string& name, int rows, int inputs, int first = 0, int outputs = 0, int step = 1) {
-    NamedMatrix matrix = {prefix + name, outputs == 0 ? rows : outputs, id * rows + first, {layer.count, rows, inputs}};
+  /// Of the rows of this expert in a tensor of all those from `first` on that are here.
+  const auto part = [&](const std::string& name, int rows, int inputs, const HeldRange& here, int first = 0,
+                        int step = 1) {
+    NamedMatrix matrix = {
+        prefix + name, here.count, id * rows + first + step * here.first, {layer.count, rows, inputs}};
     matrix.step = step;
     matrix.transposed = names.transposed && !name.ends_with(".weight");
     if (matrix.transposed) std::swap(matrix.within[1], matrix.within[2]);
@@ -92,22 +100,65 @@ MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& laye
   const std::string joined = stored(names.joined);
   if (from.weights.has(prefix + joined)) {
     const int step = names.interleaved ? 2 : 1;
-    const int up = names.interleaved ? 1 : inner;
+    const int first_up = names.interleaved ? 1 : inner;
     weights.gate_up = load_matrix(
-        from, {part(joined, 2 * inner, hidden, 0, inner, step), part(joined, 2 * inner, hidden, up, inner, step)},
+        from, {part(joined, 2 * inner, hidden, gates, 0, step), part(joined, 2 * inner, hidden, gates, first_up, step)},
         hidden);
   } else {
-    const std::string gates = std::string(names.gate) + ".weight";
-    const std::string ups = std::string(names.up) + ".weight";
     std::vector<NamedMatrix> parts;
-    if (layer.gated) parts.push_back(part(gates, inner, hidden));
-    parts.push_back(part(ups, inner, hidden));
+    if (layer.gated) parts.push_back(part(std::string(names.gate) + ".weight", inner, hidden, gates));
+    parts.push_back(part(std::string(names.up) + ".weight", inner, hidden, gates));
     weights.gate_up = load_matrix(from, parts, hidden);
   }
   const std::string bare = names.down;
   const std::string down = from.weights.has(prefix + bare) ? bare : bare + ".weight";
-  weights.down = load_matrix(from, {part(down, hidden, inner)}, inner);
+  weights.down = load_matrix(from, {part(down, hidden, inner, outputs)}, inner);
   return weights;
+}
+
+/// The experts of all rows over ranks: the gates of all of them, exchanged at once, then what `down` makes of these,
+/// exchanged at once, and mixed in the order of one process. find_rows(id) finds the rows of an expert and returns how
+/// many there are, gather() what they read.
+template <class FindRows, class Gather, class Mix>
+void compute_with_ranks(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights, int width,
+                        ExpertsScratch& scratch, const FindRows& find_rows, const Gather& gather, const Mix& mix) {
+  TransformerScratch& s = pass.scratch;
+  Ranks& ranks = *weights.ranks;
+  const int rows = pass.rows * layer.chosen;
+  const int inner = layer.intermediate;
+  reserve_rows(scratch.gated_of_all, rows, inner);
+  reserve_rows(scratch.out_of_all, rows, width);
+  const HeldRange gates(inner, &ranks);
+  const HeldRange outputs(width, &ranks);
+  const auto for_experts = [&](const auto& body) {
+    std::ptrdiff_t first = 0;
+    for (int id = 0; id < layer.count; ++id) {
+      const int count = find_rows(id);
+      if (count > 0) body(weights.experts[static_cast<std::size_t>(id)], first, count);
+      first += count;
+    }
+  };
+  for_experts([&](const MlpWeights& expert, std::ptrdiff_t first, int count) {
+    pass.gate(expert, gather(), count);
+    for (std::ptrdiff_t row = 0; row < count; ++row) {
+      std::copy_n(s.gated.data() + row * gates.count, gates.count,
+                  scratch.gated_of_all.data() + (first + row) * inner + gates.first);
+    }
+  });
+  ranks.exchange(scratch.gated_of_all.data(), sizeof(float), rows, inner, bounds_of(inner, ranks));
+  for_experts([&](const MlpWeights& expert, std::ptrdiff_t first, int count) {
+    pack_activations(pass.kernels, expert.down, scratch.gated_of_all.data() + first * inner, inner, count,
+                     s.activations);
+    matmul(pass.kernels, expert.down, s.activations, scratch.out_of_all.data() + first * width + outputs.first, width);
+  });
+  ranks.exchange(scratch.out_of_all.data(), sizeof(float), rows, width, bounds_of(width, ranks));
+  for_experts([&](const MlpWeights& expert, std::ptrdiff_t first, int count) {
+    float* const out = scratch.out_of_all.data() + first * width;
+    for (std::ptrdiff_t row = 0; row < count && !expert.down_bias.empty(); ++row) {
+      pass.kernels.add(expert.down_bias.data(), expert.down_bias.size(), out + row * width);
+    }
+    mix(count, out);
+  });
 }
 
 /// projected += sigmoid(gate . normed) * shared(normed), or without a gate shared(normed)
@@ -288,7 +339,10 @@ ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts&
     weights.latent_down = load_matrix(from, {{prefix + names.latent_down, layer.latent}}, hidden);
     weights.latent_up = load_matrix(from, {{prefix + names.latent_up, hidden}}, layer.latent);
   }
-  weights.router = load_matrix(from, {{prefix + names.router, layer.count}}, hidden);
+  {
+    const Placed whole(from, Place::whole);  // it is small
+    weights.router = load_matrix(from, {{prefix + names.router, layer.count}}, hidden);
+  }
   if (layer.router_bias) weights.router_bias = from.floats(prefix + names.router_bias, {layer.count});
   if (layer.choice_bias) {
     const std::string bias = prefix + names.choice_bias;
@@ -298,10 +352,17 @@ ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts&
   }
   ExpertBiases biases;
   if (layer.bias) biases = load_biases(from, width, layer, prefix + names.experts, names);
+  weights.ranks = from.options.ranks;
+  const HeldRange gates(layer.intermediate, weights.ranks);
   for (int id = 0; id < layer.count; ++id) {
     MlpWeights& expert =
         weights.experts.emplace_back(load_expert(from, width, layer, prefix + names.experts, names, id));
-    expert.gate_up_bias = part_of(biases.gate_up, id, 2 * layer.intermediate);
+    expert.ranks = weights.ranks;
+    for (int half = 0; half < 2; ++half) {
+      const std::vector<float> all = part_of(biases.gate_up, 2 * id + half, layer.intermediate);
+      const auto here = all.begin() + (all.empty() ? 0 : gates.first);
+      expert.gate_up_bias.insert(expert.gate_up_bias.end(), here, here + (all.empty() ? 0 : gates.count));
+    }
     expert.down_bias = part_of(biases.down, id, width);
   }
   if (layer.shared > 0) {
@@ -310,6 +371,7 @@ ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts&
                          ? load_mlp(from, hidden, layer.shared, false, shared)
                          : load_plain_mlp(from, hidden, layer.shared, false, shared + "up_proj", shared + "down_proj");
     if (layer.shared_gate) {
+      const Placed whole(from, Place::whole);
       weights.shared_gate = load_matrix(from, {{prefix + "shared_expert_gate.weight", 1}}, hidden);
     }
   }
@@ -354,9 +416,11 @@ Choices choose_experts(const float* logits, int rows, const Experts& layer, std:
   return choices;
 }
 
-std::size_t ExpertsScratch::bytes_per_row(const Experts& layer, int hidden) noexcept {
+std::size_t ExpertsScratch::bytes_per_row(const Experts& layer, int hidden, bool over_ranks) noexcept {
   const int width = std::max(hidden, layer.latent);
-  return sizeof(float) * static_cast<std::size_t>(layer.count + 2 * width + 2 * layer.latent + 2 * layer.chosen + 1);
+  const int of_all = over_ranks ? layer.chosen * (layer.intermediate + width) : 0;
+  return sizeof(float) *
+         static_cast<std::size_t>(layer.count + 2 * width + 2 * layer.latent + 2 * layer.chosen + 1 + of_all);
 }
 
 Choices route(const TransformerPass& pass, const Experts& layer, const ExpertsWeights& weights, ExpertsScratch& scratch,
@@ -390,29 +454,42 @@ void mix_experts(const TransformerPass& pass, const Experts& layer, const Expert
   const float* const read = latent ? scratch.latent.data() : s.normed.data();
   float* const mixed = latent ? scratch.mixed.data() : s.projected.data();
   std::fill_n(mixed, static_cast<std::ptrdiff_t>(pass.rows) * inputs, 0.0F);
-  for (int id = 0; id < layer.count; ++id) {
+  const auto row_of = [&](std::size_t i) { return static_cast<std::size_t>(scratch.rows[i] / layer.chosen); };
+  const auto weight_of = [&](std::size_t i) { return choices.weights[static_cast<std::size_t>(scratch.rows[i])]; };
+  const auto find_rows = [&](int id) {
     scratch.rows.clear();  // of `choices`
     for (std::size_t at = 0; at < choices.experts.size(); ++at) {
       if (choices.experts[at] == id) scratch.rows.push_back(static_cast<int>(at));
     }
-    if (scratch.rows.empty()) continue;
-    const auto row_of = [&](std::size_t i) { return static_cast<std::size_t>(scratch.rows[i] / layer.chosen); };
-    const auto weight_of = [&](std::size_t i) { return choices.weights[static_cast<std::size_t>(scratch.rows[i])]; };
+    return static_cast<int>(scratch.rows.size());
+  };
+  const auto gather = [&] {
     for (std::size_t i = 0; i < scratch.rows.size(); ++i) {
       float* const x = scratch.gathered.data() + i * width;
       std::memcpy(x, read + row_of(i) * width, width * sizeof(float));
       for (std::size_t d = 0; d < width && layer.weighted_inputs; ++d) x[d] *= weight_of(i);
     }
-    const int count = static_cast<int>(scratch.rows.size());
-    pass.mlp(weights.experts[static_cast<std::size_t>(id)], scratch.gathered.data(), count, scratch.out.data());
+    return scratch.gathered.data();
+  };
+  const auto mix = [&](int count, const float* from) {
     for_rows(count, 2.0 * count * inputs, [&](int begin, int end) {
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
         const float weight = layer.weighted_inputs ? 1 : weight_of(i);
-        const float* const out = scratch.out.data() + i * width;
+        const float* const out = from + i * width;
         float* const y = mixed + row_of(i) * width;
         for (std::size_t d = 0; d < width; ++d) y[d] += weight * out[d];
       }
     });
+  };
+  if (weights.ranks == nullptr) {
+    for (int id = 0; id < layer.count; ++id) {
+      const int count = find_rows(id);
+      if (count == 0) continue;
+      pass.mlp(weights.experts[static_cast<std::size_t>(id)], gather(), count, scratch.out.data());
+      mix(count, scratch.out.data());
+    }
+  } else {
+    compute_with_ranks(pass, layer, weights, inputs, scratch, find_rows, gather, mix);
   }
   if (latent) {
     pack_activations(pass.kernels, weights.latent_up, mixed, inputs, pass.rows, s.activations);

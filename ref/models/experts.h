@@ -33,7 +33,8 @@ struct ExpertsWeights {
   PackedMatrix router;                  // [count][hidden]
   std::vector<float> router_bias;       // [count]
   std::vector<float> choice_bias;       // [count]
-  std::vector<MlpWeights> experts;
+  std::vector<MlpWeights> experts;      // of ranks each has some gates and some outputs of all
+  Ranks* ranks = nullptr;
   MlpWeights shared;         // of a layer that has it
   PackedMatrix shared_gate;  // [1][hidden], where it has one
 };
@@ -115,8 +116,10 @@ struct ExpertsScratch {
   std::vector<float> logits, gathered, out;
   std::vector<float> latent, mixed;  // [rows][latent]: what latent experts read, and give
   std::vector<int> rows;             // that chose an expert
+  /// [rows * chosen] rows, by expert, that ranks complete: the gated ones, and what experts give.
+  std::vector<float> gated_of_all, out_of_all;
 
-  static std::size_t bytes_per_row(const Experts& layer, int hidden) noexcept;
+  static std::size_t bytes_per_row(const Experts& layer, int hidden, bool over_ranks) noexcept;
 };
 
 /// Routes the rows of normed.

@@ -87,8 +87,8 @@ GemmaLayer load_gemma_layer(const WeightLoader& from, const TransformerConfig& c
   const auto norm = [&](const char* name) { return load_norm(from, config, prefix + name + ".weight", config.hidden); };
   GemmaLayer weights;
   weights.attention = load_attention(from, config, config.attention(i), prefix + "self_attn.", config.hidden);
-  weights.mlp =
-      load_mlp(from, config.hidden, config.layers.at(static_cast<std::size_t>(i)).intermediate, false, prefix + "mlp.");
+  weights.mlp = load_mlp(from, config.hidden, config.layers.at(static_cast<std::size_t>(i)).intermediate, false,
+                         prefix + "mlp.", config.layers.at(static_cast<std::size_t>(i)).gate_cutoff.has_value());
   weights.attention_norm = norm("input_layernorm");
   weights.attended_norm = norm("post_attention_layernorm");
   weights.mlp_norm = norm("pre_feedforward_layernorm");

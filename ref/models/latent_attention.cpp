@@ -185,10 +185,13 @@ LatentWeights load_latent_attention(const WeightLoader& from, const TransformerC
     weights.queries = load_matrix(from, {{prefix + "q_b_proj.weight", w.queries}}, latent.q_rank);
   }
   weights.latent_norm = norm("kv_a_layernorm.weight", w.latent);
+  weights.attention.output = load_matrix(from, {{prefix + "o_proj.weight", config.hidden}}, w.values);
+  if (layer.output_bias) weights.attention.output_bias = from.floats(prefix + "o_proj.bias", {config.hidden});
   const int unturned = latent.unturned;
   const int both = unturned + latent.value;
   const std::string joined = prefix + "kv_b_proj.weight";
   const bool apart = from.weights.has(prefix + "k_b_proj.weight");
+  const Placed whole(from, Place::whole);  // a thread multiplies all of one
   for (int h = 0; h < w.heads; ++h) {
     NamedMatrix keys = {joined, w.latent, 0, {w.heads * both, w.latent}};
     keys.transposed = true;
@@ -201,8 +204,6 @@ LatentWeights load_latent_attention(const WeightLoader& from, const TransformerC
     weights.keys.push_back(load_matrix(from, {keys}, unturned));
     weights.values.push_back(load_matrix(from, {values}, w.latent));
   }
-  weights.attention.output = load_matrix(from, {{prefix + "o_proj.weight", config.hidden}}, w.values);
-  if (layer.output_bias) weights.attention.output_bias = from.floats(prefix + "o_proj.bias", {config.hidden});
   return weights;
 }
 

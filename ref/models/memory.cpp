@@ -81,19 +81,20 @@ std::uint64_t MemoryNeed::total(int positions, int draft_tokens) const noexcept 
 
 namespace {
 
-std::uint64_t position_bytes(const AttentionShape& shape, KvFormat kv) {
-  return AttentionCache::bytes_per_position(shape.kv_heads, shape.head_dim, kv, shape.latent);
+std::uint64_t position_bytes(const AttentionShape& shape, KvFormat kv, const Ranks* ranks = nullptr) {
+  const HeldHeads held = held_heads(shape.heads, shape.kv_heads, ranks);
+  return AttentionCache::bytes_per_position(held.kv_heads, shape.head_dim, kv, shape.latent);
 }
 
 /// Adds what the layers of a config keep of a text: that of full attention per position, that of others once.
-void add_caches(const TransformerConfig& config, KvFormat kv, MemoryNeed& need) {
+void add_caches(const TransformerConfig& config, const LoadOptions& options, MemoryNeed& need) {
   for (const LayerConfig& layer : config.layers) {
     if (const auto sizes = recurrent_sizes(layer)) {
       need.cache_fixed += sizes->fixed_bytes() + sizes->bytes_per_pending_row() * size(prefill_chunk);
     }
     const auto* const attention = std::get_if<AttentionLayer>(&layer.mixer);
     if (attention == nullptr || attention->donor != AttentionLayer::own) continue;
-    const std::uint64_t position = position_bytes(attention->shape, kv);
+    const std::uint64_t position = position_bytes(attention->shape, options.kv, options.ranks);
     if (attention->window == AttentionCache::everything) {
       need.cache_per_position += position;
     } else {
@@ -104,13 +105,13 @@ void add_caches(const TransformerConfig& config, KvFormat kv, MemoryNeed& need) 
 
 /// Adds the scratch of the mixers and experts of a config: one of each kind serves all layers, so it is that of the
 /// largest.
-void add_layers(const TransformerConfig& config, MemoryNeed& need) {
+void add_layers(const TransformerConfig& config, const Ranks* ranks, MemoryNeed& need) {
   std::uint64_t attending = 0;
   std::size_t recurring = 0;  // of a row
   std::size_t experts = 0;
   for (const LayerConfig& layer : config.layers) {
     if (layer.experts.count > 0) {
-      experts = std::max(experts, ExpertsScratch::bytes_per_row(layer.experts, config.hidden));
+      experts = std::max(experts, ExpertsScratch::bytes_per_row(layer.experts, config.hidden, ranks != nullptr));
     }
     if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
       recurring = std::max(recurring, shape->delta.channel_decays ? KimiDeltaScratch::bytes_per_row(*shape)
@@ -159,8 +160,8 @@ MemoryNeed need_of_layers(const TransformerConfig& config, const WeightLoader& f
     if (of_head == 0) continue;
     need.scratch += size(threads()) * from.options.kernels.activation_bytes(format, prefill_chunk, of_head);
   }
-  add_caches(config, from.options.kv, need);
-  add_layers(config, need);
+  add_caches(config, from.options, need);
+  add_layers(config, from.options.ranks, need);
   need.scratch += size(prefill_chunk) * TransformerScratch::bytes_per_row(config);
   need.scratch += Outputs::bytes_per_row(config.vocabulary);
   need.scratch_per_draft_token = Outputs::bytes_per_row(config.vocabulary);

@@ -66,7 +66,8 @@ void normalize_each(const Kernels& kernels, const std::vector<float>& weight, fl
 }
 
 std::unique_ptr<LayerCache> new_layer_cache(const TransformerConfig& config, const LayerConfig& layer,
-                                            const Kernels& kernels, KvFormat kv, int capacity, int max_pending_rows) {
+                                            const Kernels& kernels, KvFormat kv, int capacity, int max_pending_rows,
+                                            Ranks* ranks) {
   if (const auto* const shape = std::get_if<RecurrentShape>(&layer.mixer)) {
     return new_gated_delta_net_cache(kernels, *shape, max_pending_rows);
   }
@@ -85,7 +86,8 @@ std::unique_ptr<LayerCache> new_layer_cache(const TransformerConfig& config, con
     turn_back = config.ropes[static_cast<std::size_t>(attention.rope)].turn_back(kernels, attention.shape.head_dim);
   }
   return std::make_unique<AttentionCache>(attention.shape.kv_heads, attention.shape.head_dim, attention.window,
-                                          capacity, max_pending_rows, kv, std::move(turn_back), attention.shape.latent);
+                                          capacity, max_pending_rows, kv, std::move(turn_back), attention.shape.latent,
+                                          ranks);
 }
 
 }  // namespace
@@ -111,49 +113,86 @@ void separate_pairs(std::vector<float>& values, int pairs, int head_dim) {
   }
 }
 
-/// Adds the rows of q, k or v, those of pairs in the order that `place_of` says.
-void add_rows(std::vector<NamedMatrix>& parts, const std::string& name, int width, int inputs, int pairs,
+/// Rows of q, k or v: of some of its heads.
+struct HeadRows {
+  int first;
+  int count;
+};
+
+/// Adds rows of q, k or v, those of pairs in the order that `place_of` says.
+void add_rows(std::vector<NamedMatrix>& parts, const std::string& name, HeadRows rows, int width, int inputs, int pairs,
               const AttentionLayer& layer) {
   if (pairs == 0) {
-    parts.push_back({name, width});
+    parts.push_back({name, rows.count, rows.first, {width, inputs}});
     return;
   }
   const int d = layer.shape.head_dim;
-  for (int row = 0; row < width; ++row) {
+  for (int row = rows.first; row < rows.first + rows.count; ++row) {
     parts.push_back({name, 1, row / d * d + place_of(row % d, pairs), {width, inputs}});
   }
 }
 
+std::vector<float> some_of(const std::vector<float>& all, int first, int count) {
+  if (all.empty()) return {};  // counted
+  return {all.begin() + first, all.begin() + first + count};
+}
+
 }  // namespace
+
+ProjectedHeads::ProjectedHeads(const AttentionLayer& layer, const AttentionWeights& weights) noexcept
+    : held(held_heads(layer.shape.heads, layer.shape.kv_heads, weights.ranks)),
+      q_width(held.heads * layer.shape.head_dim),
+      kv_width(held.kv_heads * layer.shape.head_dim),
+      stride(layer.projected()) {
+  if (weights.ranks != nullptr) stride = q_width + (layer.donor == AttentionLayer::own ? 2 * kv_width : 0);
+}
 
 AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
                                 const std::string& prefix, int inputs, const std::string& output) {
   const int q = layer.q_width();
   const int kv = layer.kv_width();
   AttentionWeights weights;
-  const std::string joined = prefix + "qkv_proj.weight";
-  if (from.weights.has(joined)) {
-    weights.qkv = load_matrix(from, {{joined, layer.projected()}}, inputs);
-  } else {
+  if (layer.qk_norm != QkNorm::whole && layer.gate == 0) weights.ranks = from.options.ranks;
+  const ProjectedHeads here(layer, weights);
+  const HeadRows of_q = {here.held.first * layer.shape.head_dim, here.q_width};
+  const HeadRows of_kv = {here.held.kv_first * layer.shape.head_dim, here.kv_width};
+  const bool own = layer.donor == AttentionLayer::own;
+  {
+    const Placed placed(from, weights.ranks != nullptr ? Place::whole : Place::cut);
+    const std::string joined = prefix + "qkv_proj.weight";
     std::vector<NamedMatrix> parts;
-    const auto add = [&](const std::string& name, int width, bool turned) {
-      add_rows(parts, prefix + name + ".weight", width, inputs, turned ? turned_pairs(config, layer) : 0, layer);
-    };
-    add("q_proj", q, true);
-    if (layer.donor == AttentionLayer::own) {
-      add("k_proj", kv, true);
-      if (!layer.values_from_keys) add("v_proj", kv, false);
+    if (from.weights.has(joined) && weights.ranks == nullptr) {
+      parts.push_back({joined, layer.projected()});
+    } else if (from.weights.has(joined)) {
+      const std::vector<std::int64_t> all = {layer.projected(), inputs};
+      parts.push_back({joined, of_q.count, of_q.first, all});
+      if (own) parts.push_back({joined, of_kv.count, q + of_kv.first, all});
+      if (own) parts.push_back({joined, of_kv.count, q + kv + of_kv.first, all});
+    } else {
+      const auto add = [&](const std::string& name, HeadRows rows, int width, bool turned) {
+        const int pairs = turned ? turned_pairs(config, layer) : 0;
+        add_rows(parts, prefix + name + ".weight", rows, width, inputs, pairs, layer);
+      };
+      add("q_proj", of_q, q, true);
+      if (own) add("k_proj", of_kv, kv, true);
+      if (own && !layer.values_from_keys) add("v_proj", of_kv, kv, false);
     }
     weights.qkv = load_matrix(from, parts, inputs);
   }
   weights.output = load_matrix(from, {{prefix + output + ".weight", config.hidden}}, q);
   if (layer.qkv_bias && from.weights.has(prefix + "qkv_proj.bias")) {
-    weights.qkv_bias = from.floats(prefix + "qkv_proj.bias", {layer.projected()});
+    const std::vector<float> bias = from.floats(prefix + "qkv_proj.bias", {layer.projected()});
+    weights.qkv_bias = weights.ranks == nullptr ? bias : some_of(bias, of_q.first, of_q.count);
+    if (weights.ranks != nullptr && own) {
+      append(weights.qkv_bias, some_of(bias, q + of_kv.first, of_kv.count));
+      append(weights.qkv_bias, some_of(bias, q + kv + of_kv.first, of_kv.count));
+    }
   } else if (layer.qkv_bias) {
     for (const auto& [name, width] : {std::pair("q_proj.bias", q), {"k_proj.bias", kv}, {"v_proj.bias", kv}}) {
       std::vector<float> bias = from.floats(prefix + name, {width});
       if (name[0] != 'v') separate_pairs(bias, turned_pairs(config, layer), layer.shape.head_dim);
-      append(weights.qkv_bias, bias);
+      const HeadRows& rows = name[0] == 'q' ? of_q : of_kv;
+      append(weights.qkv_bias, some_of(bias, rows.first, rows.count));
     }
   }
   if (layer.sinks) {
@@ -177,18 +216,26 @@ void load_head_norms(const WeightLoader& from, const TransformerConfig& config, 
   to.k_norm = load_norm(from, config, prefix + "k_norm.weight", whole ? layer.kv_width() : layer.shape.head_dim);
 }
 
-MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& prefix) {
+MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& prefix,
+                    bool rows) {
   MlpWeights weights;
-  const std::string joined = prefix + "gate_up_proj.weight";
-  weights.gate_up =
-      from.weights.has(joined)
-          ? load_matrix(from, {{joined, 2 * intermediate}}, hidden)
-          : load_matrix(from, {{prefix + "gate_proj.weight", intermediate}, {prefix + "up_proj.weight", intermediate}},
-                        hidden);
+  weights.ranks = rows ? nullptr : from.options.ranks;
+  const HeldRange here(intermediate, weights.ranks);
+  {
+    const Placed placed(from, weights.ranks != nullptr ? Place::whole : Place::cut);
+    const std::string joined = prefix + "gate_up_proj.weight";
+    std::vector<NamedMatrix> parts;
+    for (const bool up : {false, true}) {
+      const std::string name = prefix + (up ? "up_proj.weight" : "gate_proj.weight");
+      if (!from.weights.has(joined)) parts.push_back({name, here.count, here.first, {intermediate, hidden}});
+      else parts.push_back({joined, here.count, (up ? intermediate : 0) + here.first, {2 * intermediate, hidden}});
+    }
+    weights.gate_up = load_matrix(from, parts, hidden);
+  }
   weights.down = load_matrix(from, {{prefix + "down_proj.weight", hidden}}, intermediate);
   if (bias) {
-    weights.gate_up_bias = from.floats(prefix + "gate_proj.bias", {intermediate});
-    append(weights.gate_up_bias, from.floats(prefix + "up_proj.bias", {intermediate}));
+    weights.gate_up_bias = some_of(from.floats(prefix + "gate_proj.bias", {intermediate}), here.first, here.count);
+    append(weights.gate_up_bias, some_of(from.floats(prefix + "up_proj.bias", {intermediate}), here.first, here.count));
     weights.down_bias = from.floats(prefix + "down_proj.bias", {hidden});
   }
   return weights;
@@ -197,10 +244,15 @@ MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool
 MlpWeights load_plain_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& up,
                           const std::string& down) {
   MlpWeights weights;
-  weights.gate_up = load_matrix(from, {{up + ".weight", intermediate}}, hidden);
+  weights.ranks = from.options.ranks;
+  const HeldRange here(intermediate, weights.ranks);
+  {
+    const Placed placed(from, weights.ranks != nullptr ? Place::whole : Place::cut);
+    weights.gate_up = load_matrix(from, {{up + ".weight", here.count, here.first, {intermediate, hidden}}}, hidden);
+  }
   weights.down = load_matrix(from, {{down + ".weight", hidden}}, intermediate);
   if (bias) {
-    weights.gate_up_bias = from.floats(up + ".bias", {intermediate});
+    weights.gate_up_bias = some_of(from.floats(up + ".bias", {intermediate}), here.first, here.count);
     weights.down_bias = from.floats(down + ".bias", {hidden});
   }
   return weights;
@@ -270,19 +322,20 @@ PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConf
 }
 
 std::vector<std::unique_ptr<LayerCache>> new_layer_caches(const TransformerConfig& config, const Kernels& kernels,
-                                                          KvFormat kv, int capacity, int max_pending_rows) {
+                                                          KvFormat kv, int capacity, int max_pending_rows,
+                                                          Ranks* ranks) {
   std::vector<std::unique_ptr<LayerCache>> layers;
   for (const LayerConfig& layer : std::span(config.layers).first(static_cast<std::size_t>(config.cached_layers()))) {
     if (std::holds_alternative<NoMixer>(layer.mixer)) continue;
-    layers.push_back(new_layer_cache(config, layer, kernels, kv, capacity, max_pending_rows));
+    layers.push_back(new_layer_cache(config, layer, kernels, kv, capacity, max_pending_rows, ranks));
     if (layer.beside) layers.push_back(new_state_space_cache(*layer.beside, max_pending_rows));
   }
   return layers;
 }
 
 std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, const Kernels& kernels, KvFormat kv,
-                                             int capacity, int max_pending_rows) {
-  return std::make_unique<Cache>(new_layer_caches(config, kernels, kv, capacity, max_pending_rows), capacity,
+                                             int capacity, int max_pending_rows, Ranks* ranks) {
+  return std::make_unique<Cache>(new_layer_caches(config, kernels, kv, capacity, max_pending_rows, ranks), capacity,
                                  max_pending_rows);
 }
 
@@ -394,16 +447,17 @@ void TransformerPass::normalize(const std::vector<float>& weight, const float* f
 
 void TransformerPass::project(const AttentionLayer& layer, const AttentionWeights& weights) const {
   TransformerScratch& s = scratch;
-  const int stride = layer.projected();
+  const ProjectedHeads here(layer, weights);
+  const int stride = here.stride;
   pack_activations(kernels, weights.qkv, s.normed.data(), weights.qkv.inputs(), rows, s.activations);
   matmul(kernels, weights.qkv, s.activations, s.qkv.data(), stride);
 
   const AttentionShape& shape = layer.shape;
-  const double work = 4.0 * rows * (layer.q_width() + layer.kv_width());
+  const double work = 4.0 * rows * (here.q_width + here.kv_width);
   for_rows(rows, work, [&](int begin, int end) {
     float* const q = s.qkv.data() + static_cast<std::ptrdiff_t>(begin) * stride;
-    float* const k = q + layer.q_width();
-    float* const v = k + layer.kv_width();
+    float* const k = q + here.q_width;
+    float* const v = k + here.kv_width;
     const bool own = layer.donor == AttentionLayer::own;
     const int count = end - begin;
     if (!weights.qkv_bias.empty()) {
@@ -413,7 +467,7 @@ void TransformerPass::project(const AttentionLayer& layer, const AttentionWeight
     }
     if (layer.values_from_keys && own) {
       for (std::ptrdiff_t row = 0; row < count; ++row) {
-        std::copy_n(k + row * stride, layer.kv_width(), v + row * stride);
+        std::copy_n(k + row * stride, here.kv_width, v + row * stride);
       }
     }
     const auto normalize_heads = [&](const std::vector<float>& weight, int width, float* x) {
@@ -421,22 +475,22 @@ void TransformerPass::project(const AttentionLayer& layer, const AttentionWeight
       const int each = static_cast<int>(weight.size());
       kernels.rms_norm(x, stride, count, width / each, each, weight.data(), config.epsilon, x, stride);
     };
-    normalize_heads(weights.q_norm, layer.q_width(), q);
-    normalize_heads(weights.k_norm, layer.kv_width(), k);
-    normalize_heads(weights.v_norm, layer.kv_width(), v);
+    normalize_heads(weights.q_norm, here.q_width, q);
+    normalize_heads(weights.k_norm, here.kv_width, k);
+    normalize_heads(weights.v_norm, here.kv_width, v);
     if (layer.rope != AttentionLayer::no_rope) {
       const int half = config.ropes[static_cast<std::size_t>(layer.rope)].half();
       const Turns& turns = s.turns[static_cast<std::size_t>(layer.rope)];
       const float* const cosine = turns.cosine.data() + static_cast<std::ptrdiff_t>(begin) * half;
       const float* const sine = turns.sine.data() + static_cast<std::ptrdiff_t>(begin) * half;
-      kernels.rope(q, stride, count, shape.heads, shape.head_dim, half, cosine, sine);
-      if (own) kernels.rope(k, stride, count, shape.kv_heads, shape.head_dim, half, cosine, sine);
+      kernels.rope(q, stride, count, here.held.heads, shape.head_dim, half, cosine, sine);
+      if (own) kernels.rope(k, stride, count, here.held.kv_heads, shape.head_dim, half, cosine, sine);
     }
     if (layer.growth.beta != 0) {
       for (int row = 0; row < count; ++row) {
         const float factor = layer.growth.at(s.positions[static_cast<std::size_t>(begin + row)]);
         const std::span<float> queries(q + static_cast<std::ptrdiff_t>(row) * stride,
-                                       static_cast<std::size_t>(layer.q_width()));
+                                       static_cast<std::size_t>(here.q_width));
         for (float& value : queries) value *= factor;
       }
     }
@@ -463,9 +517,19 @@ void TransformerPass::see(int layer) const {
 
 void TransformerPass::attend(const AttentionLayer& layer, const AttentionWeights& weights) const {
   TransformerScratch& s = scratch;
+  Ranks* const ranks = s.kv.front()->ranks();
+  const HeldHeads held = held_heads(layer.shape.heads, layer.shape.kv_heads, ranks);
   AttentionShape shape = layer.shape;
-  if (layer.sinks) shape.sinks = weights.sinks.data();
-  const int stride = layer.projected();
+  shape.heads = held.heads;
+  shape.kv_heads = held.kv_heads;
+  if (layer.sinks) shape.sinks = weights.sinks.data() + held.first;
+  const ProjectedHeads projected(layer, weights);  // the same heads, or all
+  const int stride = projected.stride;
+  const int first_q = (held.first - projected.held.first) * shape.head_dim;
+  const int first_kv = (held.kv_first - projected.held.kv_first) * shape.head_dim;
+  const int width = held.heads * value_dim(shape);
+  if (ranks != nullptr) reserve_rows(s.attended_here, rows, width);
+  float* const attended = (ranks != nullptr ? s.attended_here : s.attended).data();
   s.attention.reserve(shape, s.rows_max, s.positions_max);
   for (std::size_t first = 0; first < s.ranges.size();) {
     s.to_store.clear();
@@ -476,14 +540,14 @@ void TransformerPass::attend(const AttentionLayer& layer, const AttentionWeights
       AttentionCache& cache = *s.kv[range.segment];
       const float* const queries = s.qkv.data() + static_cast<std::ptrdiff_t>(range.row) * stride;
       const bool tree = s.trees[range.segment];
-      s.to_attend.push_back({&cache.kv(), queries, s.visible.data() + range.row, range.rows,
-                             s.attended.data() + static_cast<std::ptrdiff_t>(range.row) * layer.attended_width()});
+      s.to_attend.push_back({&cache.kv(), queries + first_q, s.visible.data() + range.row, range.rows,
+                             attended + static_cast<std::ptrdiff_t>(range.row) * width});
       if (layer.donor != AttentionLayer::own) {
         if (tree) s.recall(range, cache);
         continue;
       }
-      const float* const keys = queries + layer.q_width();
-      const float* const values = layer.latent ? nullptr : keys + layer.kv_width();
+      const float* const keys = queries + projected.q_width + first_kv;
+      const float* const values = layer.latent ? nullptr : keys + projected.kv_width;
       if (tree) cache.branch(range.position);
       const KeyValues& text = cache.claim_rows(range.position, range.rows);
       if (tree) {
@@ -495,6 +559,13 @@ void TransformerPass::attend(const AttentionLayer& layer, const AttentionWeights
     store(s.to_store, stride);
     attention(kernels, shape, s.to_attend, stride, s.attention);
   }
+  if (ranks == nullptr) return;
+  const std::ptrdiff_t all = layer.attended_width();
+  float* to = s.attended.data() + held.first * value_dim(shape);
+  for (std::ptrdiff_t row = 0; row < rows; ++row, to += all) std::copy_n(attended + row * width, width, to);
+  const std::vector<int> bounds = head_bounds(layer.shape.heads, layer.shape.kv_heads, *ranks);
+  const std::size_t head = sizeof(float) * static_cast<std::size_t>(value_dim(shape));
+  ranks->exchange(s.attended.data(), head, rows, layer.shape.heads, bounds);
 }
 
 void TransformerScratch::recall(const RowRange& range, AttentionCache& cache) const {
@@ -606,11 +677,21 @@ void clamp_gates(const ClampedSwiglu& swiglu, int rows, int width, float* gate_u
   });
 }
 
-}  // namespace
+/// to [rows][width] = the gated rows of all ranks, of which this one has `own`.
+void exchange_gates(Ranks& ranks, int width, int rows, const float* own, float* to) {
+  const HeldRange here(width, &ranks);
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    std::copy_n(own + row * here.count, here.count, to + row * width + here.first);
+  }
+  ranks.exchange(to, sizeof(float), rows, width, bounds_of(width, ranks));
+}
 
-void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, float* y) const {
-  TransformerScratch& s = scratch;
-  const int intermediate = weights.intermediate();
+/// gate_up = gates and ups of the inputs of `down` that are here, as the activation reads them.
+void project_gates(const TransformerPass& pass, const MlpWeights& weights, const float* x, int count) {
+  const Kernels& kernels = pass.kernels;
+  const TransformerConfig& config = pass.config;
+  TransformerScratch& s = pass.scratch;
+  const int intermediate = HeldRange(weights.intermediate(), weights.ranks).count;
   pack_activations(kernels, weights.gate_up, x, weights.gate_up.inputs(), count, s.activations);
   matmul(kernels, weights.gate_up, s.activations, s.gate_up.data(), 2 * intermediate);
   const bool gated = weights.gate_up.outputs() != intermediate;
@@ -618,10 +699,18 @@ void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, 
   else complete_gates(kernels, weights.gate_up_bias, count, intermediate, s.gate_up.data());
   if (weights.gate_scale != 1) scale_gates(weights.gate_scale, count, intermediate, s.gate_up.data());
   if (weights.gate_cutoff) cut_gates(*weights.gate_cutoff, count, intermediate, s.gate_up.data());
-  s.activations.reserve(kernels, weights.down, count);
   if (config.activation == Activation::clamped_swiglu) {
     clamp_gates(config.swiglu, count, intermediate, s.gate_up.data());
   }
+}
+
+/// gated = activation(gate) * up; after(begin, end) is called when these columns are complete in all rows.
+template <class After>
+void activate(const TransformerPass& pass, const MlpWeights& weights, int count, const After& after) {
+  const Kernels& kernels = pass.kernels;
+  const TransformerConfig& config = pass.config;
+  TransformerScratch& s = pass.scratch;
+  const int intermediate = HeldRange(weights.intermediate(), weights.ranks).count;
   const auto gate = config.activation == Activation::gelu    ? kernels.gelu_multiply
                     : config.activation == Activation::relu2 ? relu2_multiply
                                                              : kernels.silu_multiply;
@@ -631,11 +720,31 @@ void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, 
     } else {
       gate(s.gate_up.data(), count, intermediate, begin, end, s.gated.data());
     }
-    if (weights.sub_norm.empty()) s.activations.pack(s.gated.data(), intermediate, begin, end);
+    after(begin, end);
   });
-  if (!weights.sub_norm.empty()) {
-    normalize_each(kernels, weights.sub_norm, config.epsilon, count, s.gated.data());
-    pack_activations(kernels, weights.down, s.gated.data(), intermediate, count, s.activations);
+}
+
+}  // namespace
+
+void TransformerPass::gate(const MlpWeights& weights, const float* x, int count) const {
+  project_gates(*this, weights, x, count);
+  activate(*this, weights, count, [](int, int) {});
+}
+
+void TransformerPass::mlp(const MlpWeights& weights, const float* x, int count, float* y) const {
+  TransformerScratch& s = scratch;
+  const int intermediate = weights.intermediate();
+  if (weights.ranks == nullptr && weights.sub_norm.empty()) {
+    project_gates(*this, weights, x, count);
+    s.activations.reserve(kernels, weights.down, count);
+    activate(*this, weights, count,
+             [&](int begin, int end) { s.activations.pack(s.gated.data(), intermediate, begin, end); });
+  } else {
+    gate(weights, x, count);
+    float* const gated = weights.ranks == nullptr ? s.gated.data() : s.gate_up.data();
+    if (weights.ranks != nullptr) exchange_gates(*weights.ranks, intermediate, count, s.gated.data(), gated);
+    normalize_each(kernels, weights.sub_norm, config.epsilon, count, gated);
+    pack_activations(kernels, weights.down, gated, intermediate, count, s.activations);
   }
   matmul(kernels, weights.down, s.activations, y, weights.down.outputs());
   add_bias(kernels, weights.down_bias, count, y);

@@ -21,6 +21,7 @@ namespace draftproof {
 /// What an architecture does not have is empty.
 struct AttentionWeights {
   PackedMatrix qkv;                // [projected][hidden]: q, k, v; less what the layer takes from elsewhere
+  Ranks* ranks = nullptr;          // then qkv and its bias are only those of the heads that this rank has
   PackedMatrix output;             // [hidden][heads * d]
   std::vector<float> qkv_bias;     // [heads * d + 2 * kv_heads * d]
   std::vector<float> output_bias;  // [hidden]
@@ -36,6 +37,16 @@ struct AttentionWeights {
 /// the projection behind attention.
 AttentionWeights load_attention(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
                                 const std::string& prefix, int inputs, const std::string& output = "o_proj");
+/// What a rank has of the heads that qkv projects, and their places in a row of it.
+struct ProjectedHeads {
+  HeldHeads held;
+  int q_width;
+  int kv_width;
+  int stride;  // of rows
+
+  ProjectedHeads(const AttentionLayer& layer, const AttentionWeights& weights) noexcept;
+};
+
 void load_head_norms(const WeightLoader& from, const TransformerConfig& config, const AttentionLayer& layer,
                      const std::string& prefix, AttentionWeights& to);
 
@@ -49,6 +60,7 @@ struct Xielu {
 
 struct MlpWeights {
   PackedMatrix gate_up;             // [2 * intermediate][hidden]: gate, up; [intermediate][hidden]: up, without a gate
+  Ranks* ranks = nullptr;           // then gate_up and its bias are those of some inputs of `down` (HeldRange)
   PackedMatrix down;                // [hidden][intermediate]
   std::vector<float> gate_up_bias;  // of each output
   std::vector<float> down_bias;     // [hidden]
@@ -61,8 +73,10 @@ struct MlpWeights {
   int intermediate() const noexcept { return down.inputs(); }
 };
 
-/// `prefix` is everything before "gate_proj.weight", such as "model.layers.3.mlp.".
-MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& prefix);
+/// `prefix` is everything before "gate_proj.weight", such as "model.layers.3.mlp.". `rows`: the gates of a row are
+/// needed together.
+MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& prefix,
+                    bool rows = false);
 
 /// Loads one without a gate.
 MlpWeights load_plain_mlp(const WeightLoader& from, int hidden, int intermediate, bool bias, const std::string& up,
@@ -96,11 +110,12 @@ struct PreNormLayer {
 PreNormLayer load_pre_norm_layer(const WeightLoader& from, const TransformerConfig& config, int i,
                                  const std::string& prefix);
 
-/// Create the caches that the config's layers need, and the cache of all of them.
+/// Create the caches that the config's layers need, and the cache of all of them. `ranks`: keep some KV heads each.
 std::vector<std::unique_ptr<LayerCache>> new_layer_caches(const TransformerConfig& config, const Kernels& kernels,
-                                                          KvFormat kv, int capacity, int max_pending_rows);
+                                                          KvFormat kv, int capacity, int max_pending_rows,
+                                                          Ranks* ranks = nullptr);
 std::unique_ptr<Cache> new_transformer_cache(const TransformerConfig& config, const Kernels& kernels, KvFormat kv,
-                                             int capacity, int max_pending_rows);
+                                             int capacity, int max_pending_rows, Ranks* ranks = nullptr);
 
 /// cap * tanh(logit / cap), computed in double and rounded once; -infinity, of a token that is never proposed, stays.
 void soft_cap(std::span<float> logits, float cap);
@@ -138,14 +153,15 @@ void reserve_rows(std::vector<float>& buffer, int rows, int width);
 /// The activations of a pass; memory is kept from pass to pass.
 struct TransformerScratch {
   std::vector<float> hidden_states, normed, qkv, attended, projected, gate_up, gated;
-  std::vector<Turns> turns;         // of each RoPE
-  std::vector<Cache*> caches;       // of each segment
-  std::vector<int> first_rows;      // of each segment, in the pass
-  std::vector<int> positions;       // of each row
-  std::vector<RowRange> ranges;     // all rows, by turn
-  std::vector<bool> trees;          // of each segment
-  std::vector<AttentionCache*> kv;  // of each segment, in the layer that is computed
-  std::vector<Visible> visible;     // of each row, in the layer that is computed
+  std::vector<float> attended_here;  // of the heads that this rank computes, where others compute the rest
+  std::vector<Turns> turns;          // of each RoPE
+  std::vector<Cache*> caches;        // of each segment
+  std::vector<int> first_rows;       // of each segment, in the pass
+  std::vector<int> positions;        // of each row
+  std::vector<RowRange> ranges;      // all rows, by turn
+  std::vector<bool> trees;           // of each segment
+  std::vector<AttentionCache*> kv;   // of each segment, in the layer that is computed
+  std::vector<Visible> visible;      // of each row, in the layer that is computed
   std::vector<StoreJob> to_store;
   std::vector<AttentionJob> to_attend;
   PackedActivations activations;
@@ -184,8 +200,8 @@ struct TransformerPass {
   /// to [rows][hidden] = norm(from); they may be the same.
   void normalize(const std::vector<float>& weight, const float* from, float* to) const;
 
-  /// qkv [rows][layer.projected()] = normed [rows][qkv.inputs()] . qkv^T; to q and k are then added the biases, their
-  /// heads normalized, and turned; q grows; heads of v are normalized.
+  /// qkv [rows][stride of ProjectedHeads] = normed [rows][qkv.inputs()] . qkv^T; to q and k are then added the biases,
+  /// their heads normalized, and turned; q grows; heads of v are normalized.
   void project(const AttentionLayer& layer, const AttentionWeights& weights) const;
 
   /// Sets kv and visible: every row sees what the cache of this layer, or of its donor, holds before it and itself, in
@@ -212,6 +228,9 @@ struct TransformerPass {
   /// y [count][hidden] = (activation(gate) * up) . down^T with gate, up = x . gate_up^T, and the biases; without a gate
   /// activation(up) . down^T. What down^T multiplies is normalized where there is a norm. count is at most `rows`.
   void mlp(const MlpWeights& weights, const float* x, int count, float* y) const;
+
+  /// gated [count][those here] = activation(gate) * up of some inputs of `down`, as `weights` has them.
+  void gate(const MlpWeights& weights, const float* x, int count) const;
 
   /// projected = norm(projected)
   void normalize_projected(const std::vector<float>& weight) const;

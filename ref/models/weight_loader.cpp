@@ -176,7 +176,8 @@ std::vector<float> WeightLoader::floats(const std::string& name, const std::vect
 
 PackedMatrix WeightLoader::pack(std::span<const MatrixSource> parts) const {
   const Kernels& kernels = options.kernels;
-  PackedMatrix matrix = counts() ? PackedMatrix::counted(kernels, parts) : PackedMatrix(kernels, parts);
+  Ranks* const ranks = place_ == Place::cut ? options.ranks : nullptr;
+  PackedMatrix matrix = counts() ? PackedMatrix::counted(kernels, parts, ranks) : PackedMatrix(kernels, parts, ranks);
   for (const auto& [view, first] : matrix.parts()) {
     bytes_.by_format[traits(view.format).name] += kernels.packed_bytes(view.format, view.outputs, view.inputs);
     bytes_.values += static_cast<std::uint64_t>(view.outputs) * static_cast<std::uint64_t>(view.inputs);

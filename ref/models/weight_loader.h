@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/key_values.h"
@@ -53,6 +54,7 @@ struct LoadOptions {
   int layers = 0;             // load the first so many layers only; 0: all
   int head_tokens = 0;        // load the LM head of the first so many tokens only, as a draft may; 0: of all
   LoadingObserver observer;   // may be empty
+  Ranks* ranks = nullptr;     // that hold the model together; nullptr: it is here whole
 };
 
 /// Returns how many tokens the LM head has, of a vocabulary.
@@ -60,6 +62,9 @@ int tokens_of_head(const LoadOptions& options, int vocabulary);
 
 /// Returns the same options for another kernel table.
 LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like);
+
+/// Whether ranks have some outputs each of a matrix, or all have all of it.
+enum class Place : std::uint8_t { cut, whole };
 
 /// What weights take, and the widest rows that they are multiplied with.
 struct WeightBytes {
@@ -96,6 +101,8 @@ class WeightLoader {
   WeightSource weight(const std::string& name, const std::vector<std::int64_t>& shape) const;
   /// Packs a matrix whose rows need not be in the checkpoint.
   PackedMatrix pack(std::span<const MatrixSource> parts) const;
+  /// Says where matrices are from now on, and returns where they were; at first they are cut (Placed).
+  Place place(Place next) const noexcept { return std::exchange(place_, next); }
 
   /// Whether the tensor is only counted and takes nothing.
   bool leaves_out(const std::string& name, const std::vector<std::int64_t>& shape) const;
@@ -117,6 +124,20 @@ class WeightLoader {
   mutable std::vector<std::string> missing_;  // as Checkpoint::expected says it
   mutable std::uint64_t missing_values_ = 0;
   mutable int left_out_ = 0;  // or counted of a config without weights
+  mutable Place place_ = Place::cut;
+};
+
+/// What is loaded while it lives has this place.
+class Placed {
+ public:
+  Placed(const WeightLoader& from, Place place) : from_(from), before_(from.place(place)) {}
+  ~Placed() { from_.place(before_); }
+  Placed(const Placed&) = delete;
+  Placed& operator=(const Placed&) = delete;
+
+ private:
+  const WeightLoader& from_;
+  Place before_;
 };
 
 /// One matrix of a checkpoint: a tensor, or the rows first, first + step, ... of a tensor of the shape `within`.

@@ -1,0 +1,139 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# over_mpi.sh DRAFTPROOF MPIRUN MODELS: traces, texts and files over 1 to 4 ranks are those of one process, to the byte;
+# what cannot run over ranks is refused; and a rank that is killed ends all with a sentence.
+set -euo pipefail
+draftproof=$1
+mpirun=$2
+models=$3
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+fail() {
+  echo "FAILED: $*"
+  failed=1
+}
+
+# over RANKS WORDS...: draftproof over so many ranks.
+over() {
+  local ranks=$1
+  shift
+  "$mpirun" -n "$ranks" "$draftproof" "$@"
+}
+
+same() {
+  cmp "$1" "$2" || fail "$3"
+}
+
+# check RANKS_LIST NAME WORDS...: traces and texts of generate.
+check() {
+  local list=$1 name=$2
+  shift 2
+  local words=(generate "$@" --prompt "Once upon a time" --seed 7 --threads 1)
+  "$draftproof" "${words[@]}" --trace "$work/plain.jsonl" > "$work/plain.txt"
+  for ranks in $list; do
+    over "$ranks" "${words[@]}" --trace "$work/ranks.jsonl" > "$work/ranks.txt" || fail "$name over $ranks ranks"
+    same "$work/plain.jsonl" "$work/ranks.jsonl" "the trace of $name over $ranks ranks"
+    same "$work/plain.txt" "$work/ranks.txt" "the text of $name over $ranks ranks"
+  done
+}
+
+check "1 2 3 4" plain "$models/tale-target" --max-new-tokens 24
+check "2 3" dflash "$models/tale-target" --draft "dflash:$models/tale-dflash" --max-new-tokens 40 --temperature 1
+check "4" rejection "$models/tale-target" --draft "model:$models/tale-small" --max-new-tokens 24 --temperature 1 \
+  --rule rejection
+check "2" eagle3 "$models/tale-target" --draft "eagle3:$models/tale-eagle3" --max-new-tokens 24
+check "3" quantized "$models/tale-target" --draft suffix --quantize q4 --kv q8 --max-new-tokens 24
+check "3" hybrid "$models/tale-hybrid" --draft "mtp:$models/tale-hybrid-mtp" --max-new-tokens 24
+check "2" gemma "$models/tale-gemma" --draft self --max-new-tokens 24 --kv f32
+check "2" shifted "$models/tale-target" --context-shift 24 4 8 --max-new-tokens 40
+
+# The file of a prefix cache, written and read.
+for run in 1 2; do
+  words=(generate "$models/tale-target" --prompt "Once upon a time there was" --max-new-tokens 8 --threads 1 --json -)
+  "$draftproof" "${words[@]}" --prefix-cache "$work/plain.prefixes" > /dev/null
+  over 3 "${words[@]}" --prefix-cache "$work/ranks.prefixes" > "$work/prefixes.json"
+  same "$work/plain.prefixes" "$work/ranks.prefixes" "the prefix cache over 3 ranks, run $run"
+done
+grep -q '"reused": [1-9]' "$work/prefixes.json" || fail "the prefix cache was not read"
+
+words=(verify "$models/tale-target" --draft "dflash:$models/tale-dflash" --effort quick --threads 1)
+over 2 "${words[@]}" > "$work/verify.txt" ||
+  fail "verify over 2 ranks: $(tail -3 "$work/verify.txt")"
+
+# refused SENTENCE RANKS WORDS...
+refused() {
+  local sentence=$1
+  shift
+  local status=0
+  over "$@" > "$work/out.txt" 2> "$work/err.txt" || status=$?
+  [ "$status" = 3 ] || fail "status $status of $*"
+  grep -q "$sentence" "$work/err.txt" || fail "no sentence on '$sentence': $(cat "$work/err.txt")"
+  [ ! -s "$work/out.txt" ] || fail "text of what is refused: $*"
+}
+refused "over several ranks run generate" 2 inspect "$models/tale-target"
+refused "openblas: has bits of each machine's own" 2 generate "$models/tale-target" --kernels openblas --prompt a
+refused "choose another draft" 2 generate "$models/tale-gemma" --draft "mtp:$models/tale-gemma-assistant" --prompt a
+refused "no-such-model" 3 generate "$models/no-such-model" --prompt a
+
+# A server: the same answers, then it ends by its signal.
+answers() {
+  local port=$1
+  for prompt in "Once upon a time" "The sun" "Once upon a time there was"; do
+    curl -sf "http://127.0.0.1:$port/v1/completions" -H 'Content-Type: application/json' \
+      -d "{\"prompt\": \"$prompt\", \"max_tokens\": 24, \"temperature\": 1, \"seed\": 5}" |
+      sed 's/"id": *"[^"]*"//; s/"created": *[0-9]*//' | grep -o '"text": *"[^"]*"'
+  done
+}
+serve() {  # OUTPUT COMMAND...: starts a server, asks it, and ends it
+  local output=$1
+  shift
+  "$@" serve "$models/tale-target" --draft "dflash:$models/tale-dflash" --port 0 --threads 1 > "$work/serve.txt" 2>&1 &
+  local server=$!
+  local port=
+  for _ in $(seq 300); do
+    port=$(grep -o '127.0.0.1:[0-9]*' "$work/serve.txt" | head -1 | cut -d: -f2) || true
+    [ -n "$port" ] && break
+    sleep 0.1
+  done
+  answers "$port" > "$output" || fail "no answers: $(cat "$work/serve.txt")"
+  local process=$server
+  for child in $(pgrep -P "$server"); do
+    if grep -qz '^OMPI_COMM_WORLD_RANK=0$' "/proc/$child/environ"; then process=$child; fi
+  done
+  kill -INT "$process"
+  wait "$server" || fail "the server ended with status $?: $(cat "$work/serve.txt")"
+}
+serve "$work/plain.answers" "$draftproof"
+serve "$work/ranks.answers" "$mpirun" -n 2 "$draftproof"
+[ "$(wc -l < "$work/plain.answers")" = 3 ] || fail "a server gave no answers"
+same "$work/plain.answers" "$work/ranks.answers" "answers of a server over 2 ranks"
+
+# Rank 1 is killed, and rank 0: every other rank says so, and no more text comes.
+for victim in 1 0; do
+  "$mpirun" -n 3 "$draftproof" generate "$models/tale-target" --prompt "Once" --max-new-tokens 400 --threads 1 \
+    --temperature 1 > "$work/text.txt" 2> "$work/err.txt" &
+  run=$!
+  for _ in $(seq 300); do
+    [ -s "$work/text.txt" ] && break
+    sleep 0.1
+  done
+  for child in $(pgrep -P "$run"); do
+    if grep -qz "^OMPI_COMM_WORLD_RANK=$victim\$" "/proc/$child/environ"; then kill -KILL "$child"; fi
+  done
+  began=$SECONDS
+  status=0
+  wait "$run" || status=$?
+  [ "$status" != 0 ] || fail "a killed rank $victim left status 0"
+  [ $((SECONDS - began)) -lt 10 ] || fail "the others took $((SECONDS - began)) s to end"
+  for rank in 0 1 2; do
+    [ "$rank" = "$victim" ] || grep -q "rank $rank ends, because another rank is gone" "$work/err.txt" ||
+      fail "rank $rank said nothing when rank $victim was killed: $(cat "$work/err.txt")"
+  done
+done
+
+[ "$failed" = 0 ] && echo "all as in one process"
+exit "$failed"
