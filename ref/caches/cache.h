@@ -132,6 +132,8 @@ class Cache {
  public:
   /// `capacity` positions in all; at most `max_pending_rows` rows per transaction.
   Cache(std::vector<std::unique_ptr<LayerCache>> layers, int capacity, int max_pending_rows);
+  /// Takes the layers of a settled cache.
+  Cache(Cache&& other) = default;
   virtual ~Cache() = default;
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
@@ -199,9 +201,6 @@ class Cache {
   bool fits(const Snapshot& snapshot) const;
 
  protected:
-  /// Takes the layers of a settled cache.
-  Cache(Cache&& other) = default;
-
   friend class Transaction;
   virtual void close(int rows);
   virtual void close(std::span<const int> path);

@@ -205,10 +205,10 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
     for (const DraftStage& stage : spec.stages) {
       const Checkpoint* const files = files_of(stage, files_);
       const bool reads_features = stage.kind->recognizes != nullptr;
-      if (load_options_.ranks != nullptr && reads_features &&
-          checkpoint_kind(files->config()) == gemma4_assistant_checkpoint) {
-        throw Error(files->path().string() + ": reads keys and values of its target, of which each rank has some; " +
-                    "over several ranks choose another draft");
+      const bool assists = reads_features && checkpoint_kind(files->config()) == gemma4_assistant_checkpoint;
+      if (load_options_.ranks != nullptr && (assists || stage.kind == &self_kind)) {
+        throw Error("draft '" + draft + "' reads the target's keys and values, of which each rank has some; over " +
+                    "several ranks choose another draft");
       }
       std::shared_ptr<Drafter> drafter;
       with_workers([&] {

@@ -68,7 +68,7 @@ MlpWeights load_expert(const WeightLoader& from, int hidden, const Experts& laye
   const int inner = layer.intermediate;
   const HeldRange gates(inner, from.options.ranks);
   const HeldRange outputs(hidden, from.options.ranks);
-  const Placed whole(from, Place::whole);  // what of it is here
+  const Placed whole(from, Holding::whole);  // what of it is here
   const std::string own = prefix + std::to_string(id) + ".";
   MlpWeights weights;
   const std::string gate = own + names.gate + ".weight";
@@ -340,7 +340,7 @@ ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts&
     weights.latent_up = load_matrix(from, {{prefix + names.latent_up, hidden}}, layer.latent);
   }
   {
-    const Placed whole(from, Place::whole);  // it is small
+    const Placed whole(from, Holding::whole);  // it is small
     weights.router = load_matrix(from, {{prefix + names.router, layer.count}}, hidden);
   }
   if (layer.router_bias) weights.router_bias = from.floats(prefix + names.router_bias, {layer.count});
@@ -371,7 +371,7 @@ ExpertsWeights load_experts(const WeightLoader& from, int hidden, const Experts&
                          ? load_mlp(from, hidden, layer.shared, false, shared)
                          : load_plain_mlp(from, hidden, layer.shared, false, shared + "up_proj", shared + "down_proj");
     if (layer.shared_gate) {
-      const Placed whole(from, Place::whole);
+      const Placed whole(from, Holding::whole);
       weights.shared_gate = load_matrix(from, {{prefix + "shared_expert_gate.weight", 1}}, hidden);
     }
   }

@@ -191,7 +191,7 @@ LatentWeights load_latent_attention(const WeightLoader& from, const TransformerC
   const int both = unturned + latent.value;
   const std::string joined = prefix + "kv_b_proj.weight";
   const bool apart = from.weights.has(prefix + "k_b_proj.weight");
-  const Placed whole(from, Place::whole);  // a thread multiplies all of one
+  const Placed whole(from, Holding::whole);  // a thread multiplies all of one
   for (int h = 0; h < w.heads; ++h) {
     NamedMatrix keys = {joined, w.latent, 0, {w.heads * both, w.latent}};
     keys.transposed = true;

@@ -21,7 +21,7 @@ LayerEmbeddingWeights load_layer_embedding(const WeightLoader& from, const Trans
 LayerEmbeddings::LayerEmbeddings(const WeightLoader& from, const TransformerConfig& config, int tokens)
     : layers_(config.depth()), width_(config.layer_embedding), tokens_(tokens) {
   const int all = layers_ * width_;
-  const Placed whole(from, Place::whole);  // rows are read by threads that work on others
+  const Placed whole(from, Holding::whole);  // rows are read by threads that work on others
   table_ = load_table(from, {"model.embed_tokens_per_layer.weight", tokens}, all);
   projection_ = load_matrix(from, {{"model.per_layer_model_projection.weight", all}}, config.hidden);
   projection_norm_ = load_norm(from, config, "model.per_layer_projection_norm.weight", width_);

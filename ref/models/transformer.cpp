@@ -114,13 +114,13 @@ void separate_pairs(std::vector<float>& values, int pairs, int head_dim) {
 }
 
 /// Rows of q, k or v: of some of its heads.
-struct HeadRows {
+struct HeldRows {
   int first;
   int count;
 };
 
 /// Adds rows of q, k or v, those of pairs in the order that `place_of` says.
-void add_rows(std::vector<NamedMatrix>& parts, const std::string& name, HeadRows rows, int width, int inputs, int pairs,
+void add_rows(std::vector<NamedMatrix>& parts, const std::string& name, HeldRows rows, int width, int inputs, int pairs,
               const AttentionLayer& layer) {
   if (pairs == 0) {
     parts.push_back({name, rows.count, rows.first, {width, inputs}});
@@ -154,11 +154,11 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
   AttentionWeights weights;
   if (layer.qk_norm != QkNorm::whole && layer.gate == 0) weights.ranks = from.options.ranks;
   const ProjectedHeads here(layer, weights);
-  const HeadRows of_q = {here.held.first * layer.shape.head_dim, here.q_width};
-  const HeadRows of_kv = {here.held.kv_first * layer.shape.head_dim, here.kv_width};
+  const HeldRows of_q = {here.held.first * layer.shape.head_dim, here.q_width};
+  const HeldRows of_kv = {here.held.kv_first * layer.shape.head_dim, here.kv_width};
   const bool own = layer.donor == AttentionLayer::own;
   {
-    const Placed placed(from, weights.ranks != nullptr ? Place::whole : Place::cut);
+    const Placed placed(from, weights.ranks != nullptr ? Holding::whole : Holding::cut);
     const std::string joined = prefix + "qkv_proj.weight";
     std::vector<NamedMatrix> parts;
     if (from.weights.has(joined) && weights.ranks == nullptr) {
@@ -169,7 +169,7 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
       if (own) parts.push_back({joined, of_kv.count, q + of_kv.first, all});
       if (own) parts.push_back({joined, of_kv.count, q + kv + of_kv.first, all});
     } else {
-      const auto add = [&](const std::string& name, HeadRows rows, int width, bool turned) {
+      const auto add = [&](const std::string& name, HeldRows rows, int width, bool turned) {
         const int pairs = turned ? turned_pairs(config, layer) : 0;
         add_rows(parts, prefix + name + ".weight", rows, width, inputs, pairs, layer);
       };
@@ -191,7 +191,7 @@ AttentionWeights load_attention(const WeightLoader& from, const TransformerConfi
     for (const auto& [name, width] : {std::pair("q_proj.bias", q), {"k_proj.bias", kv}, {"v_proj.bias", kv}}) {
       std::vector<float> bias = from.floats(prefix + name, {width});
       if (name[0] != 'v') separate_pairs(bias, turned_pairs(config, layer), layer.shape.head_dim);
-      const HeadRows& rows = name[0] == 'q' ? of_q : of_kv;
+      const HeldRows& rows = name[0] == 'q' ? of_q : of_kv;
       append(weights.qkv_bias, some_of(bias, rows.first, rows.count));
     }
   }
@@ -222,7 +222,7 @@ MlpWeights load_mlp(const WeightLoader& from, int hidden, int intermediate, bool
   weights.ranks = rows ? nullptr : from.options.ranks;
   const HeldRange here(intermediate, weights.ranks);
   {
-    const Placed placed(from, weights.ranks != nullptr ? Place::whole : Place::cut);
+    const Placed placed(from, weights.ranks != nullptr ? Holding::whole : Holding::cut);
     const std::string joined = prefix + "gate_up_proj.weight";
     std::vector<NamedMatrix> parts;
     for (const bool up : {false, true}) {
@@ -247,7 +247,7 @@ MlpWeights load_plain_mlp(const WeightLoader& from, int hidden, int intermediate
   weights.ranks = from.options.ranks;
   const HeldRange here(intermediate, weights.ranks);
   {
-    const Placed placed(from, weights.ranks != nullptr ? Place::whole : Place::cut);
+    const Placed placed(from, weights.ranks != nullptr ? Holding::whole : Holding::cut);
     weights.gate_up = load_matrix(from, {{up + ".weight", here.count, here.first, {intermediate, hidden}}}, hidden);
   }
   weights.down = load_matrix(from, {{down + ".weight", hidden}}, intermediate);

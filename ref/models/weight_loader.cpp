@@ -176,7 +176,7 @@ std::vector<float> WeightLoader::floats(const std::string& name, const std::vect
 
 PackedMatrix WeightLoader::pack(std::span<const MatrixSource> parts) const {
   const Kernels& kernels = options.kernels;
-  Ranks* const ranks = place_ == Place::cut ? options.ranks : nullptr;
+  Ranks* const ranks = holding_ == Holding::cut ? options.ranks : nullptr;
   PackedMatrix matrix = counts() ? PackedMatrix::counted(kernels, parts, ranks) : PackedMatrix(kernels, parts, ranks);
   for (const auto& [view, first] : matrix.parts()) {
     bytes_.by_format[traits(view.format).name] += kernels.packed_bytes(view.format, view.outputs, view.inputs);

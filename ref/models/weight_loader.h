@@ -64,7 +64,7 @@ int tokens_of_head(const LoadOptions& options, int vocabulary);
 LoadOptions with_kernels(const Kernels& kernels, const LoadOptions& like);
 
 /// Whether ranks have some outputs each of a matrix, or all have all of it.
-enum class Place : std::uint8_t { cut, whole };
+enum class Holding : std::uint8_t { cut, whole };
 
 /// What weights take, and the widest rows that they are multiplied with.
 struct WeightBytes {
@@ -101,8 +101,8 @@ class WeightLoader {
   WeightSource weight(const std::string& name, const std::vector<std::int64_t>& shape) const;
   /// Packs a matrix whose rows need not be in the checkpoint.
   PackedMatrix pack(std::span<const MatrixSource> parts) const;
-  /// Says where matrices are from now on, and returns where they were; at first they are cut (Placed).
-  Place place(Place next) const noexcept { return std::exchange(place_, next); }
+  /// Says how matrices are held from now on, and returns how they were; at first they are cut (Placed).
+  Holding hold(Holding next) const noexcept { return std::exchange(holding_, next); }
 
   /// Whether the tensor is only counted and takes nothing.
   bool leaves_out(const std::string& name, const std::vector<std::int64_t>& shape) const;
@@ -124,20 +124,20 @@ class WeightLoader {
   mutable std::vector<std::string> missing_;  // as Checkpoint::expected says it
   mutable std::uint64_t missing_values_ = 0;
   mutable int left_out_ = 0;  // or counted of a config without weights
-  mutable Place place_ = Place::cut;
+  mutable Holding holding_ = Holding::cut;
 };
 
-/// What is loaded while it lives has this place.
+/// What is loaded while it lives is held so.
 class Placed {
  public:
-  Placed(const WeightLoader& from, Place place) : from_(from), before_(from.place(place)) {}
-  ~Placed() { from_.place(before_); }
+  Placed(const WeightLoader& from, Holding as) : from_(from), before_(from.hold(as)) {}
+  ~Placed() { from_.hold(before_); }
   Placed(const Placed&) = delete;
   Placed& operator=(const Placed&) = delete;
 
  private:
   const WeightLoader& from_;
-  Place before_;
+  Holding before_;
 };
 
 /// One matrix of a checkpoint: a tensor, or the rows first, first + step, ... of a tensor of the shape `within`.

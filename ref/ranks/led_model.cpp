@@ -83,9 +83,9 @@ class Turn {
 
 /// What rank 0 has to say of one model. Parts that need no answer wait for the next one that does, so a pass is one
 /// broadcast.
-class Lead {
+class RankLeader {
  public:
-  explicit Lead(Ranks& ranks) : ranks_(ranks) {
+  explicit RankLeader(Ranks& ranks) : ranks_(ranks) {
     static std::atomic<int> models = 0;
     model_ = models++;
   }
@@ -149,7 +149,7 @@ Snapshot take_snapshot(MessageReader& from) {
 /// The part of a cache that rank 0 keeps. Whatever is done to it is done on all ranks.
 class LedCache final : public Cache {
  public:
-  LedCache(Cache&& own, std::shared_ptr<Lead> lead) : Cache(std::move(own)), lead_(std::move(lead)) {
+  LedCache(Cache&& own, std::shared_ptr<RankLeader> lead) : Cache(std::move(own)), lead_(std::move(lead)) {
     static std::atomic<int> caches = 0;
     id_ = caches++;
     lead_->tell(part(Order::new_cache).add(lead_->model()).add(capacity()).add(max_pending_rows()));
@@ -197,14 +197,15 @@ class LedCache final : public Cache {
   }
   Message part(Order order) const { return Message().add(order).add(id_); }
 
-  std::shared_ptr<Lead> lead_;
+  std::shared_ptr<RankLeader> lead_;
   int id_;
 };
 
 /// The part of a model that rank 0 has loaded. Every pass is one of all ranks.
 class LedModel final : public Model, public Embeddings {
  public:
-  LedModel(std::shared_ptr<Lead> lead, std::unique_ptr<Model> own) : lead_(std::move(lead)), own_(std::move(own)) {}
+  LedModel(std::shared_ptr<RankLeader> lead, std::unique_ptr<Model> own)
+      : lead_(std::move(lead)), own_(std::move(own)) {}
   ~LedModel() override { const auto together = lead_->call(part(Order::drop_model)); }  // nothing comes behind it
 
   int vocabulary() const override { return own_->vocabulary(); }
@@ -249,7 +250,7 @@ class LedModel final : public Model, public Embeddings {
  private:
   Message part(Order order) const { return Message().add(order).add(lead_->model()); }
 
-  std::shared_ptr<Lead> lead_;
+  std::shared_ptr<RankLeader> lead_;
   std::unique_ptr<Model> own_;
 };
 
@@ -419,7 +420,7 @@ std::unique_ptr<Model> load_led_model(const Checkpoint& files, const LoadOptions
     throw Error(std::string("--kernels ") + options.kernels.name + ": has bits of each machine's own; over several " +
                 "ranks leave it out");
   }
-  const auto lead = std::make_shared<Lead>(*options.ranks);
+  const auto lead = std::make_shared<RankLeader>(*options.ranks);
   std::unique_ptr<Model> own;
   std::string wrong;
   {

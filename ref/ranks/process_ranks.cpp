@@ -9,6 +9,7 @@
 #ifdef DRAFTPROOF_MPI
 #define OMPI_SKIP_MPICXX
 #include <mpi.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -149,13 +150,18 @@ class MpiRanks final : public Ranks {
 
 Ranks* start() {
   int provided = 0;
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for our threads, not for those of MPI
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   int rank = 0;
   int count = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &count);
-  if (provided < MPI_THREAD_SERIALIZED) throw Error("this MPI serves no program with threads; use Open MPI");
   static MpiRanks ranks(rank, count);
+  if (provided < MPI_THREAD_SERIALIZED) throw Error("this MPI serves no program with threads; use Open MPI");
   return &ranks;
 }
 
