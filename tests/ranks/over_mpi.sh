@@ -8,6 +8,7 @@ mpirun=$2
 models=$3
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OMPI_MCA_odls_base_sigkill_timeout=3  # seconds that the others have to say so, however busy the machine is
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
