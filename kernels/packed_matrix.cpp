@@ -130,8 +130,7 @@ PackedMatrix PackedMatrix::counted(const Kernels& kernels, std::span<const Matri
 PackedMatrix::PackedMatrix(const Kernels& kernels, std::span<const MatrixSource> parts, Ranks* ranks) {
   const std::vector<MatrixSource> sources = lay_out(kernels, parts, ranks);
   for (Part& part : parts_) {
-    data_.push_back(
-        allocate_shared_pages(kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs)));
+    data_.push_back(allocate_shared_pages(kernels.packed_bytes(part.view.format, part.view.outputs, part.view.inputs)));
     part.view.data = data_.back().get();
   }
 

@@ -63,7 +63,7 @@ done
 grep -q '"reused": [1-9]' "$work/prefixes.json" || fail "the prefix cache was not read"
 
 words=(verify "$models/tale-target" --draft "dflash:$models/tale-dflash" --effort quick --threads 1)
-over 2 "${words[@]}" > "$work/verify.txt" ||
+over 2 "${words[@]}" > "$work/verify.txt" 2>&1 ||
   fail "verify over 2 ranks: $(tail -3 "$work/verify.txt")"
 
 # refused SENTENCE RANKS WORDS...
