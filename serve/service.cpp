@@ -240,6 +240,12 @@ std::string Service::draft_remark(const Job& job) const {
                      together == 1 ? "" : fmt::format(", beside {} other answers", together - 1));
 }
 
+/// The answer may serve later ones.
+void Service::learn(int tenant, const Trace& answer) {
+  if (const auto pool = pool_of(tenant)) pool->add(answer.request.prompt, answer.output);
+  if (options_.on_answer) options_.on_answer(answer);
+}
+
 void Service::end_finished() {
   for (auto running = running_.begin(); running != running_.end();) {
     const Sequence& sequence = *(*running)->opened.sequence;
@@ -257,9 +263,7 @@ void Service::end_finished() {
     const std::string remark = draft_remark((*running)->arrival->job);
     scheduler_->remove(*(*running)->opened.sequence);
     if (error.empty() && !(*running)->counted) tell_prompt(**running, sequence.trace());  // no token was asked for
-    if (const auto pool = pool_of((*running)->arrival->job.tenant); pool != nullptr && error.empty()) {
-      pool->add(sequence.trace().request.prompt, sequence.trace().output);
-    }
+    if (error.empty()) learn((*running)->arrival->job.tenant, sequence.trace());
     end(running, {sequence.trace().finish, sequence.trace().reused, false, error, remark});
   }
 }

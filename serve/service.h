@@ -43,9 +43,11 @@ struct ServiceOptions {
   Execution execution;
   SchedulerLimits limits;
   std::optional<DraftCosts> costs;  // by which load decides the lengths of drafts; nullopt: it does not
-  int pool_tokens = 0;              // of earlier answers of a tenant, which later ones are looked up in; 0: none
-  int waiting_max = 64;             // most choices that wait; more are refused
-  double drain_seconds = 30;        // after drain(), what has not ended by then is cancelled
+  /// Called for every choice that was decoded to its end, in the engine's thread; it throws nothing.
+  std::function<void(const Trace& answer)> on_answer = {};
+  int pool_tokens = 0;        // of earlier answers of a tenant, which later ones are looked up in; 0: none
+  int waiting_max = 64;       // most choices that wait; more are refused
+  double drain_seconds = 30;  // after drain(), what has not ended by then is cancelled
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
@@ -122,6 +124,7 @@ class Service {
   void end_waiting(Arrival& arrival, Finish finish, const char* why) noexcept;
   void begin(const std::shared_ptr<Arrival>& arrival, int choice);
   void tell_prompt(Running& running, const Trace& so_far);
+  void learn(int tenant, const Trace& answer);
   void end_finished();
   std::string draft_remark(const Job& job) const;
   void end(std::list<std::unique_ptr<Running>>::iterator& running, StreamEnd end) noexcept;

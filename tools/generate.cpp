@@ -7,18 +7,18 @@
 
 #include "kernels/kernels.h"
 #include "ref/base/error.h"
-#include "ref/base/presence.h"
 #include "ref/base/utf8.h"
 #include "ref/decoding/engine.h"
 #include "ref/decoding/stop_at_strings.h"
-#include "ref/drafts/lookup_file.h"
 #include "ref/formats/printable.h"
+#include "ref/models/models.h"
 #include "ref/ranks/process_ranks.h"
 #include "tools/commands.h"
 #include "tools/complaint.h"
 #include "tools/constraint_options.h"
 #include "tools/end_options.h"
 #include "tools/interrupt.h"
+#include "tools/lookup_update.h"
 #include "tools/opened_model.h"
 #include "tools/pair.h"
 #include "tools/saved_prefixes.h"
@@ -230,12 +230,12 @@ GenerateInput make_input(const GenerateOptions& options, OpenedModel& model) {
 /// The files that are written. They are opened before the work.
 struct ResultFiles {
   std::unique_ptr<SavedPrefixes> prefixes;  // nullptr: not asked for
-  std::unique_ptr<OutputFile> lookup;       // nullptr: not asked for
+  std::unique_ptr<LookupUpdate> lookup;     // nullptr: not asked for
   std::unique_ptr<OutputFile> json;         // nullptr: not asked for
   TraceFiles trace;
 };
 
-ResultFiles result_files_of(const GenerateOptions& options) {
+ResultFiles result_files_of(const GenerateOptions& options, int vocabulary) {
   if (options.ends.bans() && !options.trace.trace.empty()) {
     throw Error("--trace has no place for --min-tokens and --bad-word; leave these or the trace out");
   }
@@ -248,9 +248,9 @@ ResultFiles result_files_of(const GenerateOptions& options) {
     prefixes = std::make_unique<SavedPrefixes>(options.prefixes, used);
     used.push_back(options.prefixes.file);
   }
-  std::unique_ptr<OutputFile> lookup;
+  std::unique_ptr<LookupUpdate> lookup;
   if (!options.lookup_file.empty()) {
-    lookup = std::make_unique<OutputFile>(options.lookup_file, used);
+    lookup = std::make_unique<LookupUpdate>(options.lookup_file, used, vocabulary);
     used.push_back(options.lookup_file);
   }
   std::unique_ptr<OutputFile> json;
@@ -259,20 +259,6 @@ ResultFiles result_files_of(const GenerateOptions& options) {
     used.push_back(common.json_file);
   }
   return {std::move(prefixes), std::move(lookup), std::move(json), TraceFiles(options.trace, common, used)};
-}
-
-/// The counts of the lookup file that the text is counted into; none when there is no such file yet.
-NgramCounts counts_so_far(const std::string& file, int vocabulary) {
-  return !file.empty() && is_present(file) ? read_lookup_file(file, vocabulary) : NgramCounts();
-}
-
-void save_counts(const Trace& trace, NgramCounts& counts, OutputFile& file) {
-  std::vector<Token> text = trace.request.prompt;
-  text.insert(text.end(), trace.output.begin(), trace.output.end());
-  count_pairs(text, counts);
-  if (counts.bytes() == 0) return;  // an empty file is no lookup file
-  write_lookup_file(counts, [&](std::string_view piece) { file.append(piece); });
-  file.finish();
 }
 
 /// Decodes the text, and prints and traces it meanwhile.
@@ -317,7 +303,7 @@ Exit generate(const GenerateOptions& options) {
   const CommonOptions& common = options.common;
   OpenedModel model({common.target, common.load_options, common.threads, common.quiet});
   const GenerateInput asked = make_input(options, model);
-  ResultFiles files = result_files_of(options);
+  ResultFiles files = result_files_of(options, describe(model.files().target().config()).vocabulary);
   Engine& engine = model.load({options.draft}, asked.request, common.draft_max.number, files.trace.asked());
   if (const std::string why = request_error(asked.request, engine.target()); !why.empty()) throw Error(why);
   const OpenedModel::UsedDraft used =
@@ -326,8 +312,6 @@ Exit generate(const GenerateOptions& options) {
     files.prefixes->begin(engine, used.name);
     files.prefixes->load(engine, used.name);
   }
-
-  NgramCounts counts = counts_so_far(options.lookup_file, engine.target().vocabulary());
 
   const bool silent = common.quiet || is_standard_output(common.json_file) || files.trace.takes_output();
   Printer printer(asked.tokenizer, asked.stops, silent);
@@ -347,7 +331,10 @@ Exit generate(const GenerateOptions& options) {
   }
   if (files.json) files.json->write(dumped(json_of(options, engine, used.gate, trace, asked.tokenizer, asked.stops)));
   files.trace.finish();
-  if (files.lookup) save_counts(trace, counts, *files.lookup);
+  if (files.lookup) {
+    files.lookup->count(trace.request.prompt, trace.output);
+    files.lookup->save();
+  }
   if (files.prefixes) files.prefixes->save();
   return Exit::pass;
 }

@@ -11,6 +11,7 @@
 #include "ref/formats/whole_file.h"
 #include "ref/models/models.h"
 #include "tools/complaint.h"
+#include "tools/lookup_update.h"
 #include "tools/saved_prefixes.h"
 #include "tools/weights_digest.h"
 
@@ -53,8 +54,10 @@ serve::ServiceOptions service_options_of(const ServeOptions& options, const std:
   return service;
 }
 
-/// What a budget leaves when every API key has its pool.
-std::uint64_t room_beside_pools(const ServeOptions& options, std::size_t keys, std::uint64_t budget) {
+constexpr std::size_t lookup_bytes_max = std::size_t{1} << 28;  // that answers are counted into
+
+/// What a budget leaves when every API key has its pool, and answers are counted.
+std::uint64_t room_beside_learning(const ServeOptions& options, std::size_t keys, std::uint64_t budget) {
   if (options.pool_tokens > 0 && options.pool_tokens < SuffixPool::max_tokens_min) {
     throw Error(fmt::format("--draft-pool {}: a pool holds at least {} tokens; give more, or 0 for none",
                             options.pool_tokens, SuffixPool::max_tokens_min));
@@ -62,7 +65,9 @@ std::uint64_t room_beside_pools(const ServeOptions& options, std::size_t keys, s
   const std::uint64_t pools = std::max<std::uint64_t>(1, keys) * static_cast<std::uint64_t>(options.pool_tokens) *
                               SuffixCorpus::bytes_per_token;
   if (const std::string why = shortage("--draft-pool of every API key", pools, budget); !why.empty()) throw Error(why);
-  return budget - pools;
+  const std::uint64_t counts = options.lookup_file.empty() ? 0 : lookup_bytes_max;
+  if (const std::string why = shortage("--lookup-update", counts, budget - pools); !why.empty()) throw Error(why);
+  return budget - pools - counts;
 }
 
 }  // namespace
@@ -110,6 +115,42 @@ class ServedPrefixes {
   std::optional<SavedPrefixes> saved_;
 };
 
+/// The answers of a run, counted into a lookup file.
+class LearnedLookup {
+ public:
+  LearnedLookup(const ServeOptions& options, int vocabulary, const serve::Log& events)
+      : events_(events),
+        update_(options.lookup_file, {options.target, options.template_file, options.api_key_file}, vocabulary) {
+    if (full()) {
+      throw Error(
+          fmt::format("{}: takes {} MiB in memory, and --lookup-update of a server counts into at most {}; "
+                      "begin a new file",
+                      options.lookup_file, update_.bytes() >> 20, lookup_bytes_max >> 20));
+    }
+  }
+
+  void add(const Trace& answer) {
+    if (full()) return;
+    update_.count(answer.request.prompt, answer.output);
+    if (full()) events_.write("lookup file full", {{"bytes", update_.bytes()}});
+    if (update_.worth_saving()) save();
+  }
+  void save() {
+    try {
+      update_.save();
+    } catch (const Error& wrong) {
+      events_.write("lookup file not saved", {{"why", wrong.what()}});
+    }
+  }
+
+ private:
+  /// A table may double once more.
+  bool full() const noexcept { return update_.bytes() > lookup_bytes_max / 2; }
+
+  const serve::Log& events_;
+  LookupUpdate update_;
+};
+
 ModelHost::ModelHost(const ServeOptions& options)
     : options_(options), opened_({options.target, options.layout, options.threads}) {
   opened_.tokenizer();  // refuses one that cannot be built before the target is loaded
@@ -146,7 +187,7 @@ void ModelHost::open(const Shared& shared) {
   const std::uint64_t free =
       engine_->cache_budget(std::span(&draft_, 1), options_.rows_per_pass, engine_->target().context());
   if (const std::string why = shortage("the other models", shared.not_loaded, free); !why.empty()) throw Error(why);
-  const std::uint64_t room = room_beside_pools(options_, shared.keys, (free - shared.not_loaded) / shared.models);
+  const std::uint64_t room = room_beside_learning(options_, shared.keys, (free - shared.not_loaded) / shared.models);
   prefix_bytes_ = std::min(options_.prefix_cache_size.bytes / shared.models, room / 4);
   const std::uint64_t for_answers =
       options_.kv_budget.bytes > 0 ? options_.kv_budget.bytes / shared.models : room - prefix_bytes_;
@@ -154,8 +195,12 @@ void ModelHost::open(const Shared& shared) {
   for (const DraftStage& stage : parse_draft_spec(draft_).stages) stages.push_back(stage.name_with({}));
   events_ = &shared.events;
   metrics_.emplace(stages);
-  service_.emplace(served_.tokenizer, *metrics_, shared.wakeup,
-                   service_options_of(options_, draft_, *engine_, for_answers));
+  serve::ServiceOptions service = service_options_of(options_, draft_, *engine_, for_answers);
+  if (!options_.lookup_file.empty()) {
+    lookup_ = std::make_unique<LearnedLookup>(options_, served_.vocabulary, *events_);
+    service.on_answer = [this](const Trace& answer) { lookup_->add(answer); };
+  }
+  service_.emplace(served_.tokenizer, *metrics_, shared.wakeup, std::move(service));
   begin_service();
 }
 
@@ -174,6 +219,7 @@ void ModelHost::load() {
 void ModelHost::drop() {
   service_->unload();
   prefixes_->save();
+  if (lookup_) lookup_->save();
   prefixes_.reset();
   engine_ = nullptr;
   opened_.unload();

@@ -40,10 +40,12 @@ struct ServeOptions {
   std::string prefix_folder;
   ByteCount prefix_cache_size = {std::uint64_t{1} << 30};
   int pool_tokens = 0;
+  std::string lookup_file;  // empty: nothing is counted
   int drain_seconds = 30;
 };
 
 class ServedPrefixes;
+class LearnedLookup;
 
 class ModelHost {
  public:
@@ -67,7 +69,8 @@ class ModelHost {
   void open(const Shared& shared);
   /// Loads it once more.
   void load();
-  /// Frees its weights and its prefix cache, which is saved; nothing is being decoded.
+  /// Frees its weights and its prefix cache, which is saved, as are the counts of its answers; nothing is being
+  /// decoded.
   void drop();
 
   // After open().
@@ -91,6 +94,7 @@ class ModelHost {
   const serve::Log* events_ = nullptr;
   std::uint64_t prefix_bytes_ = 0;
   std::unique_ptr<ServedPrefixes> prefixes_;  // while it is loaded
+  std::unique_ptr<LearnedLookup> lookup_;
   std::optional<serve::Metrics> metrics_;
   std::optional<serve::Service> service_;
 };

@@ -127,6 +127,12 @@ Exit serve_models(const std::vector<ServeOptions>& all) {
   const EndSignals signals;
   const ServeOptions& options = all.front();
   const std::vector<std::string> keys = read_api_keys(options.api_key_file);
+  if (!options.lookup_file.empty() && keys.size() > 1) {
+    throw Error("--lookup-update counts all answers into one file, from which later ones are drafted, and " +
+                options.api_key_file +
+                " has several API keys, whose texts stay apart; leave it out, or give each key "
+                "a server and a file of its own");
+  }
   const serve::Log events(log_format_of(options));
   serve::Wakeup wakeup;
   const Hosts models = open_files(all);
@@ -193,6 +199,9 @@ void add_serve(Command& app) {
               "the draft is asked; 0: none")
       .range(0, SuffixCorpus::max_tokens)
       .show_default();
+  command.option("--lookup-update FILE", options->lookup_file,
+                 "count what followed every two tokens of prompts and answers into this lookup file, which the draft "
+                 "ngram-cache:FILE of the next run reads; for one API key, or none");
   command.group("HTTP");
   command.option("--host", options->host, "address to listen on; 0.0.0.0 is every one of this machine").show_default();
   command.option("--port", options->port, "port to listen on; 0 is any that is free").range(0, 65535).show_default();
@@ -240,7 +249,8 @@ void add_serve(Command& app) {
     for (const std::string& target : options->also) {
       ServeOptions more = *options;
       more.target = target;
-      more.template_file.clear();  // as --draft and --lora, it is of the first model
+      more.template_file.clear();  // as --draft, --lora and --lookup-update, it is of the first model
+      more.lookup_file.clear();
       const Pair pair = read_pair(target).value_or(Pair());
       more.draft = pair.draft.value_or("none");
       more.layout.lora = pair.lora;

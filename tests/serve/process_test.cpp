@@ -18,6 +18,8 @@
 #include <sstream>
 #include <thread>
 
+#include "ref/drafts/lookup_file.h"
+#include "ref/text/tokenizer.h"
 #include "tests/serve/serve_process.h"
 
 namespace draftproof::test::process_test {
@@ -263,6 +265,77 @@ TEST(ServeProcess, EndsInOrderWhenTheDiskIsFullAndKeepsTheOldPrefixCache) {
                                      HasSubstr("File too large"), Not(HasSubstr("errno"))));
   ServeProcess server(with_cache);
   EXPECT_GT(cached(answer(server, request)), 5);
+}
+
+/// What followed two tokens, and how often.
+std::map<std::vector<Token>, int> counted_in(const std::string& file) {
+  std::map<std::vector<Token>, int> counted;
+  for (const NgramCounts::Row& row : read_lookup_file(file, 1 << 20).sorted()) {
+    counted[{row.ngram.places()[0], row.ngram.places()[1], row.token}] = row.count;
+  }
+  return counted;
+}
+
+TEST(ServeProcess, CountsItsAnswersIntoALookupFileThatTheNextRunDraftsFrom) {
+  const Folder folder;
+  const std::string file = (folder.path() / "counts").string();
+  std::map<std::vector<Token>, int> expected;
+  for (int run = 1; run <= 2; ++run) {
+    ServeProcess server({"--lookup-update", file, "--draft", run == 1 ? "ngram-cache" : "ngram-cache:" + file});
+    for (const std::string prompt : {"Once upon a time there lived", "The fox by the old oak", "Long ago"}) {
+      const json said = answer(server, {{"prompt", prompt}, {"max_tokens", 20}, {"temperature", 0}});
+      EXPECT_EQ(said["usage"]["completion_tokens"], 20);
+      const json alone =
+          json::parse(run_command({"generate", target, "-p", prompt, "-n", "20", "--json", "-", "--quiet"}).out);
+      std::vector<Token> text = Tokenizer::load(target).encode(prompt);
+      for (const json& token : alone["tokens"]) text.push_back(token);
+      for (std::size_t i = 2; i < text.size(); ++i) ++expected[{text[i - 2], text[i - 1], text[i]}];
+      if (run == 2 || prompt != "Once upon a time there lived") continue;
+      for (int wait = 0; wait < 100 && !std::filesystem::exists(file); ++wait) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+      EXPECT_EQ(counted_in(file), expected) << "the first answer is saved when it has ended";
+    }
+    EXPECT_EQ(server.end(), 0);
+    EXPECT_EQ(counted_in(file), expected) << run;
+  }
+}
+
+TEST(ServeProcess, CountsNoAnswersOfSeveralKeysTogetherAndRefusesAFileThatHoldsNoCounts) {
+  const Folder folder;
+  const std::string file = (folder.path() / "counts").string();
+  const std::string keys = (folder.path() / "keys").string();
+  put(keys, "one\ntwo\n");
+  const Words serve = {"serve", target, "--port", "0", "--lookup-update", file};
+  const Outcome of_two = run_command(serve + Words{"--api-key-file", keys});
+  EXPECT_EQ(of_two.status, 3);
+  EXPECT_THAT(of_two.err, AllOf(HasSubstr("several API keys"), HasSubstr(keys)));
+  EXPECT_FALSE(std::filesystem::exists(file));
+  put(file, "no counts");
+  const Outcome damaged = run_command(serve);
+  EXPECT_EQ(damaged.status, 3);
+  EXPECT_THAT(damaged.err, HasSubstr(file));
+  EXPECT_EQ(text_of(file), "no counts") << "it is left as it was";
+}
+
+TEST(ServeProcess, GoesOnWhereTheLookupFileCannotBeWrittenAndKeepsTheOldOne) {
+  const Folder folder;
+  const std::string file = (folder.path() / "counts").string();
+  json longer = request;
+  longer["max_tokens"] = 400;
+  longer["ignore_eos"] = true;
+  {
+    ServeProcess server({"--lookup-update", file});
+    answer(server, longer);
+  }
+  const auto before = counted_in(file);
+  const Folder said;
+  const std::string errors = (said.path() / "errors").string();
+  ServeProcess server({"--lookup-update", file}, 6000, errors);  // no file may become as large as the counts
+  EXPECT_FALSE(answer(server, longer).is_null());
+  EXPECT_EQ(server.end(), 0);
+  EXPECT_THAT(text_of(errors), AllOf(HasSubstr("lookup file not saved"), HasSubstr(file)));
+  EXPECT_EQ(counted_in(file), before);
 }
 
 TEST(ServeProcess, ASecondSignalEndsItAtOnce) {
