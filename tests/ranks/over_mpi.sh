@@ -118,10 +118,10 @@ same "$work/plain.answers" "$work/ranks.answers" "answers of a server over 2 ran
 # Rank 1 is killed, and rank 0: every other rank says so, and no more text comes.
 for victim in 1 0; do
   "$mpirun" -n 3 "$draftproof" generate "$models/tale-target" --prompt "Once" --max-new-tokens 400 --threads 1 \
-    --temperature 1 > "$work/text.txt" 2> "$work/err.txt" &
+    --temperature 1 > "$work/text.$victim" 2> "$work/err.txt" &
   run=$!
   for _ in $(seq 300); do
-    [ -s "$work/text.txt" ] && break
+    [ -s "$work/text.$victim" ] && break
     sleep 0.1
   done
   for child in $(pgrep -P "$run"); do
