@@ -32,6 +32,7 @@ constexpr OtherFlag table[] = {
     {"-s", obeyed, one, "--seed"},
     {"--predict", obeyed, one, "--max-new-tokens"},
     {"--n-predict", obeyed, one, "--max-new-tokens"},
+    {"--max-tokens", obeyed, one, "--max-new-tokens"},
     {"--grammar-file", obeyed, one, "--grammar"},
     {"-jf", obeyed, one, "--json-schema"},
     {"--json-schema-file", obeyed, one, "--json-schema"},

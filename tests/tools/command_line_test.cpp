@@ -38,7 +38,7 @@ TEST(CommandLine, SuggestsTheNearestOptionOrCommand) {
   };
   for (const Case& c : std::vector<Case>{
            {{"generate", "--temprature", "0.5", target}, "unknown option --temprature; did you mean --temperature?"},
-           {{"generate", target, "--max-tokens=3"}, "unknown option --max-tokens; did you mean --max-new-tokens?"},
+           {{"generate", target, "--max-new-toke=3"}, "unknown option --max-new-toke; did you mean --max-new-tokens?"},
            {{"verify", target, "--no-such-flag"}, "unknown option --no-such-flag; see draftproof verify --help"},
            {{"genrate", target}, "unknown command 'genrate'; did you mean generate?"},
            {{"bench", "decoed"}, "unknown command 'decoed'; did you mean decode?"},
