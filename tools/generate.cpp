@@ -220,7 +220,7 @@ GenerateInput make_input(const GenerateOptions& options, OpenedModel& model) {
   set_stop_tokens(request, options.ends, files);
   GrammarText grammar = grammar_of(options.constraints);
   constrain(request, grammar, files, tokenizer, common.target);
-  add_bans(request, options.ends, files, model.tokenizer_to_write(), common.target);
+  add_bans(request, options.ends, files, tokenizer, common.target);
   add_logit_biases(request, options.constraints, files);
   if (request.sampling.dries()) set_dry_breakers(request.sampling, common, model.tokenizer());
   std::vector<Token> prediction = read_prediction(options, tokenizer);
