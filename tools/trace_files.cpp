@@ -20,9 +20,16 @@ bool is_a_file(const std::string& trace) {
          (status.type() == std::filesystem::file_type::not_found || std::filesystem::is_regular_file(status));
 }
 
-std::filesystem::path rows_of(const std::string& trace) {
+/// With links resolved.
+std::filesystem::path place_of(const std::string& file) {
   std::error_code failure;
-  const std::filesystem::path place = std::filesystem::weakly_canonical(trace, failure);
+  std::filesystem::path place = std::filesystem::weakly_canonical(file, failure);
+  if (failure) throw Error(file + ": " + failure.message());
+  return place;
+}
+
+std::filesystem::path rows_of(const std::string& trace) {
+  const std::filesystem::path place = place_of(trace);
   return spectrace::rows_beside(place, place.filename().string() + ".rows.h5");
 }
 
@@ -51,10 +58,8 @@ TraceFiles::TraceFiles(const TraceFileNames& names, const CommonOptions& common,
     throw Error("--trace-rows puts a file beside the trace, so --trace has to name a file");
   }
   const std::filesystem::path rows = rows_of(names_.trace);
-  std::error_code failure;
-  const bool taken = std::any_of(sources.begin(), sources.end(), [&](const std::string& source) {
-    return !source.empty() && std::filesystem::weakly_canonical(source, failure) == rows;
-  });
+  const bool taken = std::ranges::any_of(
+      sources, [&](const std::string& source) { return !source.empty() && place_of(source) == rows; });
   if (taken) {
     throw Error("the rows of --trace would overwrite " + in_quotes(rows.string()) + ", which this command uses");
   }
