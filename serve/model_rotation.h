@@ -26,8 +26,6 @@ class ModelRotation {
   /// `bytes`: what the loaded models may take together; no less than any of them. The services outlive the rotation.
   ModelRotation(std::vector<Member> members, std::uint64_t bytes);
 
-  /// Loads one that is not; nothing is being decoded yet. Throws what its `load` throws.
-  void load(std::size_t member);
   /// Decodes what the services are asked, pass by pass in turn, until all of them have finished. On the thread that
   /// made their engines, whose workers it uses.
   void run(Wakeup& wakeup);
@@ -39,6 +37,7 @@ class ModelRotation {
   };
 
   bool finished() const;
+  void load(std::size_t member);
   bool run_passes();
   bool step();
   std::vector<std::size_t> in_the_way_of(std::size_t member) const;

@@ -470,9 +470,12 @@ class Server::Http {
       response.set_header("Cache-Control", "no-cache");
       response.set_chunked_content_provider(
           api.stream_type, [this, active](std::size_t, httplib::DataSink& sink) { return write_more(*active, sink); },
-          [this, active](bool) {
+          [this, active](bool) {  // in a destructor, so nothing may leave it
             active->stream->cancel();
-            log_response(*active, 200);
+            try {
+              log_response(*active, 200);
+            } catch (const std::bad_alloc&) {  // it is not logged
+            }
           });
     } else {
       write_whole(request, *active, response);

@@ -20,26 +20,6 @@ std::vector<std::string> stage_names(const Trace& trace, const std::string& draf
   return names;
 }
 
-}  // namespace
-
-std::string short_draft_text(int reach, const Request& request) {
-  const std::size_t text = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
-  if (text <= static_cast<std::size_t>(reach)) return "";
-  return fmt::format(
-      "the draft serves {} positions and the text may have {}: behind the draft's last one it is decoded "
-      "plainly",
-      reach, text);
-}
-
-std::string accepted_by_depth_text(const StageStatistics& stage) {
-  std::string text;
-  for (std::size_t depth = 0; depth < stage.drafted_by_depth.size(); ++depth) {
-    text += fmt::format("{}{:.2f}", depth == 0 ? "" : " ",
-                        static_cast<double>(stage.accepted_by_depth[depth]) / stage.drafted_by_depth[depth]);
-  }
-  return text;
-}
-
 /// What rounds with draft tokens gave beside those without. Empty where a tuner did not measure both.
 std::string worth_of_drafting_text(const Trace& trace) {
   struct Rounds {
@@ -61,6 +41,26 @@ std::string worth_of_drafting_text(const Trace& trace) {
       "{} round{} with draft tokens gave {:.2f} tokens each in {:.2f} times the time of others: they "
       "{}\n",
       drafted.count, drafted.count == 1 ? "" : "s", tokens, times, tokens > times ? "paid" : "did not pay");
+}
+
+}  // namespace
+
+std::string short_draft_text(int reach, const Request& request) {
+  const std::size_t text = request.prompt.size() + static_cast<std::size_t>(request.max_new_tokens);
+  if (text <= static_cast<std::size_t>(reach)) return "";
+  return fmt::format(
+      "the draft serves {} positions and the text may have {}: behind the draft's last one it is decoded "
+      "plainly",
+      reach, text);
+}
+
+std::string accepted_by_depth_text(const StageStatistics& stage) {
+  std::string text;
+  for (std::size_t depth = 0; depth < stage.drafted_by_depth.size(); ++depth) {
+    text += fmt::format("{}{:.2f}", depth == 0 ? "" : " ",
+                        static_cast<double>(stage.accepted_by_depth[depth]) / stage.drafted_by_depth[depth]);
+  }
+  return text;
 }
 
 std::string statistics_text(const Trace& trace, Gate gate, const std::string& draft) {

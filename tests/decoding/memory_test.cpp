@@ -3,27 +3,8 @@
 // continued.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
-
 #include "tests/decoding/support.h"
-
-namespace {
-long allocations_left = -1;  // below 0: no limit
-}
-
-// The whole executable allocates through these. Never inlined, because g++ would warn about mismatched new and free.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (allocations_left == 0) {
-    allocations_left = -1;
-    throw std::bad_alloc();
-  }
-  if (allocations_left > 0) --allocations_left;
-  if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/scarce_memory.h"
 
 namespace draftproof::memory_test {
 namespace {
@@ -49,10 +30,11 @@ void run_short_of_memory(Model& target, Model& perturbed, const Asked& request, 
     return Next::go_on;
   }};
   outcome.failures = 0;
-  allocations_left = granted;
+  test::allocations_left = granted;
+  test::failures_left = 1;
   try {
     decoder.run(watch);
-    allocations_left = -1;
+    test::allocations_left = -1;
   } catch (const std::bad_alloc&) {
     outcome.failures = 1;
     std::vector<Token> text = request.prompt;

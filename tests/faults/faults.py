@@ -3,7 +3,7 @@
 and from there on; it is killed before and within each call that changes a file; the power fails after each. Whatever
 happens, a command gives its right answer, or one sentence and exit status 3; its files are the old or the new ones, whole.
 
-    faults.py DRAFTPROOF LIBRARY CARELESS MODELS [--suite NAME...] [--every N] [--sample N] [--only COMMAND...]
+    faults.py DRAFTPROOF PRELOAD CARELESS MODELS [--suite NAME...] [--every N] [--sample N] [--only COMMAND...]
 
 Prints a table for each suite and what was wrong, and exits with 1 if anything was. --every: the first N calls of a kind
 fail one by one, and behind them a sample of --sample others, the same in every run.
@@ -134,7 +134,7 @@ class Bench:
 
     def environment(self, **more):
         # Every symbol is bound before main(): a loader that gets no memory ends a process as it likes.
-        fixed = {"LD_PRELOAD": self.options.library, "LD_BIND_NOW": "1", "FAULTS_PAGE": str(self.page.path), "OMP_WAIT_POLICY": "passive"}
+        fixed = {"LD_PRELOAD": self.options.preload, "LD_BIND_NOW": "1", "FAULTS_PAGE": str(self.page.path), "OMP_WAIT_POLICY": "passive"}
         return {**os.environ, **fixed, **more}
 
     def prepare(self, files):
@@ -801,7 +801,7 @@ SUITES = {
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("draftproof", "library", "careless"):
+    for name in ("draftproof", "preload", "careless"):
         parser.add_argument(name)
     parser.add_argument("models", type=pathlib.Path)
     parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES))

@@ -122,7 +122,6 @@ class RunningServer {
     Wakeup wakeup;
     Service service(&tokenizer, metrics, wakeup, service_options);
     ModelRotation rotation({{service, 0, [&] { service.load(engine, prefixes); }, [&] { service.unload(); }}}, 0);
-    rotation.load(0);
     const Log log(LogFormat::none);
     Server server({{service, model, metrics}}, log,
                   {options.host, 0, options.api_keys, options.connections, options.cors});

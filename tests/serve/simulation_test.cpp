@@ -7,9 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <iostream>
-#include <new>
 #include <random>
 
 #include "oracle/plain/plain.h"
@@ -18,26 +16,9 @@
 #include "ref/models/models.h"
 #include "serve/service.h"
 #include "tests/folder.h"
+#include "tests/scarce_memory.h"
 #include "tests/serve/running_server.h"
 #include "tests/threads.h"
-
-namespace {
-thread_local long allocations_left = -1;  // before some fail; below 0: none does
-thread_local long failures_left = 0;
-}  // namespace
-
-// The whole executable allocates through these. Never inlined, because g++ would warn about mismatched new and free.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (allocations_left == 0 && failures_left > 0) {
-    --failures_left;
-    throw std::bad_alloc();
-  }
-  if (allocations_left > 0) --allocations_left;
-  if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace draftproof::serve::simulation_test {
 namespace {
@@ -197,11 +178,11 @@ class World {
     if (short_of_memory) {
       ++counts_.shortages;
       const std::uint64_t allowed = some(3) == 0 ? some(40) : some(4000);
-      failures_left = some(2) == 0 ? 1 : 60;
-      allocations_left = static_cast<long>(allowed);
+      test::failures_left = some(2) == 0 ? 1 : 60;
+      test::allocations_left = static_cast<long>(allowed);
     }
     const bool more = service_->step();
-    allocations_left = -1;
+    test::allocations_left = -1;
     note(2, more ? 1 : 0);
   }
 
