@@ -121,6 +121,7 @@ class RunningServer {
     Metrics metrics({"dflash"});
     Wakeup wakeup;
     Service service(&tokenizer, metrics, wakeup, service_options);
+    service.load(engine, prefixes);
     ModelRotation rotation({{service, 0, [&] { service.load(engine, prefixes); }, [&] { service.unload(); }}}, 0);
     const Log log(LogFormat::none);
     Server server({{service, model, metrics}}, log,
