@@ -36,38 +36,42 @@ std::size_t float_place(Format format, int lane, int k) {
   return static_cast<std::size_t>(format == Format::f16 ? pair + k % 2 * lanes + lane : pair + lane * 2 + k % 2);
 }
 
-/// Writes the four bytes of a lane of a vector, of which byte_at(t) is one.
-template <class Function>
-void put_lane(Byte* to, int v, int lane, const Function& byte_at) {
-  Byte four[4];
-  for (int t = 0; t < 4; ++t) four[t] = static_cast<Byte>(byte_at(t));
-  std::memcpy(to + byte_of(v, lane, 0), four, sizeof(four));
+/// Four bytes of an output, as a lane has them: byte t is the lowest but t.
+using Four = std::uint32_t;
+
+constexpr Four in_each_byte(int byte) { return 0x01010101u * static_cast<Four>(byte); }
+
+Four four_at(const std::int8_t* q) {
+  Four bytes;
+  std::memcpy(&bytes, q, sizeof(bytes));
+  return bytes;
+}
+void put_lane(Byte* to, int vector, int lane, Four bytes) {
+  std::memcpy(to + byte_of(vector, lane, 0), &bytes, sizeof(bytes));
 }
 
 /// Writes 32 inputs of four bits each: k = 4j + t in the low bits, k = 16 + 4j + t in the high bits.
-void put_fours(Byte* to, int lane, const int* q) {
-  for (int v = 0; v < 4; ++v) {
-    put_lane(to, v, lane, [&](int t) { return (q[4 * v + t] & 15) | (q[4 * v + t + 16] & 15) << 4; });
-  }
+void put_fours(Byte* to, int lane, const std::int8_t* q) {
+  constexpr Four low = in_each_byte(15);
+  for (int v = 0; v < 4; ++v) put_lane(to, v, lane, (four_at(q + 4 * v) & low) | (four_at(q + 4 * v + 16) & low) << 4);
 }
-void get_fours(const Byte* from, int lane, int* q) {
+void get_fours(const Byte* from, int lane, std::int8_t* q) {
   for (int k = 0; k < 16; ++k) {
     const Byte both = from[byte_of(k / 4, lane, k % 4)];
-    q[k] = both & 15;
-    q[k + 16] = both >> 4;
+    q[k] = static_cast<std::int8_t>(both & 15);
+    q[k + 16] = static_cast<std::int8_t>(both >> 4);
   }
 }
 
 /// Writes 16 inputs of six bits each: four vectors, the last one in the high two bits of the others.
-void put_sixes(Byte* to, int lane, const int* q) {
-  for (int t = 0; t < 4; ++t) {
-    for (int v = 0; v < 3; ++v) {
-      to[byte_of(v, lane, t)] = static_cast<Byte>((q[4 * v + t] & 63) | (q[12 + t] >> 2 * v & 3) << 6);
-    }
+void put_sixes(Byte* to, int lane, const std::int8_t* q) {
+  const Four last = four_at(q + 12);
+  for (int v = 0; v < 3; ++v) {
+    put_lane(to, v, lane, (four_at(q + 4 * v) & in_each_byte(63)) | (last >> 2 * v & in_each_byte(3)) << 6);
   }
 }
-void get_sixes(const Byte* from, int lane, int* q) {
-  const auto with_sign = [](int six) { return (six ^ 32) - 32; };
+void get_sixes(const Byte* from, int lane, std::int8_t* q) {
+  const auto with_sign = [](int six) { return static_cast<std::int8_t>((six ^ 32) - 32); };
   for (int t = 0; t < 4; ++t) {
     int last = 0;
     for (int v = 0; v < 3; ++v) {
@@ -80,57 +84,70 @@ void get_sixes(const Byte* from, int lane, int* q) {
 }
 
 /// Writes the fifth bits of 32 inputs.
-void put_fifths(Byte* to, int lane, const int* q) {
-  put_lane(to, 0, lane, [&](int t) {
-    int bits = 0;
-    for (int v = 0; v < 8; ++v) bits |= (q[4 * v + t] >> 4 & 1) << v;
-    return bits;
-  });
+void put_fifths(Byte* to, int lane, const std::int8_t* q) {
+  Four bits = 0;
+  for (int v = 0; v < 8; ++v) bits |= (four_at(q + 4 * v) >> 4 & in_each_byte(1)) << v;
+  put_lane(to, 0, lane, bits);
 }
-void add_fifths(const Byte* from, int lane, int* q) {
-  for (int k = 0; k < 32; ++k) q[k] |= (from[byte_of(0, lane, k % 4)] >> k / 4 & 1) << 4;
+void add_fifths(const Byte* from, int lane, std::int8_t* q) {
+  for (int k = 0; k < 32; ++k) {
+    q[k] = static_cast<std::int8_t>(q[k] | (from[byte_of(0, lane, k % 4)] >> k / 4 & 1) << 4);
+  }
 }
 
 /// Writes 32 inputs of two bits each: two vectors of sixteen.
-void put_twos(Byte* to, int lane, const int* q) {
-  for (int k = 0; k < 32; ++k) to[byte_of(k / 16, lane, k % 4)] |= static_cast<Byte>(q[k] << k % 16 / 4 * 2);
+void put_twos(Byte* to, int lane, const std::int8_t* q) {
+  for (int v = 0; v < 2; ++v) {
+    Four bits = 0;
+    for (int i = 0; i < 4; ++i) bits |= four_at(q + 16 * v + 4 * i) << 2 * i;
+    put_lane(to, v, lane, bits);
+  }
 }
-void get_twos(const Byte* from, int lane, int* q) {
-  for (int k = 0; k < 32; ++k) q[k] = from[byte_of(k / 16, lane, k % 4)] >> k % 16 / 4 * 2 & 3;
+void get_twos(const Byte* from, int lane, std::int8_t* q) {
+  for (int k = 0; k < 32; ++k) {
+    q[k] = static_cast<std::int8_t>(from[byte_of(k / 16, lane, k % 4)] >> k % 16 / 4 * 2 & 3);
+  }
 }
 
 /// Writes 32 inputs of three bits each: six vectors, two in each of three, and two more in the high two bits of these.
-void put_threes(Byte* to, int lane, const int* q) {
-  for (int t = 0; t < 4; ++t) {
-    const int third_high = (q[24 + t] >> 2) | (q[28 + t] >> 2) << 1;
-    const int high[3] = {q[24 + t] & 3, q[28 + t] & 3, third_high};
-    for (int v = 0; v < 3; ++v) {
-      to[byte_of(v, lane, t)] = static_cast<Byte>(q[8 * v + t] | q[8 * v + 4 + t] << 3 | high[v] << 6);
-    }
+void put_threes(Byte* to, int lane, const std::int8_t* q) {
+  constexpr Four bit = in_each_byte(1);
+  const Four seventh = four_at(q + 24);
+  const Four eighth = four_at(q + 28);
+  const Four third_bits = (seventh >> 2 & bit) | (eighth >> 2 & bit) << 1;
+  const Four high[3] = {seventh & in_each_byte(3), eighth & in_each_byte(3), third_bits};
+  for (int v = 0; v < 3; ++v) {
+    put_lane(to, v, lane, four_at(q + 8 * v) | four_at(q + 8 * v + 4) << 3 | high[v] << 6);
   }
 }
-void get_threes(const Byte* from, int lane, int* q) {
+void get_threes(const Byte* from, int lane, std::int8_t* q) {
   for (int t = 0; t < 4; ++t) {
     int high[3];
     for (int v = 0; v < 3; ++v) {
       const int both = from[byte_of(v, lane, t)];
-      q[8 * v + t] = both & 7;
-      q[8 * v + 4 + t] = both >> 3 & 7;
+      q[8 * v + t] = static_cast<std::int8_t>(both & 7);
+      q[8 * v + 4 + t] = static_cast<std::int8_t>(both >> 3 & 7);
       high[v] = both >> 6;
     }
-    q[24 + t] = high[0] | (high[2] & 1) << 2;
-    q[28 + t] = high[1] | high[2] >> 1 << 2;
+    q[24 + t] = static_cast<std::int8_t>(high[0] | (high[2] & 1) << 2);
+    q[28 + t] = static_cast<std::int8_t>(high[1] | high[2] >> 1 << 2);
   }
 }
 
 /// Turns numbers into the codes that stand for them, and back.
-void to_codes(Format format, int* q, int count) {
+void to_codes(Format format, std::int8_t* q, int count) {
   const FormatTraits& kind = traits(format);
-  const std::uint8_t* const code_of = codes_of_numbers(format) + 128;
-  for (int k = 0; k < count; ++k) q[k] = kind.numbers == nullptr ? q[k] + kind.offset : code_of[q[k]];
+  if (kind.numbers == nullptr) {
+    for (int k = 0; k < count; ++k) q[k] = static_cast<std::int8_t>(q[k] + kind.offset);
+  } else {
+    const std::uint8_t* const code_of = codes_of_numbers(format) + 128;
+    for (int k = 0; k < count; ++k) q[k] = static_cast<std::int8_t>(code_of[q[k]]);
+  }
 }
-void from_codes(const FormatTraits& kind, int* q, int count) {
-  for (int k = 0; k < count; ++k) q[k] = kind.numbers == nullptr ? q[k] - kind.offset : kind.numbers[q[k]];
+void from_codes(const FormatTraits& kind, std::int8_t* q, int count) {
+  for (int k = 0; k < count; ++k) {
+    q[k] = kind.numbers == nullptr ? static_cast<std::int8_t>(q[k] - kind.offset) : kind.numbers[q[k]];
+  }
 }
 
 /// Returns the bytes of the codes of 32 inputs of sixteen outputs.
@@ -139,14 +156,15 @@ int code_bytes(Format format) { return 64 * traits(format).code_bits; }
 /// Writes a quantization block of 32 to its half of a unit.
 void put_32(Format format, Byte* unit, int half, int lane, const Byte* from) {
   const FormatTraits& kind = traits(format);
-  QuantizationBlock block = read_block(format, from);
-  to_codes(format, block.q, 32);
+  std::int8_t q[32];
+  read_numbers(format, from, q);
+  to_codes(format, q, 32);
   Byte* const to = unit + half * code_bytes(format);
   if (kind.code_bits == 8) {
-    for (int v = 0; v < 8; ++v) put_lane(to, v, lane, [&](int t) { return block.q[4 * v + t]; });
+    for (int v = 0; v < 8; ++v) put_lane(to, v, lane, four_at(q + 4 * v));
   } else {
-    put_fours(to, lane, block.q);
-    if (kind.code_bits == 5) put_fifths(to + 256, lane, block.q);
+    put_fours(to, lane, q);
+    if (kind.code_bits == 5) put_fifths(to + 256, lane, q);
   }
   if (kind.scales == 0) unit[unit_of(format).d + half * lanes + lane] = from[kind.scale];
   for (int i = 0; i < kind.scales; ++i) {
@@ -212,7 +230,7 @@ void put_256(Format format, Byte* unit, int lane, const Byte* from) {
     return;
   }
   for (int g = 0; g < 8; ++g) {
-    const int* const q = block.q + g * 32;
+    const std::int8_t* const q = block.q + g * 32;
     put_fours(unit + g * 256, lane, q);
     if (kind.code_bits == 5) put_fifths(unit + places.high + g * 64, lane, q);
     unit[places.scales + g * lanes + lane] = static_cast<Byte>(block.s[2 * g]);

@@ -77,9 +77,65 @@ void put_scale_and_minimum(ScaleAndMinimum values, int group, std::uint8_t* pack
   }
 }
 
-/// Returns value j of the four-bit codes of a block of 32, and of the same with fifth bits.
-int four_bits(Bytes low, int j) { return j < 16 ? low[j] & 15 : low[j - 16] >> 4; }
-int five_bits(Bytes fifth, Bytes low, int j) { return four_bits(low, j) | (fifth[j / 8] >> j % 8 & 1) << 4; }
+// Codes are read eight at a time: byte i of a word is that of value i.
+using Eight = std::uint64_t;
+
+constexpr Eight in_each_byte(int byte) { return Eight{0x0101010101010101u} * static_cast<Eight>(byte); }
+
+Eight eight_at(const void* at) {
+  Eight bytes;
+  std::memcpy(&bytes, at, sizeof(bytes));
+  return bytes;
+}
+
+/// Writes `count` values of `bits` bits, those from bit `shift` of each byte.
+void read_codes(Bytes from, int shift, int bits, int count, std::int8_t* q) {
+  const Eight mask = in_each_byte((1 << bits) - 1);
+  for (int j = 0; j < count; j += 8) {
+    const Eight codes = eight_at(from + j) >> shift & mask;
+    std::memcpy(q + j, &codes, sizeof(codes));
+  }
+}
+
+/// Adds bits `to` and above to 32 values: `bits` bits from bit `shift` of each byte.
+void add_high_bits(Bytes from, int shift, int bits, int to, std::int8_t* q) {
+  const Eight mask = in_each_byte((1 << bits) - 1);
+  for (int j = 0; j < 32; j += 8) {
+    const Eight codes = eight_at(q + j) | (eight_at(from + j) >> shift & mask) << to;
+    std::memcpy(q + j, &codes, sizeof(codes));
+  }
+}
+
+/// Adds the fifth bits of 32 values: bit j of four bytes is that of value j.
+void add_fifth_bits(Bytes fifth, std::int8_t* q) {
+  constexpr Eight bit_of_byte = 0x8040201008040201u;
+  for (int i = 0; i < 4; ++i) {
+    const Eight high = (in_each_byte(fifth[i]) & bit_of_byte) + in_each_byte(0x7f);  // bit 7 of byte j: that of value j
+    const Eight codes = eight_at(q + 8 * i) | (high & in_each_byte(0x80)) >> 3;
+    std::memcpy(q + 8 * i, &codes, sizeof(codes));
+  }
+}
+
+/// Writes the four-bit codes of 32 values: the first sixteen are the low bits.
+void read_fours(Bytes low, std::int8_t* q) {
+  read_codes(low, 0, 4, 16, q);
+  read_codes(low, 4, 4, 16, q + 16);
+}
+
+/// Writes 256 codes of two bits: each 32 bytes have four groups of 32 values, the first in the lowest bits.
+void read_twos(Bytes codes, std::int8_t* q) {
+  for (int group = 0; group < 8; ++group) {
+    read_codes(codes + group / 4 * 32, group % 4 * 2, 2, 32, q + group * 32);
+  }
+}
+
+/// Turns codes into the numbers that they stand for.
+void subtract(int offset, int count, std::int8_t* q) {
+  for (int j = 0; j < count; ++j) q[j] = static_cast<std::int8_t>(q[j] - offset);
+}
+void look_up(const std::int8_t* numbers, int count, std::int8_t* q) {
+  for (int j = 0; j < count; ++j) q[j] = numbers[q[j]];
+}
 
 void put_four_bits(int code, int j, std::uint8_t* low) {
   std::uint8_t& byte = low[j % 16];
@@ -90,59 +146,51 @@ void put_five_bits(int code, int j, std::uint8_t* fifth, std::uint8_t* low) {
   fifth[j / 8] = static_cast<std::uint8_t>(fifth[j / 8] | code >> 4 << j % 8);
 }
 
-/// A block of 32 with codes `q(j)`.
-template <class Code>
-void read_32(QuantizationBlock& block, Code q) {
-  block.s[0] = block.s[1] = 1;
-  for (int j = 0; j < 32; ++j) block.q[j] = q(j);
-}
+// Of each format the numbers q, and, unless there is one scale and none is added, all else but d.
 
 /// The f16 m of a block of 32, which is added to each of its values.
-void read_added(QuantizationBlock& block, Bytes m) {
-  block.dmin = -half_at(m);
+void read_added(Bytes from, QuantizationBlock& block) {
+  block.dmin = -half_at(from + 2);
   block.m[0] = block.m[1] = 1;
 }
 
-void read_q8_0(Bytes from, QuantizationBlock& block) {
-  read_32(block, [&](int j) { return static_cast<std::int8_t>(from[2 + j]); });
+void read_q8_0(Bytes from, std::int8_t* q) { std::memcpy(q, from + 2, 32); }
+void read_q4_0(Bytes from, std::int8_t* q) {
+  read_fours(from + 2, q);
+  subtract(8, 32, q);
 }
-void read_q4_0(Bytes from, QuantizationBlock& block) {
-  read_32(block, [&](int j) { return four_bits(from + 2, j) - 8; });
+void read_q4_1(Bytes from, std::int8_t* q) { read_fours(from + 4, q); }
+void read_q5_0(Bytes from, std::int8_t* q) {
+  read_fours(from + 6, q);
+  add_fifth_bits(from + 2, q);
+  subtract(16, 32, q);
 }
-void read_q4_1(Bytes from, QuantizationBlock& block) {
-  read_32(block, [&](int j) { return four_bits(from + 4, j); });
-  read_added(block, from + 2);
-}
-void read_q5_0(Bytes from, QuantizationBlock& block) {
-  read_32(block, [&](int j) { return five_bits(from + 2, from + 6, j) - 16; });
-}
-void read_q5_1(Bytes from, QuantizationBlock& block) {
-  read_32(block, [&](int j) { return five_bits(from + 4, from + 8, j); });
-  read_added(block, from + 2);
+void read_q5_1(Bytes from, std::int8_t* q) {
+  read_fours(from + 8, q);
+  add_fifth_bits(from + 4, q);
 }
 
-void read_iq4_nl(Bytes from, QuantizationBlock& block) {
-  read_32(block, [&](int j) { return iq4_numbers[four_bits(from + 2, j)]; });
+void read_iq4_nl(Bytes from, std::int8_t* q) {
+  read_fours(from + 2, q);
+  look_up(iq4_numbers, 32, q);
 }
-void read_mxfp4(Bytes from, QuantizationBlock& block) {
-  read_32(block, [&](int j) { return fp4_numbers[four_bits(from + 1, j)]; });
+void read_mxfp4(Bytes from, std::int8_t* q) {
+  read_fours(from + 1, q);
+  look_up(fp4_numbers, 32, q);
 }
-
-/// Returns value i of codes of two bits.
-int two_bits(Bytes codes, int i) { return codes[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3; }
 
 void put_two_bits(int code, int i, std::uint8_t* codes) {
   std::uint8_t& byte = codes[i / 128 * 32 + i % 32];
   byte = static_cast<std::uint8_t>(byte | code << i / 32 % 4 * 2);
 }
 
-void read_q2_k(Bytes from, QuantizationBlock& block) {
+void read_q2_k(Bytes from, std::int8_t* q) { read_twos(from + 16, q); }
+void read_q2_k_scales(Bytes from, QuantizationBlock& block) {
   block.dmin = half_at(from + 82);
   for (int group = 0; group < 16; ++group) {
     block.s[group] = from[group] & 15;
     block.m[group] = from[group] >> 4;
   }
-  for (int i = 0; i < 256; ++i) block.q[i] = two_bits(from + 16, i);
 }
 
 constexpr int q3_scales = 96;
@@ -159,33 +207,40 @@ void put_q3(int q, int i, std::uint8_t* block) {
   block[i % 32] = static_cast<std::uint8_t>(block[i % 32] | (q + 4) >> 2 << i / 32);
 }
 
-void read_q3_k(Bytes from, QuantizationBlock& block) {
+void read_q3_k(Bytes from, std::int8_t* q) {
+  read_twos(from + 32, q);
+  for (int group = 0; group < 8; ++group) add_high_bits(from, group, 1, 2, q + group * 32);
+  subtract(4, 256, q);
+}
+void read_q3_k_scales(Bytes from, QuantizationBlock& block) {
   const Bytes scales = from + q3_scales;
   for (int group = 0; group < 16; ++group) {
     const int low = scales[group % 8] >> group / 8 * 4 & 15;
     const int high = scales[8 + group % 4] >> group / 4 * 2 & 3;
     block.s[group] = (low | high << 4) - 32;
   }
-  for (int i = 0; i < 256; ++i) block.q[i] = two_bits(from + 32, i) + (from[i % 32] >> i / 32 & 1) * 4 - 4;
 }
 
-/// Reads q4_k, or q5_k when `fifth` is not null. Groups 2g and 2g + 1 are the low and high four bits of 32 bytes.
-void read_with_minimums(Bytes from, Bytes fifth, Bytes low, QuantizationBlock& block) {
+/// Groups 2g and 2g + 1 of q4_k and q5_k are the low and high four bits of 32 bytes.
+void read_q4_k(Bytes from, std::int8_t* q) {
+  for (int group = 0; group < 8; ++group) {
+    read_codes(from + 16 + group / 2 * 32, group % 2 * 4, 4, 32, q + group * 32);
+  }
+}
+void read_q5_k(Bytes from, std::int8_t* q) {
+  for (int group = 0; group < 8; ++group) {
+    read_codes(from + 48 + group / 2 * 32, group % 2 * 4, 4, 32, q + group * 32);
+    add_high_bits(from + 16, group, 1, 4, q + group * 32);
+  }
+}
+void read_scales_and_minimums(Bytes from, QuantizationBlock& block) {
   block.dmin = half_at(from + 2);
   for (int group = 0; group < 8; ++group) {
     const ScaleAndMinimum packed = scale_and_minimum(from + 4, group);
     block.s[2 * group] = block.s[2 * group + 1] = packed.scale;
     block.m[2 * group] = block.m[2 * group + 1] = packed.minimum;
-    for (int j = 0; j < 32; ++j) {
-      int& q = block.q[group * 32 + j];
-      q = low[group / 2 * 32 + j] >> group % 2 * 4 & 15;
-      if (fifth != nullptr) q |= (fifth[j] >> group & 1) << 4;
-    }
   }
 }
-
-void read_q4_k(Bytes from, QuantizationBlock& block) { read_with_minimums(from, nullptr, from + 16, block); }
-void read_q5_k(Bytes from, QuantizationBlock& block) { read_with_minimums(from, from + 16, from + 48, block); }
 
 /// Where value i of a q6_k block is stored. Each half of 128 values has four groups of 32, which share 64 bytes of low
 /// bits (two groups in the low four bits, two in the high four bits) and 32 bytes of high bits (two bits for each
@@ -212,11 +267,15 @@ void put_q6(int q, int i, std::uint8_t* block) {
 constexpr int q6_scales = 192;
 constexpr int q6_d = traits(Format::q6_k).scale;
 
-void read_q6_k(Bytes from, QuantizationBlock& block) {
-  for (int i = 0; i < 256; ++i) {
+void read_q6_k(Bytes from, std::int8_t* q) {
+  for (int i = 0; i < 256; i += 32) {
     const PlaceInQ6 at = place_in_q6(i);
-    block.q[i] = ((from[at.low] >> at.low_shift & 15) | (from[at.high] >> at.high_shift & 3) << 4) - 32;
+    read_codes(from + at.low, at.low_shift, 4, 32, q + i);
+    add_high_bits(from + at.high, at.high_shift, 2, 4, q + i);
   }
+  subtract(32, 256, q);
+}
+void read_q6_k_scales(Bytes from, QuantizationBlock& block) {
   for (int j = 0; j < 16; ++j) block.s[j] = static_cast<std::int8_t>(from[q6_scales + j]);
 }
 
@@ -230,12 +289,13 @@ void put_iq4_xs_scale(int scale, int group, std::uint8_t* block) {
   block[2 + group / 4] = static_cast<std::uint8_t>(block[2 + group / 4] | code >> 4 << group % 4 * 2);
 }
 
-void read_iq4_xs(Bytes from, QuantizationBlock& block) {
+void read_iq4_xs(Bytes from, std::int8_t* q) {
+  for (int group = 0; group < 8; ++group) read_fours(from + 8 + 16 * group, q + 32 * group);
+  look_up(iq4_numbers, 256, q);
+}
+void read_iq4_xs_scales(Bytes from, QuantizationBlock& block) {
   for (int group = 0; group < 8; ++group) {
     block.s[2 * group] = block.s[2 * group + 1] = iq4_xs_scale(from, group);
-    for (int j = 0; j < 32; ++j) {
-      block.q[32 * group + j] = iq4_numbers[four_bits(from + 8 + 16 * group, j)];
-    }
   }
 }
 
@@ -243,9 +303,12 @@ constexpr int iq_scales = 2;
 constexpr int iq_codes = 18;
 
 template <Format format>
-void read_iq(Bytes from, QuantizationBlock& block) {
+void read_iq(Bytes from, std::int8_t* q) {
+  for (int i = 0; i < 8; ++i) read_fours(from + iq_codes + 16 * i, q + 32 * i);
+  look_up(traits(format).numbers, 256, q);
+}
+void read_iq_scales(Bytes from, QuantizationBlock& block) {
   for (int group = 0; group < 16; ++group) block.s[group] = static_cast<std::int8_t>(from[iq_scales + group]);
-  for (int i = 0; i < 256; ++i) block.q[i] = traits(format).numbers[four_bits(from + iq_codes + i / 32 * 16, i % 32)];
 }
 
 /// Returns the value of the largest magnitude, the first among equals.
@@ -472,9 +535,10 @@ void quantize_iq(const float* x, std::uint8_t* block) {
   }
 }
 
-/// How a quantized format is read, but for d, and made, in zeroed bytes.
+/// How a quantized format is read, and made, in zeroed bytes.
 struct BlockCodec {
-  void (*read)(Bytes from, QuantizationBlock& block);
+  void (*read_numbers)(Bytes from, std::int8_t* q);
+  void (*read_scales)(Bytes from, QuantizationBlock& block);  // but for d; nullptr: d alone
   void (*make)(const float* x, std::uint8_t* block);
 };
 
@@ -482,23 +546,23 @@ constexpr BlockCodec codecs[formats] = {
     {},
     {},
     {},
-    {read_q8_0, quantize_q8_0},
-    {read_q4_0, quantize_q4_0},
-    {read_q4_1, quantize_q4_1},
-    {read_q5_0, quantize_q5_0},
-    {read_q5_1, quantize_q5_1},
-    {read_iq4_nl, quantize_iq4_nl},
-    {read_q4_k, quantize_q4_k},
-    {read_q5_k, quantize_q5_k},
-    {read_q6_k, quantize_q6_k},
-    {read_iq4_xs, quantize_iq4_xs},
-    {read_mxfp4, quantize_mxfp4},
-    {read_q2_k, quantize_q2_k},
-    {read_q3_k, quantize_q3_k},
-    {read_iq<Format::iq1>, quantize_iq<Format::iq1>},
-    {read_iq<Format::iq2>, quantize_iq<Format::iq2>},
-    {read_iq<Format::iq3_xxs>, quantize_iq<Format::iq3_xxs>},
-    {read_iq<Format::iq3_s>, quantize_iq<Format::iq3_s>},
+    {read_q8_0, nullptr, quantize_q8_0},
+    {read_q4_0, nullptr, quantize_q4_0},
+    {read_q4_1, read_added, quantize_q4_1},
+    {read_q5_0, nullptr, quantize_q5_0},
+    {read_q5_1, read_added, quantize_q5_1},
+    {read_iq4_nl, nullptr, quantize_iq4_nl},
+    {read_q4_k, read_scales_and_minimums, quantize_q4_k},
+    {read_q5_k, read_scales_and_minimums, quantize_q5_k},
+    {read_q6_k, read_q6_k_scales, quantize_q6_k},
+    {read_iq4_xs, read_iq4_xs_scales, quantize_iq4_xs},
+    {read_mxfp4, nullptr, quantize_mxfp4},
+    {read_q2_k, read_q2_k_scales, quantize_q2_k},
+    {read_q3_k, read_q3_k_scales, quantize_q3_k},
+    {read_iq<Format::iq1>, read_iq_scales, quantize_iq<Format::iq1>},
+    {read_iq<Format::iq2>, read_iq_scales, quantize_iq<Format::iq2>},
+    {read_iq<Format::iq3_xxs>, read_iq_scales, quantize_iq<Format::iq3_xxs>},
+    {read_iq<Format::iq3_s>, read_iq_scales, quantize_iq<Format::iq3_s>},
 };
 
 const BlockCodec& codec(Format format) { return codecs[static_cast<int>(format)]; }
@@ -562,12 +626,17 @@ constexpr AllCodes all_codes;
 QuantizationBlock read_block(Format format, const void* block) noexcept {
   const auto* const from = static_cast<Bytes>(block);
   const FormatTraits& places = traits(format);
-  QuantizationBlock numbers;  // zeros, but for numbers that a block of 32 has not: they are most of its bytes
-  std::memset(&numbers, 0,
-              offsetof(QuantizationBlock, q) + sizeof(int) * static_cast<std::size_t>(places.block_inputs));
+  QuantizationBlock numbers;  // of q only what a block has is written
+  std::memset(&numbers, 0, offsetof(QuantizationBlock, q));
+  if (places.block_inputs == 32) numbers.s[0] = numbers.s[1] = 1;
   numbers.d = places.scales == 0 ? power_of_two(from[places.scale]) : half_at(from + places.scale) * places.unit;
-  codec(format).read(from, numbers);
+  if (codec(format).read_scales != nullptr) codec(format).read_scales(from, numbers);
+  codec(format).read_numbers(from, numbers.q);
   return numbers;
+}
+
+void read_numbers(Format format, const void* block, std::int8_t* q) noexcept {
+  codec(format).read_numbers(static_cast<Bytes>(block), q);
 }
 
 const std::uint8_t* codes_of_numbers(Format format) noexcept { return all_codes.of[static_cast<int>(format)]; }

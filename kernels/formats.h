@@ -186,11 +186,13 @@ struct QuantizationBlock {
   float dmin;
   int s[16];
   int m[16];
-  int q[256];
+  std::int8_t q[256];
 };
 
 /// Reads a block of a quantized format. `block` needs no alignment.
 QuantizationBlock read_block(Format format, const void* block) noexcept;
+/// Reads its numbers q alone, [block_inputs].
+void read_numbers(Format format, const void* block, std::int8_t* q) noexcept;
 
 /// Of a format with a table of numbers: the first code that stands for number n, at place n + 128.
 const std::uint8_t* codes_of_numbers(Format format) noexcept;

@@ -13,8 +13,18 @@
 
 namespace draftproof {
 
+namespace {
+
+/// Before anything computes, so that no thread starts that is not wanted.
+NumberOrAuto set(NumberOrAuto threads) {
+  if (threads.number > 0) set_threads(threads.number);
+  return threads;
+}
+
+}  // namespace
+
 OpenedModel::OpenedModel(const ModelToOpen& what)
-    : threads_(what.threads),
+    : threads_(set(what.threads)),
       quiet_(what.quiet),
       progress_(what.quiet),
       files_(with_adapters(Checkpoint(what.target), what.layout)),
@@ -24,7 +34,6 @@ OpenedModel::OpenedModel(const ModelToOpen& what)
   }
   load_options_.observer = progress_.observer();
   load_options_.ranks = process_ranks();
-  if (threads_.number > 0) set_threads(threads_.number);
 }
 
 const Tokenizer* OpenedModel::tokenizer() {

@@ -29,15 +29,15 @@ int two_bits(Bytes codes, int i) { return codes[i / 128 * 32 + i % 32] >> i / 32
 
 /// Writes the vector of a word of a grid to q; bit j of `signs` makes number j negative.
 template <int bits>
-void put_vector(unsigned word, const std::int8_t* numbers, unsigned signs, int* q) {
+void put_vector(unsigned word, const std::int8_t* numbers, unsigned signs, std::int8_t* q) {
   for (int j = 0; j < (bits == 2 ? 8 : 4); ++j) {
     const int number = numbers[word >> bits * j & ((1U << bits) - 1)];
-    q[j] = (signs >> j & 1U) != 0 ? -number : number;
+    q[j] = static_cast<std::int8_t>((signs >> j & 1U) != 0 ? -number : number);
   }
 }
 
 /// A vector of iq1: the grid's numbers times 8, minus or plus 1.
-void put_iq1(unsigned place, bool minus, int* q) {
+void put_iq1(unsigned place, bool minus, std::int8_t* q) {
   put_vector<2>(iq1_grid[place], minus ? iq1_numbers : iq1_numbers + 4, 0, q);
 }
 
@@ -156,10 +156,12 @@ void read_iq3_s(Bytes from, QuantizationBlock& block) {
 /// of values 16 apart, 4 bytes of four values 4 apart; f16 d: d * (digit - 1).
 void read_tq1_0(Bytes from, QuantizationBlock& block) {
   block.d = half_at(from + 52);
-  const auto digits = [](Bytes bytes, int count, int together, int* q) {
+  const auto digits = [](Bytes bytes, int count, int together, std::int8_t* q) {
     int power = 1;
     for (int digit = 0; digit < count; ++digit, power *= 3) {
-      for (int j = 0; j < together; ++j) q[digit * together + j] = ((bytes[j] * power & 255) * 3 >> 8) - 1;
+      for (int j = 0; j < together; ++j) {
+        q[digit * together + j] = static_cast<std::int8_t>(((bytes[j] * power & 255) * 3 >> 8) - 1);
+      }
     }
   };
   digits(from, 5, 32, block.q);
@@ -170,7 +172,7 @@ void read_tq1_0(Bytes from, QuantizationBlock& block) {
 /// 64 bytes of codes of two bits; f16 d: d * (q - 1).
 void read_tq2_0(Bytes from, QuantizationBlock& block) {
   block.d = half_at(from + 64);
-  for (int i = 0; i < 256; ++i) block.q[i] = two_bits(from, i) - 1;
+  for (int i = 0; i < 256; ++i) block.q[i] = static_cast<std::int8_t>(two_bits(from, i) - 1);
 }
 
 /// 64 values: four bytes, the scales of groups of 16 as unsigned floats of four bits of exponent and three of fraction

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ref/text/character_bpe.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "ref/base/utf8.h"
@@ -33,7 +34,7 @@ void CharacterBpe::set_scores(const std::vector<double>& scores) {
   std::vector<std::uint32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   const auto is_before = [&](auto one, auto other) { return scores[one] > scores[other]; };
-  if (!std::is_sorted(order.begin(), order.end(), is_before)) std::sort(order.begin(), order.end(), is_before);
+  std::ranges::stable_sort(order, is_before);  // many are in order already
   ranks_.resize(scores.size());
   for (std::size_t at = 1; at < order.size(); ++at) {
     ranks_[order[at]] = ranks_[order[at - 1]] + (scores[order[at]] < scores[order[at - 1]] ? 1 : 0);

@@ -18,6 +18,8 @@ class CharacterBpe final : public PieceModel {
 
   /// Room for so many entries.
   void reserve(std::size_t entries) { entries_.reserve(entries); }
+  /// Says that this one will be added soon.
+  void expect_entry(std::string_view text) const { entries_.expect(text); }
   /// Adds an entry that text may become. The texts of all are distinct.
   void add_entry(std::string_view text, Token token);
   /// Neighbors are joined by these merges, of entries;

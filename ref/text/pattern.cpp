@@ -71,13 +71,18 @@ struct MatchBudget::Workspace {
       pcre2_jit_stack_create(jit_stack_bytes_min, jit_stack_bytes_max, nullptr)};  // null where PCRE2 has no JIT
 };
 
-MatchBudget::MatchBudget(std::size_t text_bytes)
-    : workspace_(std::make_unique<Workspace>()), steps_left_(budget_base + budget_per_byte * text_bytes) {
-  pcre2_set_heap_limit(workspace_->context.get(), heap_kibibytes_max);
-  if (workspace_->stack) pcre2_jit_stack_assign(workspace_->context.get(), nullptr, workspace_->stack.get());
-}
+MatchBudget::MatchBudget(std::size_t text_bytes) : steps_left_(budget_base + budget_per_byte * text_bytes) {}
 
 MatchBudget::~MatchBudget() = default;
+
+MatchBudget::Workspace& MatchBudget::workspace() {
+  if (!workspace_) {
+    workspace_ = std::make_unique<Workspace>();
+    pcre2_set_heap_limit(workspace_->context.get(), heap_kibibytes_max);
+    if (workspace_->stack) pcre2_jit_stack_assign(workspace_->context.get(), nullptr, workspace_->stack.get());
+  }
+  return *workspace_;
+}
 
 struct Pattern::Compiled {
   Held<pcre2_code, pcre2_code_free> code;
@@ -92,7 +97,7 @@ bool Pattern::Compiled::find(std::string_view text, std::size_t start, MatchBudg
                              std::size_t& end) const {
   while (start < text.size() && !first_bytes.test(static_cast<unsigned char>(text[start]))) ++start;
   if (start == text.size()) return false;  // a match is not empty
-  MatchBudget::Workspace& workspace = *budget.workspace_;
+  MatchBudget::Workspace& workspace = budget.workspace();
   int status = PCRE2_ERROR_MATCHLIMIT;
   for (std::uint64_t limit = first_limit; status == PCRE2_ERROR_MATCHLIMIT; limit *= limit_growth) {
     if (limit > first_limit) {

@@ -27,7 +27,8 @@ class MatchBudget {
  private:
   friend class Pattern;
   struct Workspace;
-  std::unique_ptr<Workspace> workspace_;
+  Workspace& workspace();
+  std::unique_ptr<Workspace> workspace_;  // made for the first match: it maps memory, and many texts need none
   std::uint64_t steps_left_;
 };
 

@@ -12,27 +12,34 @@
 namespace draftproof {
 namespace {
 
-void add_piece(const ScoredPiece& piece, Token id, PieceKind kind, PieceSource source, TokenizerPartsBuilder& builder) {
-  if (piece.text.empty()) throw Error(piece.origin + ": the piece is empty");
+constexpr std::size_t ahead = 16;  // pieces that are expected: their places come from memory meanwhile
+
+[[noreturn]] void fail(const std::string& origin, Token id, const std::string& what) {
+  throw Error(origin + "[" + std::to_string(id) + "]: " + what);
+}
+
+void add_piece(const ScoredPiece& piece, Token id, PieceKind kind, PieceSource source, const std::string& origin,
+               TokenizerPartsBuilder& builder) {
+  if (piece.text.empty()) fail(origin, id, "the piece is empty");
   AddedToken added;
   added.id = id;
   added.content = piece.text;
   switch (piece.type) {
     case PieceType::normal:
-    case PieceType::unused: return builder.add_entry(piece.text, id, piece.origin);
+    case PieceType::unused: return builder.add_entry(piece.text, id, origin);
     case PieceType::byte: {
       const auto byte = byte_of_fallback_entry(piece.text);
-      if (!byte) throw Error(piece.origin + ": " + in_quotes(piece.text) + " is no byte like <0x41>");
-      return builder.add_entry(piece.text, id, piece.origin, std::string(1, static_cast<char>(*byte)));
+      if (!byte) fail(origin, id, in_quotes(piece.text) + " is no byte like <0x41>");
+      return builder.add_entry(piece.text, id, origin, std::string(1, static_cast<char>(*byte)));
     }
     case PieceType::user_defined:
-      if (source == PieceSource::llama_cpp) return builder.add_token(std::move(added), piece.origin, piece.text);
-      if (kind == PieceKind::unigram) return builder.add_entry(piece.text, id, piece.origin);
+      if (source == PieceSource::llama_cpp) return builder.add_token(std::move(added), origin, piece.text);
+      if (kind == PieceKind::unigram) return builder.add_entry(piece.text, id, origin);
       added.pattern = piece.text;
       added.normalized = true;
-      return builder.add_token(std::move(added), piece.origin);
+      return builder.add_token(std::move(added), origin);
     case PieceType::unknown:
-    case PieceType::control: added.special = true; return builder.add_token(std::move(added), piece.origin, piece.text);
+    case PieceType::control: added.special = true; return builder.add_token(std::move(added), origin, piece.text);
   }
 }
 
@@ -47,7 +54,7 @@ UnknownText unknown_text(const std::vector<ScoredPiece>& pieces, const std::stri
 }
 
 std::unique_ptr<const PieceModel> make_bpe(const std::vector<ScoredPiece>& pieces, PieceSource source,
-                                           UnknownText unknown) {
+                                           const std::string& origin, UnknownText unknown) {
   auto bpe = std::make_unique<CharacterBpe>(std::move(unknown));
   bpe->reserve(pieces.size());
   std::vector<double> scores;
@@ -55,8 +62,9 @@ std::unique_ptr<const PieceModel> make_bpe(const std::vector<ScoredPiece>& piece
     const ScoredPiece& piece = pieces[id];
     scores.push_back(piece.score);
     if (piece.type == PieceType::unused && source == PieceSource::sentencepiece) {
-      throw Error(piece.origin + ": an unused piece is not implemented for BPE");
+      fail(origin, static_cast<Token>(id), "an unused piece is not implemented for BPE");
     }
+    if (id + ahead < pieces.size()) bpe->expect_entry(pieces[id + ahead].text);
     const bool found =
         piece.type == PieceType::normal || piece.type == PieceType::user_defined || piece.type == PieceType::unused;
     if (found) bpe->add_entry(piece.text, static_cast<Token>(id));
@@ -104,10 +112,11 @@ void add_pieces(const std::vector<ScoredPiece>& pieces, PieceKind kind, PieceSou
   if (pieces.size() > static_cast<std::size_t>(token_max)) throw Error(origin + ": has too many entries");
   builder.reserve(pieces.size());
   for (std::size_t id = 0; id < pieces.size(); ++id) {
-    add_piece(pieces[id], static_cast<Token>(id), kind, source, builder);
+    if (id + ahead < pieces.size()) builder.expect_entry(pieces[id + ahead].text);
+    add_piece(pieces[id], static_cast<Token>(id), kind, source, origin, builder);
   }
   UnknownText unknown = unknown_text(pieces, origin);
-  builder.parts().model = kind == PieceKind::bpe ? make_bpe(pieces, source, std::move(unknown))
+  builder.parts().model = kind == PieceKind::bpe ? make_bpe(pieces, source, origin, std::move(unknown))
                                                  : make_unigram(pieces, source, std::move(unknown));
 }
 

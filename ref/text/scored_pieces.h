@@ -16,7 +16,6 @@ struct ScoredPiece {
   std::string text;
   double score = 0;
   PieceType type = PieceType::normal;
-  std::string origin;  // "FILE: field NAME"
 };
 
 enum class PieceKind { bpe, unigram };
@@ -39,7 +38,7 @@ SentencePieceBpe read_sentencepiece_bpe(const std::filesystem::path& file);
 /// Returns the decoder of the normal pieces.
 TokenDecoder piece_decoder();
 
-/// Adds the pieces, by id, and the model that they are.
+/// Adds the pieces, by id, and the model that they are. `origin`: "FILE: field NAME".
 void add_pieces(const std::vector<ScoredPiece>& pieces, PieceKind kind, PieceSource source, const std::string& origin,
                 TokenizerPartsBuilder& builder);
 

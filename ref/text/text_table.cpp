@@ -35,6 +35,10 @@ bool TextTable::insert(std::string_view text, Token token) {
   return true;
 }
 
+void TextTable::expect(std::string_view text) const {
+  if (!slots_.empty()) __builtin_prefetch(&slots_[hash_of(text) & (slots_.size() - 1)]);
+}
+
 Token TextTable::find(std::string_view text) const {
   if (entries_.empty() || text.size() > longest_) return -1;
   const Slot& slot = slots_[place_of(text, hash_of(text))];

@@ -16,6 +16,8 @@ class TextTable {
   void reserve(std::size_t texts);
   /// Returns false, and changes nothing, when the text has a token already.
   bool insert(std::string_view text, Token token);
+  /// Says that a text will be asked for or inserted soon, so that its place comes from memory meanwhile.
+  void expect(std::string_view text) const;
   /// Returns -1 when the text has no token.
   Token find(std::string_view text) const;
   std::size_t longest() const noexcept { return longest_; }  // in bytes

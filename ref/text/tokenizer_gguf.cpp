@@ -70,18 +70,19 @@ PieceType type_of(std::int64_t number, const std::string& origin) {
 std::vector<ScoredPiece> read_pieces(const TokenizerFields& fields, bool scored) {
   const auto& tokens = fields.at<std::vector<std::string>>("tokenizer.ggml.tokens");
   const auto& types = fields.at<std::vector<std::int64_t>>("tokenizer.ggml.token_type");
-  const std::string origin = fields.where("tokenizer.ggml.tokens");
   const std::string types_origin = fields.where("tokenizer.ggml.token_type");
   const std::string scores_origin = fields.where("tokenizer.ggml.scores");
-  if (tokens.size() > static_cast<std::size_t>(token_max)) throw Error(origin + ": has too many tokens");
+  if (tokens.size() > static_cast<std::size_t>(token_max))
+    throw Error(fields.where("tokenizer.ggml.tokens") + ": has too many tokens");
   if (types.size() != tokens.size()) throw Error(types_origin + ": is not as long as tokenizer.ggml.tokens");
   const std::vector<double> none(scored ? 0 : tokens.size());
   const auto& scores = scored ? fields.at<std::vector<double>>("tokenizer.ggml.scores") : none;
   if (scores.size() != tokens.size()) throw Error(scores_origin + ": is not as long as tokenizer.ggml.tokens");
   std::vector<ScoredPiece> pieces;
+  pieces.reserve(tokens.size());
   for (std::size_t id = 0; id < tokens.size(); ++id) {
     if (!std::isfinite(scores[id])) throw Error(scores_origin + ": score " + std::to_string(id) + " is not finite");
-    pieces.push_back({tokens[id], scores[id], type_of(types[id], types_origin), origin});
+    pieces.push_back({tokens[id], scores[id], type_of(types[id], types_origin)});
   }
   return pieces;
 }
@@ -120,19 +121,19 @@ void read_merges(const TokenizerFields& fields, const TokenizerPartsBuilder& bui
 }
 
 /// Adds the tokens of a vocabulary with merges. Added ones decode to their text.
-void add_tokens(const std::vector<ScoredPiece>& pieces, TokenizerPartsBuilder& builder) {
+void add_tokens(const std::vector<ScoredPiece>& pieces, const std::string& origin, TokenizerPartsBuilder& builder) {
   builder.reserve(pieces.size());
   for (std::size_t index = 0; index < pieces.size(); ++index) {
     const ScoredPiece& piece = pieces[index];
     const auto id = static_cast<Token>(index);
     if (piece.type == PieceType::normal || piece.type == PieceType::unused || piece.type == PieceType::byte) {
-      builder.add_entry(piece.text, id, piece.origin);
+      builder.add_entry(piece.text, id, origin);
     } else {
       AddedToken added;
       added.id = id;
       added.content = piece.text;
       added.special = piece.type != PieceType::user_defined;
-      builder.add_token(std::move(added), piece.origin, piece.text);
+      builder.add_token(std::move(added), origin, piece.text);
     }
   }
 }
@@ -158,7 +159,7 @@ TokenizerParts read_byte_level(const TokenizerFields& fields) {
     if (bytes->size() == 1) bpe->set_byte(static_cast<unsigned char>(bytes->front()), static_cast<Token>(id));
     if (kind.takes_whole) bpe->take_whole(*bytes, static_cast<Token>(id));
   }
-  add_tokens(pieces, builder);
+  add_tokens(pieces, fields.where("tokenizer.ggml.tokens"), builder);
   read_merges(fields, builder, bpe->merges());
   parts.model = std::move(bpe);
   read_added(fields, {.bos = kind.adds_bos, .eos = false}, builder);
@@ -176,7 +177,7 @@ TokenizerParts read_gemma4(const TokenizerFields& fields) {
   TokenizerParts& parts = builder.parts();
   parts.pre_tokenizer.add(SplitStep{{R"([^\n]+|[\n]+)", fields.where("tokenizer.ggml.model")}});
   const std::vector<ScoredPiece> pieces = read_pieces(fields, false);
-  add_tokens(pieces, builder);
+  add_tokens(pieces, fields.where("tokenizer.ggml.tokens"), builder);
   UnknownText unknown(fields.where("tokenizer.ggml.tokens"));
   for (std::size_t id = 0; id < pieces.size(); ++id) {
     const auto byte = byte_of_fallback_entry(pieces[id].text);

@@ -32,7 +32,6 @@ struct SentencePieceModel {
 
 ScoredPiece read_piece(std::string_view message, const std::string& origin) {
   ScoredPiece piece;
-  piece.origin = origin;
   for (ProtobufFields fields(message, origin); fields.next();) {
     if (fields.number() == 1) piece.text = fields.text("piece");
     if (fields.number() == 2) piece.score = fields.real("score");

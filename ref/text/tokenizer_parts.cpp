@@ -12,9 +12,9 @@ namespace {
 constexpr std::size_t entry_bytes_max = 4096;  // the search takes up to this many steps per byte of text
 
 void check_text(const std::string& text, const std::string& origin, Token id) {
-  const std::string named = origin + ": the entry of id " + std::to_string(id);
-  if (text.size() > entry_bytes_max) throw Error(named + " is longer than 4096 bytes");
-  if (!utf8::is_valid(text)) throw Error(named + " is not UTF-8");
+  const auto fail = [&](const char* what) { throw Error(origin + ": the entry of id " + std::to_string(id) + what); };
+  if (text.size() > entry_bytes_max) fail(" is longer than 4096 bytes");
+  if (!utf8::is_valid(text)) fail(" is not UTF-8");
 }
 
 }  // namespace

@@ -60,6 +60,8 @@ class TokenizerPartsBuilder {
 
   /// Room for so many entries.
   void reserve(std::size_t entries);
+  /// Says that an entry or a token will be added soon.
+  void expect_entry(std::string_view text) const { parts_.vocabulary.expect(text); }
   /// Add the vocabulary first, then added tokens, then merges. `bytes`: what the token decodes to, if not what the
   /// decoder makes of its text.
   void add_entry(const std::string& text, Token id, const std::string& origin, std::optional<std::string> bytes = {});

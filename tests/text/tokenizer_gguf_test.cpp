@@ -137,7 +137,7 @@ TEST(TokenizerGguf, NamesTheInvalidFieldOfAScoredVocabulary) {
   expect([](Scored& v) { v.scores.pop_back(); }, "scores", "not as long");
   expect([](Scored& v) { v.scores[7] = std::numeric_limits<float>::quiet_NaN(); }, "scores", "score 7 is not finite");
   expect([](Scored& v) { v.types[5] = 9; }, "token_type", "type 9");
-  expect([](Scored& v) { v.types[260] = 6; }, "tokens", "'a' is no byte like <0x41>");
+  expect([](Scored& v) { v.types[260] = 6; }, "tokens[260]", "'a' is no byte like <0x41>");
   expect([](Scored& v) { v.tokens[260] = "b"; }, "tokens", "has another id");
   expect([](Scored& v) { v.tokens.clear(), v.types.clear(), v.scores.clear(); }, "tokens", "no entries");
   EXPECT_THAT(test::error_of([] { load(Scored().file().number("tokenizer.ggml.bos_token_id", 999)); }),

@@ -59,7 +59,7 @@ TEST(TokenizerModel, NamesWhatIsInvalid) {
     EXPECT_THAT(error, HasSubstr(what));
   };
   const auto with_piece = [](const ProtoBytes& piece) { return test::small_model().message(1, piece); };
-  expect(with_piece(piece_proto("a", -1, 1)), "pieces[8]", "has another id");
+  expect(with_piece(piece_proto("a", -1, 1)), "pieces: the entry of id 8", "has another id");
   expect(with_piece(piece_proto("", -1, 1)), "pieces[8]", "is empty");
   expect(with_piece(piece_proto("\xFF", -1, 1)), "pieces[8]", "not UTF-8");
   expect(with_piece(piece_proto("x", std::numeric_limits<float>::infinity(), 1)), "pieces[8]", "finite");
@@ -67,7 +67,7 @@ TEST(TokenizerModel, NamesWhatIsInvalid) {
   expect(with_piece(piece_proto("x", -1, 0)), "pieces[8]", "type 0");
   expect(with_piece(piece_proto("x", -1, 5)), "pieces[8]", "unused piece");
   expect(with_piece(piece_proto("x", -1, 6)), "pieces[8]", "no byte like <0x41>");
-  expect(with_piece(piece_proto(std::string(5000, 'x'), -1, 1)), "pieces[8]", "4096 bytes");
+  expect(with_piece(piece_proto(std::string(5000, 'x'), -1, 1)), "pieces: the entry of id 8", "4096 bytes");
   expect(test::small_pieces().message(2, ProtoBytes().integer(3, 4)), "trainer_spec", "model_type 4");
   expect(test::small_pieces().message(2, ProtoBytes().integer(24, 1)), "trainer_spec", "treat_whitespace_as_suffix");
   expect(test::small_pieces().message(2, test::bpe_trainer().integer(41, 77)), "trainer_spec.bos_id", "77 is not");

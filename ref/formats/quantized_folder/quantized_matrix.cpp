@@ -104,7 +104,9 @@ void write_blocks(const QuantizedMatrix& matrix, const CodeRows& numbers, std::u
                                               : "which is too large for f16; load another export";
     if (too_large(block.d)) fail_scale(matrix, block.d, first + row, group, too_large_text);
     if (too_large(block.dmin)) fail_bias(matrix, -block.dmin, first + row, group, too_large_text);
-    for (std::uint64_t i = 0; i < block_inputs; ++i) block.q[i] = static_cast<int>(codes[begin + i] - zero);
+    for (std::uint64_t i = 0; i < block_inputs; ++i) {
+      block.q[i] = static_cast<std::int8_t>(codes[begin + i] - zero);
+    }
     write_block(matrix.format, block, to);
     to += traits(matrix.format).block_bytes;
   }
