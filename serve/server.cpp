@@ -13,6 +13,7 @@
 
 #include "ref/base/error.h"
 #include "serve/anthropic_api.h"
+#include "serve/api_keys.h"
 #include "serve/browser_rules.h"
 #include "serve/http_server.h"
 #include "serve/page.h"
@@ -31,14 +32,6 @@ constexpr ConnectionLimits limits;
 constexpr auto poll_interval = 50ms;  // how often a waiting thread looks whether its client is still there
 constexpr std::size_t stored_bytes_max = std::size_t{64} << 20;  // of responses that requests may go on with
 constexpr const char* request_id_header = "X-Request-Id";
-
-/// Compares in a time that does not depend on where they differ.
-bool equal_keys(const std::string& a, const std::string& b) {
-  if (a.size() != b.size()) return false;
-  unsigned char difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return difference == 0;
-}
 
 /// An id that came with the request, if it can stand in a header and a log.
 bool is_request_id(const std::string& id) {
@@ -77,6 +70,7 @@ class Server::Http {
       : models_(std::move(models)),
         log_(log),
         options_(std::move(options)),
+        keys_(options_.api_keys),
         http_(limits, static_cast<std::size_t>(options_.connections),
               [this](const Connection& connection, int status, std::string_view why) {
                 log_.write("request", {{"client", connection.client()}, {"status", status}, {"why", std::string(why)}});
@@ -246,15 +240,15 @@ class Server::Http {
   /// Whether a page may have led here a name that is not this machine's. A key would stop it too.
   bool is_foreign_host(const Request& request) const {
     const std::string host = request.get_header_value("Host");
-    return on_loopback_ && options_.api_keys.empty() && request.path != "/health" && !host.empty() &&
-           !is_loopback(host) && host_name(host) != host_name(options_.host);
+    return on_loopback_ && keys_.empty() && request.path != "/health" && !host.empty() && !is_loopback(host) &&
+           host_name(host) != host_name(options_.host);
   }
 
   /// Whether a page of another site asks more than to be shown something.
   bool is_cross_site(const Request& request) const {
     const std::string origin = request.get_header_value("Origin");
     const bool is_preflight = request.has_header("Access-Control-Request-Method");  // no key comes with it
-    const bool is_guarded = !options_.api_keys.empty() && !is_preflight;
+    const bool is_guarded = !keys_.empty() && !is_preflight;
     return !origin.empty() && !is_guarded && request.method != "GET" && request.method != "HEAD" &&
            !is_same(origin, request.get_header_value("Host"));
   }
@@ -281,19 +275,13 @@ class Server::Http {
     return open || tenant_of(request).has_value();
   }
 
-  /// The number of the API key that came with a request; nullopt: none of those that are known. In a time that does not
-  /// depend on which it is.
+  /// The number of the API key that came with a request; nullopt: none of those that are known.
   std::optional<int> tenant_of(const Request& request) const {
-    if (options_.api_keys.empty()) return 0;
+    if (keys_.empty()) return 0;
     constexpr std::string_view scheme = "Bearer ";
     const std::string header = request.get_header_value("Authorization");
     const bool is_bearer = strncasecmp(header.c_str(), scheme.data(), scheme.size()) == 0;
-    const std::string key = is_bearer ? header.substr(scheme.size()) : request.get_header_value("x-api-key");
-    std::optional<int> tenant;
-    for (std::size_t i = 0; i < options_.api_keys.size(); ++i) {
-      if (equal_keys(options_.api_keys[i], key)) tenant = static_cast<int>(i);
-    }
-    return tenant;
+    return keys_.number_of(is_bearer ? header.substr(scheme.size()) : request.get_header_value("x-api-key"));
   }
 
   void log_request(const Request& request, const Response& response) const {
@@ -577,6 +565,7 @@ class Server::Http {
   std::vector<HostedModel> models_;
   const Log& log_;
   ServerOptions options_;
+  ApiKeys keys_;
   ResponseStore responses_{stored_bytes_max, limits.body_max};
   HttpServer http_;
   std::thread thread_;

@@ -84,13 +84,20 @@ std::string sealed(const std::filesystem::path& path) {
   return path.string();
 }
 
+Hdf5 opened(const std::shared_ptr<const FileBytes>& bytes) {
+  Hdf5 file = Hdf5::open(bytes);
+  if (const std::string schema = file.read_string_attribute("/", "schema"); schema != rows_schema) {
+    throw Error(bytes->file().string() + ": attribute 'schema' is " + in_quotes(schema) + ", this program reads " +
+                rows_schema);
+  }
+  return file;
+}
+
 template <class Weight>
 Subprocess::Handler lists_of(const std::filesystem::path& path) {
-  Hdf5 file = Hdf5::open(path);
-  if (const std::string schema = file.read_string_attribute("/", "schema"); schema != rows_schema) {
-    throw Error(path.string() + ": attribute 'schema' is " + in_quotes(schema) + ", this program reads " + rows_schema);
-  }
-  return [lists = std::make_shared<Lists<Weight>>(std::move(file))](const std::string& query) {
+  return [bytes = std::make_shared<const FileBytes>(path),
+          lists = std::shared_ptr<Lists<Weight>>()](const std::string& query) mutable {
+    if (!lists) lists = std::make_shared<Lists<Weight>>(opened(bytes));
     RowsQuery asked;
     std::memcpy(&asked, query.data(), sizeof asked);
     return lists->answer(asked);

@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <new>
 
+#include "ref/base/confinement.h"
 #include "ref/base/error.h"
 
 namespace draftproof {
@@ -57,22 +59,40 @@ bool received_message(int socket, std::string& message, std::size_t bytes_max) {
 constexpr char good = '+';
 constexpr char bad = '-';
 
-[[noreturn]] void serve(int socket, const std::function<Subprocess::Handler()>& begin) {
-  const rlimit no_core = {0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
-  const int nowhere = open("/dev/null", O_WRONLY);  // for a library that prints errors while the process ends
-  if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
-  signal(SIGINT, SIG_IGN);  // the other process handles it
-  // What the other process has open and locked is its own.
+/// What the process may take beside several copies of an answer.
+constexpr std::size_t memory_beside_answers = std::size_t{256} << 20;
+
+/// Leaves open what the process was given, and nothing else: neither files nor locks of the other process, nor the
+/// terminal, where it could say things in that one's name.
+void keep_only(int socket) {
+  const int nowhere = open("/dev/null", O_RDWR);
+  for (int standard = STDIN_FILENO; nowhere >= 0 && standard <= STDERR_FILENO; ++standard) dup2(nowhere, standard);
   close_range(STDERR_FILENO + 1, static_cast<unsigned>(socket) - 1, 0);
   close_range(static_cast<unsigned>(socket) + 1, ~0U, 0);
+}
+
+[[noreturn]] void serve(int socket, const std::string& name, const std::function<Subprocess::Handler()>& begin,
+                        std::size_t bytes_max, Subprocess::Does does) {
+  const bool reads = does == Subprocess::Does::read;
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  signal(SIGINT, SIG_IGN);  // the other process handles it
+  keep_only(socket);
+  if (reads) confine_resources(4 * bytes_max + memory_beside_answers);
   Subprocess::Handler answer;
   std::string request;
   while (received_message(socket, request, std::size_t{1} << 20)) {
     std::string message;
     try {
-      if (!answer) answer = begin();
+      if (!answer) {
+        answer = begin();
+        if (reads) confine_calls();
+      }
       message = good + answer(request);
+    } catch (const std::bad_alloc&) {
+      message = bad + name +
+                (reads ? ": takes more memory to read than its size explains, or than there is"
+                       : ": there is not enough memory to write it");
     } catch (const std::exception& wrong) {
       message = bad + std::string(wrong.what());
     }
@@ -91,7 +111,7 @@ Subprocess::Subprocess(std::string name, const std::function<Handler()>& begin, 
   process_ = fork();
   if (process_ == 0) {
     close(ends[0]);
-    serve(ends[1], begin);
+    serve(ends[1], name_, begin, bytes_max_, does_);
   }
   close(ends[1]);
   socket_ = ends[0];
@@ -135,6 +155,10 @@ void Subprocess::fail() {
   if (late) {
     throw Error(name_ + ": takes more than " + std::to_string(timeout_.count()) + " s to " +
                 (reads ? "read" : "write") + so);
+  }
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) {
+    throw Error(name_ + ": " + who +
+                "was stopped when it tried what reading does not need; trust nothing of this file");
   }
   throw Error(name_ + ": " + who +
               (WIFSIGNALED(status) ? "was ended by signal " + std::to_string(WTERMSIG(status))

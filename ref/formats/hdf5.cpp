@@ -13,6 +13,7 @@
 #include "ref/base/error.h"
 #include "ref/base/presence.h"
 #include "ref/base/require.h"
+#include "ref/formats/hdf5_over_bytes.h"
 #include "ref/formats/printable.h"
 
 namespace draftproof {
@@ -112,13 +113,17 @@ void refuse_links(const std::filesystem::path& file, hid_t handle, const std::st
 }  // namespace
 
 Hdf5 Hdf5::open(const std::filesystem::path& file) {
-  prepare_library();
   if (!is_present(file)) throw Error(file.string() + ": no such file");
-  if (!std::filesystem::is_regular_file(file)) throw Error(file.string() + ": not a file");
+  return open(std::make_shared<const FileBytes>(file));
+}
+
+Hdf5 Hdf5::open(std::shared_ptr<const FileBytes> bytes) {
+  prepare_library();
   Hdf5 result;
-  result.file_ = file;
-  result.handle_ = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-  if (result.handle_ < 0) throw Error(file.string() + ": not an HDF5 file, or damaged" + reason());
+  result.file_ = bytes->file();
+  result.bytes_ = std::move(bytes);
+  result.handle_ = open_over(*result.bytes_);
+  if (result.handle_ < 0) throw Error(result.file_.string() + ": not an HDF5 file, or damaged" + reason());
   return result;
 }
 
@@ -135,12 +140,19 @@ Hdf5::~Hdf5() {
   if (handle_ >= 0) H5Fclose(handle_);
 }
 
-Hdf5::Hdf5(Hdf5&& other) noexcept : file_(std::move(other.file_)), handle_(std::exchange(other.handle_, -1)) {}
+Hdf5::Hdf5(Hdf5&& other) noexcept
+    : file_(std::move(other.file_)), bytes_(std::move(other.bytes_)), handle_(std::exchange(other.handle_, -1)) {}
 
 Hdf5& Hdf5::operator=(Hdf5&& other) noexcept {
   std::swap(file_, other.file_);
+  std::swap(bytes_, other.bytes_);
   std::swap(handle_, other.handle_);
   return *this;
+}
+
+std::uint64_t Hdf5::size() const {
+  std::error_code error;
+  return bytes_ != nullptr ? bytes_->size() : std::filesystem::file_size(file_, error);
 }
 
 bool Hdf5::has(const std::string& path) const {
@@ -197,9 +209,8 @@ Array<T> Hdf5::read(const std::string& path) const {
   if ((layout != H5D_CONTIGUOUS && layout != H5D_COMPACT) || H5Pget_external_count(creation) != 0) {
     fail("stores its values in other files; copy it into one file");
   }
-  std::error_code error;
   const std::uint64_t held = H5Dget_storage_size(dataset);
-  if (held > std::filesystem::file_size(file_, error) || held / H5Tget_size(type) < count) {
+  if (held > size() || held / H5Tget_size(type) < count) {
     fail("has a shape larger than the values stored for it; the file is damaged or was never filled");
   }
 
@@ -232,8 +243,7 @@ std::string Hdf5::read_string_attribute(const std::string& path, const std::stri
     H5free_memory(text);
     return result;
   }
-  std::error_code error;
-  if (H5Tget_size(type) > std::filesystem::file_size(file_, error)) fail("is longer than the file");
+  if (H5Tget_size(type) > size()) fail("is longer than the file");
   std::string text(H5Tget_size(type), '\0');
   if (H5Aread(attribute, type, text.data()) < 0) fail("cannot be read" + reason());
   switch (H5Tget_strpad(type)) {

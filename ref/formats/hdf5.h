@@ -11,9 +11,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "ref/formats/file_bytes.h"
 
 namespace draftproof {
 
@@ -27,6 +30,8 @@ class Hdf5 {
  public:
   /// Throws Error naming the file when it is missing, truncated or not HDF5.
   static Hdf5 open(const std::filesystem::path& file);
+  /// Reads a file that is open; opens nothing.
+  static Hdf5 open(std::shared_ptr<const FileBytes> bytes);
   /// Replaces the file if it exists.
   static Hdf5 create(const std::filesystem::path& file);
   ~Hdf5();
@@ -59,7 +64,10 @@ class Hdf5 {
   friend class Hdf5ListWriter;
 
   Hdf5() = default;
+  std::uint64_t size() const;  // in bytes
+
   std::filesystem::path file_;
+  std::shared_ptr<const FileBytes> bytes_;  // nullptr: it is written
   std::int64_t handle_ = -1;
 };
 

@@ -62,8 +62,11 @@ std::string answer(const Hdf5& file, const std::string& request) {
 
 std::function<Subprocess::Handler()> begin(const std::filesystem::path& file) {
   return [file] {
-    const auto opened = std::make_shared<Hdf5>(Hdf5::open(file));
-    return [opened](const std::string& request) { return answer(*opened, request); };
+    return [bytes = std::make_shared<const FileBytes>(file),
+            opened = std::shared_ptr<Hdf5>()](const std::string& request) mutable {
+      if (!opened) opened = std::make_shared<Hdf5>(Hdf5::open(bytes));
+      return answer(*opened, request);
+    };
   };
 }
 

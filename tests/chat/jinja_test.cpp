@@ -159,6 +159,20 @@ TEST(Jinja, LimitsRecursionValuesAndWork) {
   EXPECT_EQ(rendered("{% set ns = namespace(a=1) %}{% set ns.me = ns %}{{ ns.me.me.a }}{{ ns == ns.me }}"), "1True");
 }
 
+/// What templates reach in Python from a value, a function or a format: CVE-2024-34359, CVE-2024-56326, CVE-2026-5760.
+TEST(Jinja, ReachesNothingBehindItsValues) {
+  for (const char* const source :
+       {"{{ ''.__class__.__mro__[1].__subclasses__() }}", "{{ cycler.__init__.__globals__.os.popen('id').read() }}",
+        "{{ namespace.__init__ }}", "{{ self.__init__.__globals__ }}", "{{ range.__call__ }}",
+        "{{ lipsum.__globals__['os'] }}", "{{ ''|attr('format') }}", "{{ ''|attr('__class__') }}",
+        "{{ [''.format]|map('__call__') }}", "{% include '/etc/passwd' %}", "{% import 'os' as os %}",
+        "{% extends '/etc/passwd' %}", "{{ open('/etc/passwd') }}", "{{ __import__('os') }}"}) {
+    EXPECT_NE(refusal(source), "") << source;
+  }
+  EXPECT_NE(refusal("{{ '{0.__class__}'.format(1) }}"), "");
+  EXPECT_NE(refusal("{{ '{0[__class__]}'.format({}) }}"), "");
+}
+
 TEST(Jinja, ChargesCountsBeyond64BitsAndAllThatIsCopiedOrVisited) {
   const std::string text = "{% set s = 'a' * 500000 %}{% for i in range(1000) %}";
   const std::string dict = "{% set d = dict(range(9999) | batch(2, 0)) %}{% for i in range(9999) %}";

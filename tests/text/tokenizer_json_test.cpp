@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "ref/text/token_decoder.h"
+#include "tests/folder.h"
 #include "tests/text/tokenizer_files.h"
 
 namespace draftproof::tokenizer_json_test {
@@ -238,6 +242,16 @@ TEST(TokenizerJson, RejectsFilesThatAreNotTokenizers) {
     EXPECT_THAT(test::error_of([&] { test::load_json(text); }), HasSubstr("tokenizer.json")) << text;
   }
   EXPECT_THAT(test::error_of([] { Tokenizer::load("nowhere/tokenizer.json"); }), HasSubstr("nowhere"));
+}
+
+TEST(Limits, OfTokenizerFiles) {
+  const test::Folder folder;
+  for (const auto& [name, what] : {std::pair("tokenizer.json", "268435457 bytes"), {"tokenizer.model", "256 MiB"}}) {
+    const std::filesystem::path file = folder.path() / name;
+    std::ofstream(file) << "{";
+    std::filesystem::resize_file(file, (std::uintmax_t{1} << 28) + 1);  // sparse
+    EXPECT_THAT(test::error_of([&] { Tokenizer::load(file); }), HasSubstr(what));
+  }
 }
 
 TEST(TokenizerJson, RejectsLongAddedTokens) {

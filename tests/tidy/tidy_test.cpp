@@ -3,7 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <regex>
+#include <set>
+#include <string>
 
 #include "tests/tidy/rules.h"
 
@@ -438,6 +443,91 @@ TEST(Tests, MirrorEveryFolderOfTheSource) {
     });
   };
   EXPECT_THAT(untested(folders, has_tests), IsEmpty());
+}
+
+/// Names of tests as documents write them, `Suite.Name`.
+std::set<std::string> tests_named_in(const std::string& text) {
+  static const std::regex name("`([A-Z][A-Za-z0-9]*\\.[A-Z][A-Za-z0-9]*)`");
+  std::set<std::string> names;
+  for (std::sregex_iterator found(text.begin(), text.end(), name), end; found != end; ++found)
+    names.insert((*found)[1]);
+  return names;
+}
+
+std::set<std::string> tests_of(const Source& source) {
+  static const std::regex head("^TEST(?:_F|_P)?\\(([A-Za-z0-9]+), ([A-Za-z0-9]+)\\)");
+  std::set<std::string> names;
+  for (const std::string& line : source.lines) {
+    std::smatch found;
+    if (std::regex_search(line, found, head)) names.insert(found.str(1) + "." + found.str(2));
+  }
+  return names;
+}
+
+/// A number as sources and documents write it: 9999, 100'000, std::size_t{1} << 20, std::chrono::seconds(10), 64 KiB.
+std::int64_t number_in(std::string text) {
+  std::erase(text, '\'');
+  static const std::regex shift("(\\d+)\\)?\\}?\\)? << (\\d+)");
+  static const std::regex unit("^(\\d+)( [KMG]iB)?$");
+  static const std::regex any("(?:^|[({])(\\d+)");
+  std::smatch found;
+  if (std::regex_search(text, found, shift)) return std::stoll(found[1]) << std::stoi(found[2]);
+  if (std::regex_match(text, found, unit)) {
+    const std::size_t power = std::string("KMG").find(found[2].matched ? found.str(2)[1] : 'x');
+    return std::stoll(found[1]) << (power == std::string::npos ? 0 : 10 * (power + 1));
+  }
+  return std::regex_search(text, found, any) ? std::stoll(found[1]) : -1;
+}
+
+/// Rows `| ... | value | `file` `constant` | ...` of a document that state another value than the file.
+Faults limits(const std::string& document, const std::function<std::string(const std::string&)>& text_of_file) {
+  static const std::regex row("^\\|[^|]*\\| ([^|]*) \\| `([a-z0-9_/]+\\.(?:h|cpp))` `([a-z_]+)` \\|");
+  Faults faults;
+  for (const std::string& line : lines_of(document)) {
+    std::smatch found;
+    if (!std::regex_search(line, found, row)) continue;
+    const std::regex constant("\\b" + found.str(3) + " = ([^;]*);");
+    const std::string text = text_of_file(found.str(2));
+    std::smatch defined;
+    if (!std::regex_search(text, defined, constant)) {
+      faults.push_back(found.str(2) + " has no " + found.str(3));
+    } else if (number_in(defined.str(1)) != number_in(found.str(1))) {
+      faults.push_back(found.str(2) + ": " + found.str(3) + " is " + defined.str(1) + ", not " + found.str(1));
+    }
+  }
+  return faults;
+}
+
+TEST(Security, SeesALimitOfAnotherValueAndATestThatIsNone) {
+  const auto text = [](const std::string& file) {
+    return file == "a/b.h" ? "constexpr std::size_t bytes_max = std::size_t{1} << 20;\nint n_max = 100'000;\n"
+                             "milliseconds wait = std::chrono::seconds(10);\n"
+                           : "";
+  };
+  const auto faults = [&](const std::string& value, const std::string& constant) {
+    return limits("| x | " + value + " | `a/b.h` `" + constant + "` | `A.B` |\n", text);
+  };
+  EXPECT_THAT(faults("1 MiB", "bytes_max"), IsEmpty());
+  EXPECT_THAT(faults("1048576", "bytes_max"), IsEmpty());
+  EXPECT_THAT(faults("100000", "n_max"), IsEmpty());
+  EXPECT_THAT(faults("10", "wait"), IsEmpty());
+  EXPECT_THAT(faults("2 MiB", "bytes_max"), ElementsAre(HasSubstr("bytes_max is")));
+  EXPECT_THAT(faults("11", "wait"), ElementsAre(HasSubstr("wait is")));
+  EXPECT_THAT(faults("1", "other"), ElementsAre("a/b.h has no other"));
+  EXPECT_THAT(tests_named_in("`A.B` a.B `C.D`, `e.F`"), ElementsAre("A.B", "C.D"));
+  EXPECT_THAT(tests_of(parse("tests/x_test.cpp", "TEST(A, B) {\nTEST_P(C, D) {\n  TEST(E, F)\n")),
+              ElementsAre("A.B", "C.D"));
+}
+
+TEST(Security, IsAsItsDocumentSays) {
+  const std::string document = text_of(root / "docs/security.md");
+  for (const std::string& fault : limits(document, [](const std::string& file) { return text_of(root / file); })) {
+    ADD_FAILURE() << fault;
+  }
+  std::set<std::string> tests;
+  for (const Source& source : tree()) tests.merge(tests_of(source));
+  EXPECT_GT(tests_named_in(document).size(), 50U);
+  for (const std::string& name : tests_named_in(document)) EXPECT_TRUE(tests.contains(name)) << name;
 }
 
 }  // namespace
