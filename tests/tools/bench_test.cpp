@@ -87,6 +87,24 @@ TEST(Bench, DecodeCountsNoTableOfWhichOnlyRowsAreRead) {
   EXPECT_EQ(result["bytes_of_weights"], bytes);
 }
 
+// What is seen is what the files hold; of experts only what rows choose, which is more for more rows.
+TEST(Bench, DecodeCountsTheExpertsThatRowsChoose) {
+  const json dense = measured({"decode", target, "--context", "8", "--rows", "1,16"});
+  EXPECT_EQ(dense["rows"][1]["bytes_of_weights"], dense["rows"][0]["bytes_of_weights"]);
+  const std::string sparse = fixture("external/qwen3-moe-tiny-mixed");
+  const json said = measured({"decode", sparse, "--context", "8", "--rows", "1,16"});
+  double all = 0;
+  const Checkpoint files(sparse);
+  for (const auto& [name, tensor] : files.tensors()) {
+    if (tensor.shape.size() > 1 && name != "model.embed_tokens.weight") all += static_cast<double>(tensor.bytes);
+  }
+  const double one = said["rows"][0]["bytes_of_weights"];
+  const double many = said["rows"][1]["bytes_of_weights"];
+  EXPECT_LT(one, many);
+  EXPECT_LE(many, all);
+  EXPECT_GE(said["rows"][1]["cost_min"], many / one);
+}
+
 TEST(Bench, PrefillMeasuresTheRequestedPromptLengths) {
   const json said = measured({"prefill", target, "--prompt-lengths", "5,130"});
   expect_limits(said["limits"]);

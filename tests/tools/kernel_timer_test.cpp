@@ -30,7 +30,7 @@ TEST(KernelTimer, SeparatesTimeInsideEntriesFromTimeOutside) {
   const Kernels slow = slow_table();
   KernelTimer watch(slow);
   for (int i = 0; i < 2; ++i) {  // the second call starts at zero
-    const auto [whole, outside] = watch.watch([&] {
+    const auto [whole, outside, bytes] = watch.watch([&] {
       watch.table().add(nullptr, 0, nullptr);
       std::this_thread::sleep_for(milliseconds(30));
       watch.table().add(nullptr, 0, nullptr);
@@ -44,7 +44,7 @@ TEST(KernelTimer, CountsTimeOfConcurrentThreadsOnce) {
   const Kernels slow = slow_table();
   KernelTimer watch(slow);
   together = 0;
-  const auto [whole, outside] = watch.watch([&] {
+  const auto [whole, outside, bytes] = watch.watch([&] {
     const auto enter = [&] { watch.table().exponentials(nullptr, 0, 0, 0, nullptr); };
     std::thread other(enter);
     enter();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The cost of a verification pass over M rows compared with one row, which is plain autoregressive decoding. A pass is
-// a whole pass of the target, with the logits of every row.
+// a whole pass of the target, with the logits of every row; its weights are those that it was seen to multiply with.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct BenchDecodeOptions {
 struct DecodeLine {
   int rows;
   int index;
-  Work work;
+  Work work;    // its bytes are known once it was watched
   int watched;  // the same pass, timed by a KernelTimer
   int outside;  // the part of it outside of kernels
 };
@@ -42,6 +42,11 @@ struct Table {
   int layers;
   std::uint64_t memory_bytes;     // docs/memory.md
   std::vector<DecodeLine> lines;  // the first is of one row
+
+  /// What the rows cost at the limits of the machine: of a mixture of experts they read more weights than one row.
+  double cost_min(const DecodeLine& line) const {
+    return timer.seconds_min(line.work) / timer.seconds_min(lines.front().work);
+  }
 };
 
 std::string text_of(const Table& table) {
@@ -49,17 +54,17 @@ std::string text_of(const Table& table) {
   std::string text = fmt::format("{}: {}, {} threads, context {}, {:.0f} MB of weights a pass, {} repeats\n{}",
                                  table.options.target, table.kernels.name, threads(), table.options.context,
                                  1e-6 * table.lines.front().work.bytes, timer.repeats(), timer.limits_text());
-  text +=
-      fmt::format("{:>4}  {:>8}  {:<20}  {:>5}  {:<14}  {:>7}  {:>5} {:>5}  {:>6} {:>10}  {}\n", "rows", "ms",
-                  "(min..max)", "cost", "(min..max)", "rows/s", "GB/s", "", "GMAC/s", "of limit", "outside kernels");
+  text += fmt::format("{:>4}  {:>8}  {:<20}  {:>5}  {:<14}  {:>5}  {:>7}  {:>5} {:>5}  {:>6} {:>10}  {}\n", "rows",
+                      "ms", "(min..max)", "cost", "(min..max)", "least", "rows/s", "GB/s", "", "GMAC/s", "of limit",
+                      "outside kernels");
   for (const DecodeLine& line : table.lines) {
     const Spread time = timer.seconds(line.index);
     const Spread cost = timer.ratio(line.index, table.lines.front().index);
     text += fmt::format(
-        "{:>4}  {:>8.3f}  {:<20}  {:>5.2f}  {:<14}  {:>7.1f}  {:>5.1f} {:>4.0f}%  {:>6.1f} {:>9.0f}%  "
+        "{:>4}  {:>8.3f}  {:<20}  {:>5.2f}  {:<14}  {:>5.2f}  {:>7.1f}  {:>5.1f} {:>4.0f}%  {:>6.1f} {:>9.0f}%  "
         "{:.1f}%, {:.1f} us a layer\n",
         line.rows, 1e3 * time.median, fmt::format("({:.3f}..{:.3f})", 1e3 * time.min, 1e3 * time.max), cost.median,
-        fmt::format("({:.2f}..{:.2f})", cost.min, cost.max), line.rows / time.median,
+        fmt::format("({:.2f}..{:.2f})", cost.min, cost.max), table.cost_min(line), line.rows / time.median,
         1e-9 * line.work.bytes / time.median, 100 * line.work.bytes / time.median / timer.bytes_read(),
         1e-9 * line.work.multiplications() / time.median, 100 * timer.seconds_min(line.work) / time.median,
         100 * timer.ratio(line.outside, line.watched).median, 1e6 * timer.seconds(line.outside).median / table.layers);
@@ -85,6 +90,8 @@ nlohmann::ordered_json json_of(const Table& table) {
     nlohmann::ordered_json row = {{"rows", line.rows}};
     row.update(timer.rates_json(line.index, line.work));
     row["cost"] = spread_json(timer.ratio(line.index, table.lines.front().index));
+    row["cost_min"] = table.cost_min(line);
+    row["bytes_of_weights"] = line.work.bytes;
     row["outside_kernels"] = {{"share", spread_json(timer.ratio(line.outside, line.watched))},
                               {"microseconds_per_layer", spread_json(timer.seconds(line.outside), 1e6 / table.layers)}};
     row["rows_per_second"] = line.rows / timer.seconds(line.index).median;
@@ -107,19 +114,22 @@ Exit bench_decode(const BenchDecodeOptions& options) {
   InterleavedTimer timer(roofline);
   const MemoryNeed need = memory_need(model.files(), {}, load_options);
   Table table{options, load_options.kernels, timer, target->layers(), need.total(options.context + counts.back()), {}};
+  std::vector<std::shared_ptr<KernelTimer::Seen>> all_seen;
   with_workers([&] {
     RolledBackPasses passes(*target, options.context, counts.back());
     for (const int rows : counts) {
       const int index = timer.add_whole(fmt::format("{} rows", rows), [&passes, rows] { passes.pass(rows); });
-      const auto seconds = std::make_shared<KernelTimer::Seconds>();
-      const int watched = timer.add(fmt::format("{} rows, watched", rows), [&passes, &watch, seconds, rows] {
-        *seconds = watch.watch([&] { passes.pass(rows); });
-        return seconds->whole;
+      const auto seen = std::make_shared<KernelTimer::Seen>();
+      const int watched = timer.add(fmt::format("{} rows, watched", rows), [&passes, &watch, seen, rows] {
+        *seen = watch.watch([&] { passes.pass(rows); });
+        return seen->seconds;
       });
-      const int outside = timer.add("", [seconds] { return seconds->outside; });
+      const int outside = timer.add("", [seen] { return seen->outside; });
       table.lines.push_back({rows, index, work.pass(rows), watched, outside});
+      all_seen.push_back(seen);
     }
     timer.run(bench);
+    for (std::size_t i = 0; i < all_seen.size(); ++i) table.lines[i].work.bytes = all_seen[i]->weight_bytes;
   });
   if (shows_text(bench)) std::cout << text_of(table) << std::flush;
   if (json_file) json_file->write(dumped(json_of(table)));

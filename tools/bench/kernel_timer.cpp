@@ -12,6 +12,7 @@ namespace {
 const Kernels* watched = nullptr;
 std::atomic<int> inside{0};                // threads inside an entry
 std::atomic<std::int64_t> nanoseconds{0};  // with at least one thread inside
+std::atomic<std::int64_t> weight_bytes{0};
 
 std::int64_t now() noexcept {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -49,19 +50,28 @@ void watch_entries(Kernels& table) noexcept {
   ((table.*Entries = Watched<Entries>::run), ...);
 }
 
+void multiply(const PackedView& w, const void* x, int rows, float* y, std::ptrdiff_t y_stride, int begin,
+              int end) noexcept {
+  weight_bytes += static_cast<std::int64_t>(row_bytes(w.format, w.inputs)) * (end - begin);
+  Watched<&Kernels::matmul>::run(w, x, rows, y, y_stride, begin, end);
+}
+
 }  // namespace
 
-KernelTimer::Seconds KernelTimer::watch(const std::function<void()>& work) {
+KernelTimer::Seen KernelTimer::watch(const std::function<void()>& work) {
   watched = &original_;
   nanoseconds = 0;
-  watch_entries<&Kernels::unpack_row, &Kernels::pack_activations, &Kernels::matmul, &Kernels::rms_norm, &Kernels::rope,
+  weight_bytes = 0;
+  watch_entries<&Kernels::unpack_row, &Kernels::pack_activations, &Kernels::rms_norm, &Kernels::rope,
                 &Kernels::silu_multiply, &Kernels::gelu_multiply, &Kernels::add, &Kernels::attention,
                 &Kernels::exponentials>(table_);
+  table_.matmul = multiply;
   const std::int64_t start = now();
   work();
   const std::int64_t whole = now() - start;
   table_ = original_;
-  return {1e-9 * static_cast<double>(whole), 1e-9 * static_cast<double>(whole - nanoseconds)};
+  return {1e-9 * static_cast<double>(whole), 1e-9 * static_cast<double>(whole - nanoseconds),
+          static_cast<double>(weight_bytes)};
 }
 
 }  // namespace draftproof

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Measures how long no thread is inside a kernel during some work. A copy of a kernel table records when its entries
+// Measures how long no thread is inside a kernel during some work, and which weights it multiplies with. A copy of a kernel table records when its entries
 // are entered and left, but only while work is watched; at other times it equals the table and costs nothing.
 //
 // Nothing is subtracted: waking the other threads, waiting while no thread is inside an entry, and the recording itself
@@ -21,12 +21,13 @@ class KernelTimer {
   /// The table that the watched work must use.
   const Kernels& table() const noexcept { return table_; }
 
-  struct Seconds {
-    double whole;
-    double outside;  // no thread was inside an entry
+  struct Seen {
+    double seconds;
+    double outside;       // seconds, no thread was inside an entry
+    double weight_bytes;  // of all matrices, each time they were multiplied with: of experts those that rows chose
   };
-  /// Runs work() and returns its times. Only one call at a time in a process.
-  Seconds watch(const std::function<void()>& work);
+  /// Runs work() and returns what it did. Only one call at a time in a process.
+  Seen watch(const std::function<void()>& work);
 
  private:
   const Kernels& original_;
