@@ -155,12 +155,14 @@ TEST(NgramCacheKind, HasAnOptionalLookupFileAndItsMemoryIsAtMostFiveTimesTheFile
   }
 }
 
-TEST(NgramCacheSlow, IsItsDefinitionForLongerTexts) {
+void expect_definition_up_to(int longest) {
   for (const Lookup& lookup : lookups) {
-    expect_definition(of(lookup), definition_of(lookup), 12);
-    expect_no_trace_of_rounds(of(lookup), definition_of(lookup), 12);
+    expect_definition(of(lookup), definition_of(lookup), longest);
+    expect_no_trace_of_rounds(of(lookup), definition_of(lookup), longest);
   }
 }
+TEST(NgramCacheSlow, IsItsDefinitionForLongerTexts) { expect_definition_up_to(10); }
+TEST(NgramCacheSweep, IsItsDefinitionForTextsOfTwelveLetters) { expect_definition_up_to(12); }
 
 TEST(NgramCacheSlow, TakesNoMoreTimePerTokenInALongText) {
   expect_time_per_token_not_to_grow(of());

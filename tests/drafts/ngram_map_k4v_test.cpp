@@ -86,12 +86,14 @@ TEST(NgramMapK4v, KeepsNoMoreThanItsFormula) {
   expect_table_bytes(draft, NgramMapK4vDraft::bytes_per_ngram, 0);
 }
 
-TEST(NgramMapK4vSlow, IsItsDefinitionForLongerTexts) {
+void expect_definition_up_to(int longest) {
   for (const auto& settings : settings_list) {
-    expect_definition(of(settings), definition_of(settings), 12);
-    expect_no_trace_of_rounds(of(settings), definition_of(settings), 12);
+    expect_definition(of(settings), definition_of(settings), longest);
+    expect_no_trace_of_rounds(of(settings), definition_of(settings), longest);
   }
 }
+TEST(NgramMapK4vSlow, IsItsDefinitionForLongerTexts) { expect_definition_up_to(10); }
+TEST(NgramMapK4vSweep, IsItsDefinitionForTextsOfTwelveLetters) { expect_definition_up_to(12); }
 
 TEST(NgramMapK4vSlow, TakesNoMoreTimePerTokenInALongText) { expect_time_per_token_not_to_grow(of({3, 8, 1})); }
 

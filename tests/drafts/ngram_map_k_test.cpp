@@ -58,12 +58,14 @@ TEST(NgramMapK, KeepsNoMoreThanItsFormula) {
   expect_table_bytes(draft, NgramMapKDraft::bytes_per_ngram, 0);
 }
 
-TEST(NgramMapKSlow, IsItsDefinitionForLongerTexts) {
+void expect_definition_up_to(int longest) {
   for (const auto& settings : settings_list) {
-    expect_definition(of(settings), definition_of(settings), 12);
-    expect_no_trace_of_rounds(of(settings), definition_of(settings), 12);
+    expect_definition(of(settings), definition_of(settings), longest);
+    expect_no_trace_of_rounds(of(settings), definition_of(settings), longest);
   }
 }
+TEST(NgramMapKSlow, IsItsDefinitionForLongerTexts) { expect_definition_up_to(10); }
+TEST(NgramMapKSweep, IsItsDefinitionForTextsOfTwelveLetters) { expect_definition_up_to(12); }
 
 TEST(NgramMapKSlow, TakesNoMoreTimePerTokenInALongText) { expect_time_per_token_not_to_grow(of({3, 16, 2})); }
 

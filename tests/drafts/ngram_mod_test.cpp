@@ -89,12 +89,14 @@ TEST(NgramMod, KeepsItsTableAndNoMore) {
   expect_table_bytes(draft, 0, 4 << 12);
 }
 
-TEST(NgramModSlow, IsItsDefinitionForLongerTexts) {
+void expect_definition_up_to(int longest) {
   for (const auto& settings : settings_list) {
-    expect_definition(of(settings), definition_of(settings), 12);
-    expect_no_trace_of_rounds(of(settings), definition_of(settings), 12);
+    expect_definition(of(settings), definition_of(settings), longest);
+    expect_no_trace_of_rounds(of(settings), definition_of(settings), longest);
   }
 }
+TEST(NgramModSlow, IsItsDefinitionForLongerTexts) { expect_definition_up_to(10); }
+TEST(NgramModSweep, IsItsDefinitionForTextsOfTwelveLetters) { expect_definition_up_to(12); }
 
 TEST(NgramModSlow, TakesNoMoreTimePerTokenInALongText) { expect_time_per_token_not_to_grow(of({4, 16, 18})); }
 

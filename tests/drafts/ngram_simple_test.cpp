@@ -54,12 +54,14 @@ TEST(NgramSimple, GoesOnWithItsDraftTokensWhereTheTextEnds) {
   EXPECT_EQ(continued(of({1, 4}), "aa"), "aaaa");
 }
 
-TEST(NgramSimpleSlow, IsItsDefinitionForLongerTexts) {
+void expect_definition_up_to(int longest) {
   for (const auto& settings : settings_list) {
-    expect_definition(of(settings), definition_of(settings), 12);
-    expect_no_trace_of_rounds(of(settings), definition_of(settings), 12);
+    expect_definition(of(settings), definition_of(settings), longest);
+    expect_no_trace_of_rounds(of(settings), definition_of(settings), longest);
   }
 }
+TEST(NgramSimpleSlow, IsItsDefinitionForLongerTexts) { expect_definition_up_to(10); }
+TEST(NgramSimpleSweep, IsItsDefinitionForTextsOfTwelveLetters) { expect_definition_up_to(12); }
 
 TEST(NgramSimpleSlow, TakesNoMoreTimePerTokenInALongText) { expect_time_per_token_not_to_grow(of({3, 16})); }
 

@@ -334,7 +334,9 @@ void live(int seeds, int events) {
 
 TEST(Simulation, EveryAnswerIsPlainDecodingWhateverHappens) { live(8, 300); }
 
-TEST(SimulationSlow, EveryAnswerIsPlainDecodingWhateverHappens) { live(200, 600); }
+TEST(SimulationSlow, EveryAnswerIsPlainDecodingWhateverHappens) { live(40, 600); }
+
+TEST(SimulationSweep, EveryAnswerIsPlainDecodingWhateverHappens) { live(200, 600); }
 
 TEST(Simulation, SeesAWrongServer) {
   const Threads one(1);

@@ -267,7 +267,7 @@ TEST(ReplaySlow, NoTracePassesWithAnyFieldChanged) {
   EXPECT_EQ(seen, owned_fields()) << "every field occurred and was changed";
 }
 
-TEST(ReplaySlow, NoTracePassesWithAnyFieldChangedUnderAnyRuleAndSampling) {
+TEST(ReplaySweep, NoTracePassesWithAnyFieldChangedUnderAnyRuleAndSampling) {
   Recorded recorded;
   std::set<std::string> seen;
   for (const Case& c : cases()) seen.merge(tamper_with_everything(recorded, c));

@@ -95,8 +95,10 @@ TEST(Verify, ProvesAnOutputThatAGrammarAndBiasesBound) {
   EXPECT_TRUE(report["about"].contains("grammar"));
 }
 
-TEST(VerifySlow, ProvesBoundedOutputsOfDenseSlidingAndHybridTargetsWithBothRules) {
+/// Of the combinations every stride-th.
+void expect_proof_of_bounded_outputs(int stride) {
   const Folder folder;
+  int number = 0;
   for (const auto& [model, draft] : {std::pair("tale-target", "dflash:tale-dflash"),
                                      {"tale-target", "mtp:tale-mtp"},
                                      {"tale-target", "medusa:tale-medusa?tree=12"},
@@ -107,6 +109,7 @@ TEST(VerifySlow, ProvesBoundedOutputsOfDenseSlidingAndHybridTargetsWithBothRules
     spec.insert(spec.find(':') + 1, fixture("models/"));
     for (const auto& [name, flags] : bounded_outputs(folder)) {
       for (const char* rule : {"matching", "rejection"}) {
+        if (number++ % stride != 0) continue;
         std::vector<std::string> words = {"verify",           fixture(std::string("models/") + model),
                                           "--draft",          spec,
                                           "--effort",         "quick",
@@ -123,8 +126,16 @@ TEST(VerifySlow, ProvesBoundedOutputsOfDenseSlidingAndHybridTargetsWithBothRules
   }
 }
 
-/// One draft token of each that looks things up has to be accepted, and one rejected.
-TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
+/// Each draft, bound and rule is among them.
+TEST(VerifySlow, ProvesBoundedOutputsOfDenseSlidingAndHybridTargetsWithEitherRule) {
+  expect_proof_of_bounded_outputs(7);
+}
+TEST(VerifySweep, ProvesBoundedOutputsOfDenseSlidingAndHybridTargetsWithBothRules) {
+  expect_proof_of_bounded_outputs(1);
+}
+
+/// One draft token of each that looks things up has to be accepted, and one rejected. `which`: of the rows.
+void expect_proof_of_every_draft(const std::set<int>& which) {
   struct Row {
     const char* target;
     std::vector<std::string> flags;
@@ -138,10 +149,12 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
   const std::vector<std::string> of_gemma = {"mtp:tale-gemma-assistant"};
   const std::vector<std::string> sampled = {"--temperature",    "1",   "--rule",      "rejection", "--seed", "3",
                                             "--max-new-tokens", "160", "--sequences", "4"};
+  int number = 0;
   for (const Row& row : {Row{"tale-target", {}, of_target}, Row{"tale-target", sampled, of_target},
                          Row{"tale-hybrid", {"--sequences", "4"}, of_hybrid}, Row{"tale-gemma", {}, of_gemma},
                          Row{"tale-gemma", {"--temperature", "1", "--seed", "1", "--max-new-tokens", "96"}, of_gemma},
                          Row{"tale-gemma", sampled, of_gemma}}) {
+    if (!which.contains(number++)) continue;
     std::vector<std::string> words = {
         "verify", fixture(std::string("models/") + row.target) + "/", "--draft", "all", "--effort", "quick"};
     words.insert(words.end(), row.flags.begin(), row.flags.end());
@@ -164,8 +177,12 @@ TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) {
   }
 }
 
+/// Two targets sampled by rejection, and one greedily.
+TEST(VerifySlow, ProvesEveryDraftThatServesATargetAndThreeChains) { expect_proof_of_every_draft({1, 2, 5}); }
+TEST(VerifySweep, ProvesEveryDraftThatServesATargetAndThreeChains) { expect_proof_of_every_draft({0, 1, 2, 3, 4, 5}); }
+
 /// Batched, serially and by reading again, alone and together.
-TEST(VerifySlow, ProvesLearnedDraftsOnTermsOfTheirOwn) {
+void expect_proof_of_learned_drafts(const std::vector<std::vector<std::string>>& ways) {
   for (const auto& [target, drafts] :
        {std::pair(
             "tale-target",
@@ -177,8 +194,7 @@ TEST(VerifySlow, ProvesLearnedDraftsOnTermsOfTheirOwn) {
                                      "model:tale-small?context=48", "model:tale-llama?translate=1,type=q4,context=64"}),
         {"tale-gemma", {"mtp:tale-gemma-assistant?type=q4", "mtp:tale-gemma-assistant?type=q8,context=48"}},
         {"tale-hybrid", {"mtp:tale-hybrid-mtp?type=q8,kv=q8", "dflash:tale-hybrid-dflash?type=q4,context=48"}}}) {
-    for (const std::vector<std::string>& flags :
-         {std::vector<std::string>{}, {"--temperature", "1", "--rule", "rejection"}}) {
+    for (const std::vector<std::string>& flags : ways) {
       std::vector<std::string> words = {"verify",           fixture(std::string("models/") + target),
                                         "--effort",         "quick",
                                         "--sequences",      "4",
@@ -192,9 +208,13 @@ TEST(VerifySlow, ProvesLearnedDraftsOnTermsOfTheirOwn) {
   }
 }
 
+const std::vector<std::string> by_rejection = {"--temperature", "1", "--rule", "rejection"};
+TEST(VerifySlow, ProvesLearnedDraftsOnTermsOfTheirOwn) { expect_proof_of_learned_drafts({by_rejection}); }
+TEST(VerifySweep, ProvesLearnedDraftsOnTermsOfTheirOwn) { expect_proof_of_learned_drafts({{}, by_rejection}); }
+
 /// P-EAGLE heads, a PARD model and a DSpark draft: chains, each token drawn from a row of its own, and trees, by the
-/// three rules.
-TEST(VerifySlow, ProvesDraftsThatSayTheirTokensInOnePass) {
+/// three rules. Of the runs every stride-th.
+void expect_proof_of_drafts_of_one_pass(int stride) {
   const Folder of_hybrid;
   const std::string pard = "pard:" + fixture("models/tale-pard");
   const std::string head = "eagle3:" + fixture("models/tale-peagle");
@@ -207,12 +227,14 @@ TEST(VerifySlow, ProvesDraftsThatSayTheirTokensInOnePass) {
     std::vector<std::string> drafts;
     std::vector<std::vector<std::string>> flags;
   };
+  int number = 0;
   for (const Row& row :
        {Row{"tale-target", {pard, head, head + "?tree=9"}, {{}, sampled}},
         Row{"tale-target", {dspark, dspark + "?min_confidence=0.5"}, {{}, sampled, by_block}},
         Row{"tale-target", {pard, head}, {by_block}}, Row{"tale-hybrid", {pard, hybrid_head}, {by_block}},
         Row{"tale-gemma", {pard + "?tree=9"}, {{"--rule", "rejection", "--temperature", "1", "--sequences", "4"}}}}) {
     for (const std::vector<std::string>& flags : row.flags) {
+      if (++number % stride != 0) continue;
       std::vector<std::string> words = {
           "verify", fixture(std::string("models/") + row.target), "--effort", "quick", "--max-new-tokens", "32"};
       words.insert(words.end(), flags.begin(), flags.end());
@@ -224,6 +246,10 @@ TEST(VerifySlow, ProvesDraftsThatSayTheirTokensInOnePass) {
     }
   }
 }
+
+/// Those by rejection, and P-EAGLE and PARD by block.
+TEST(VerifySlow, ProvesDraftsThatSayTheirTokensInOnePass) { expect_proof_of_drafts_of_one_pass(2); }
+TEST(VerifySweep, ProvesDraftsThatSayTheirTokensInOnePass) { expect_proof_of_drafts_of_one_pass(1); }
 
 /// The text repeats nothing, so drafts that look it up have nothing to propose.
 TEST(VerifySlow, OfAllDraftsNamesThoseThatTheTextDoesNotTestAndJudgesTheOthers) {
