@@ -7,8 +7,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,6 +15,7 @@
 
 #include "ref/formats/safetensors.h"
 #include "tests/fuzz/damage.h"
+#include "tests/fuzz/target.h"
 
 namespace draftproof {
 
@@ -32,11 +31,11 @@ struct FolderParts {
   std::vector<FolderPart> tensors;
 };
 
-inline FolderParts take_apart(const std::filesystem::path& folder) {
+/// Throws Error or an exception of JSON where they are no such files.
+inline FolderParts take_apart(const std::string& config, const std::string& weights) {
   FolderParts parts;
-  std::ifstream config(folder / "config.json");
   parts.config = nlohmann::ordered_json::parse(config);
-  const SafeTensors file(folder / "model.safetensors");
+  const SafeTensors file(fuzz::scratch("apart.safetensors", weights));
   for (const auto& [name, tensor] : file.tensors()) {
     std::string bytes(tensor.bytes, '\0');
     tensor.file->read(tensor.offset, bytes.size(), bytes.data());
@@ -45,23 +44,20 @@ inline FolderParts take_apart(const std::filesystem::path& folder) {
   return parts;
 }
 
-inline void put_together(const FolderParts& parts, const std::filesystem::path& folder) {
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directory(folder);
-  std::ofstream(folder / "config.json") << parts.config.dump();
+/// The bytes of model.safetensors.
+inline std::string weights_of(const FolderParts& parts) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   std::size_t at = 0;
   for (const FolderPart& part : parts.tensors) {
     header[part.name] = {{"dtype", part.type}, {"shape", part.shape}, {"data_offsets", {at, at + part.bytes.size()}}};
     at += part.bytes.size();
   }
-  const std::string text = header.dump();
+  const std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   const std::uint64_t length = text.size();
-  std::string start(sizeof length, '\0');
-  std::memcpy(start.data(), &length, sizeof length);
-  std::ofstream out(folder / "model.safetensors", std::ios::binary);
-  out << start << text;
-  for (const FolderPart& part : parts.tensors) out << part.bytes;
+  std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
+  bytes += text;
+  for (const FolderPart& part : parts.tensors) bytes += part.bytes;
+  return bytes;
 }
 
 template <class T, std::size_t count>

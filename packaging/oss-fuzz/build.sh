@@ -1,0 +1,28 @@
+#!/bin/bash -eu
+# SPDX-License-Identifier: MIT
+# Builds the fuzz targets as OSS-Fuzz does, from $SRC/draftproof into $OUT, with its compilers, flags and engine.
+
+# The libraries of the system are built with libstdc++.
+export CXXFLAGS="${CXXFLAGS//-stdlib=libc++/}"
+build=${WORK:-/tmp}/draftproof
+cmake -S "$SRC/draftproof" -B "$build" -G Ninja -DCMAKE_C_COMPILER="$CC" -DCMAKE_CXX_COMPILER="$CXX" \
+  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
+  -DDRAFTPROOF_FUZZ=ON -DLIB_FUZZING_ENGINE="$LIB_FUZZING_ENGINE"
+cmake --build "$build" --target fuzz_libfuzzer fuzz
+
+# What the targets need where they run: the fixtures beside them, and libraries that are not there.
+mkdir -p "$OUT/lib" "$OUT/fixtures/models"
+cp -r "$SRC/draftproof/fixtures/external" "$OUT/fixtures/"
+cp -r "$SRC/draftproof/fixtures/models/tale-target" "$OUT/fixtures/models/"
+ldd "$build/fuzz_libfuzzer" | awk '$3 ~ /^\// && $1 !~ /^(libc|libm|ld-linux.*)\.so/ {print $3}' |
+  xargs -I{} cp {} "$OUT/lib/"
+patchelf --set-rpath '$ORIGIN/lib' "$build/fuzz_libfuzzer"
+for target in "$build"/fuzz_*; do
+  name=$(basename "$target")
+  [ "$name" != fuzz_libfuzzer ] && [ -x "$target" ] && [ -f "$target" ] || continue
+  cp "$build/fuzz_libfuzzer" "$OUT/$name"
+  rm -rf "$build/seeds" && "$build/fuzz" "${name#fuzz_}" --write-seeds "$build/seeds"
+  failed=$SRC/draftproof/tests/fuzz/corpus/${name#fuzz_}
+  [ ! -d "$failed" ] || cp "$failed"/* "$build/seeds/"
+  (cd "$build/seeds" && zip -q -r "$OUT/${name}_seed_corpus.zip" .)
+done

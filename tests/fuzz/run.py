@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs the targets of tests/fuzz under libFuzzer and prints what came of it.
+
+    cmake --preset fuzz && cmake --build --preset fuzz
+    tests/fuzz/run.py build-fuzz --work FOLDER [--executions N] [--seconds N] [TARGET ...]
+
+FOLDER keeps the inputs that reach new code, those that failed, and how many executions there have been, from one run to
+the next; --executions is what all runs together are to reach. Coverage is that of the parser: of the edges of the
+functions in its own files, how many the kept inputs reach.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+# Each target and the files of its parser.
+HOMES = {
+    "json": ["ref/formats/json.cpp"],
+    "gguf": ["ref/formats/gguf.cpp", "ref/formats/gguf/"],
+    "safetensors": ["ref/formats/safetensors.cpp"],
+    "folder": ["ref/formats/quantized_folder/", "ref/formats/checkpoint.cpp", "ref/formats/stored_tensor.cpp"],
+    "adapter": ["ref/formats/lora_adapter.cpp", "ref/formats/merged_matrix.cpp"],
+    "tokenizer": ["ref/text/", "ref/formats/protobuf.cpp"],
+    "chat_template": ["ref/chat/"],
+    "grammar": ["ref/grammar/grammar.cpp", "ref/grammar/grammar_states.cpp"],
+    "schema": ["ref/grammar/json_schema.cpp", "ref/grammar/schema_", "ref/grammar/regular_",
+               "ref/grammar/number_texts"],
+    "lookup_file": ["ref/drafts/lookup_file.cpp"],
+    "http": ["serve/head.cpp", "serve/chunks.cpp", "serve/browser_rules.cpp"],
+    "request": ["serve/completion_request.cpp", "serve/chat_request.cpp", "serve/anthropic_api.cpp",
+                "serve/responses_api.cpp", "serve/ollama_api.cpp", "serve/llama_server_api.cpp",
+                "serve/foreign_json.cpp", "serve/request_fields.cpp"],
+}
+# Inputs are files of some hundred kilobytes at most; what is longer shows nothing more and takes longer.
+LENGTH_MAX = {"folder": 1 << 18, "adapter": 1 << 17, "gguf": 1 << 17, "safetensors": 1 << 16, "tokenizer": 1 << 17}
+FAILURES = ("crash-*", "timeout-*", "oom-*", "leak-*")
+SANITIZERS = {"ASAN_OPTIONS": "allocator_may_return_null=1:detect_leaks=0:quarantine_size_mb=16"}
+
+
+def stats_of(folder):
+    file = folder / "stats.json"
+    return json.loads(file.read_text()) if file.exists() else {"executions": 0, "seconds": 0}
+
+
+def fuzz(build, target, folder, executions, seconds):
+    """Returns the statistics of all runs of a target, this one included."""
+    corpus, seeds = folder / "corpus", folder / "seeds"
+    corpus.mkdir(parents=True, exist_ok=True)
+    if not seeds.exists():
+        subprocess.run([build / "fuzz", target, "--write-seeds", seeds], check=True)
+    stats = stats_of(folder)
+    left = executions - stats["executions"]
+    if left <= 0:
+        return stats
+    known = [path for path in (seeds, SOURCE / "tests/fuzz/corpus" / target) if path.is_dir()]
+    command = [build / f"fuzz_{target}", f"-runs={left}", f"-max_total_time={seconds}", "-timeout=30",
+               f"-max_len={LENGTH_MAX.get(target, 1 << 14)}", "-rss_limit_mb=3000", "-print_final_stats=1",
+               f"-artifact_prefix={folder}/", corpus, *known]
+    run = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace",
+                         env={**os.environ, **SANITIZERS})
+    (folder / "log").write_text(run.stderr[-1_000_000:])
+    done = re.findall(r"stat::number_of_executed_units: (\d+)", run.stderr)
+    per_second = re.findall(r"stat::average_exec_per_sec: +(\d+)", run.stderr)
+    if not done:  # it failed; libFuzzer says how far it had come before
+        done = re.findall(r"^#(\d+)\t", run.stderr, re.M)
+    count = int(done[-1]) if done else 0
+    stats["executions"] += count
+    if per_second and int(per_second[-1]):
+        stats["seconds"] += count / int(per_second[-1])
+    (folder / "stats.json").write_text(json.dumps(stats))
+    return stats
+
+
+def coverage(build, target, folder):
+    """Edges of the functions in the files of the parser: those that the kept inputs reach, and all."""
+    command = [build / f"fuzz_{target}", "-runs=0", "-print_coverage=1", folder / "corpus", folder / "seeds"]
+    run = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace",
+                         env={**os.environ, **SANITIZERS})
+    reached = total = 0
+    lines = re.findall(r"COVERED_FUNC: hits: \d+ edges: (\d+)/(\d+) .* (\S+?):\d+\s*$", run.stderr, re.M)
+    for some, of, place in lines:
+        if any("/" + home in place for home in HOMES[target]):
+            reached += int(some)
+            total += int(of)
+    return reached, total
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("targets", nargs="*", default=list(HOMES), metavar="TARGET")
+    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--executions", type=int, default=10_000_000)
+    parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    options = parser.parse_args()
+    build = options.build.resolve()
+    failed = 0
+    print("| target | executions | per second | inputs kept | edges of the parser | failures |")
+    print("|---|---|---|---|---|---|")
+    for target in options.targets:
+        folder = options.work.resolve() / target
+        folder.mkdir(parents=True, exist_ok=True)
+        stats = fuzz(build, target, folder, options.executions, options.seconds)
+        failures = sorted(path for pattern in FAILURES for path in folder.glob(pattern))
+        failed += len(failures)
+        reached, total = coverage(build, target, folder)
+        rate = f"{stats['executions'] / stats['seconds']:.0f}" if stats["seconds"] else "-"
+        share = f"{reached} of {total} ({100 * reached // total} %)" if total else "-"
+        print(f"| {target} | {stats['executions']:,} | {rate} | {len(list((folder / 'corpus').iterdir()))} | {share} | "
+              f"{len(failures)} |".replace(",", " "), flush=True)
+        for failure in failures:
+            print(f"  {failure}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "tests/fuzz/target.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "ref/base/error.h"
+
+namespace draftproof::fuzz {
+
+const Target& find_target(const std::string& name) {
+  std::string names;
+  for (const Target* target : targets) {
+    if (name == target->name) return *target;
+    names += std::string(names.empty() ? "" : ", ") + target->name;
+  }
+  throw Error("there is no target '" + name + "'; there are " + names);
+}
+
+std::filesystem::path fixtures() {
+  const std::filesystem::path beside = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fixtures";
+  return std::filesystem::is_directory(beside) ? beside : std::filesystem::path(DRAFTPROOF_SOURCE_DIR) / "fixtures";
+}
+
+std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder, const std::vector<std::string>& ends) {
+  constexpr std::uintmax_t bytes_max = std::uintmax_t{1} << 20;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const auto fits = [&](const std::string& end) { return name.ends_with(end); };
+    if (entry.is_regular_file() && entry.file_size() <= bytes_max && std::ranges::any_of(ends, fits)) {
+      files.push_back(entry.path());
+    }
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+std::string bytes_of_file(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+namespace {
+
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    const bool in_memory = std::filesystem::is_directory("/dev/shm");
+    path_ = (in_memory ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path()) /
+            ("draftproof-fuzz-" + std::to_string(getpid()));
+    std::filesystem::create_directory(path_);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+std::filesystem::path scratch() {
+  static const ScratchFolder folder;
+  return folder.path();
+}
+
+std::filesystem::path scratch(const std::string& name, const std::string& bytes) {
+  const std::filesystem::path file = scratch() / name;
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
+  return file;
+}
+
+}  // namespace draftproof::fuzz

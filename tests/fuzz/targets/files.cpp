@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// Files that are read whole or by their headers: JSON, GGUF, safetensors.
+#include <string>
+
+#include "ref/base/error.h"
+#include "ref/formats/checkpoint.h"
+#include "ref/formats/gguf.h"
+#include "ref/formats/json.h"
+#include "ref/formats/safetensors.h"
+#include "tests/fuzz/target.h"
+
+namespace draftproof::fuzz {
+namespace {
+
+std::vector<std::string> seeds_of(const std::string& end, std::uintmax_t bytes_max) {
+  std::vector<std::string> seeds;
+  for (const auto& file : files_of(fixtures(), {end})) {
+    if (std::filesystem::file_size(file) <= bytes_max) seeds.push_back(bytes_of_file(file));
+  }
+  return seeds;
+}
+
+void walk(const Json& value, int depth = 0) {
+  for (const auto take : {+[](const Json& it) { it.string(); }, +[](const Json& it) { it.integer(0, 1 << 20); },
+                          +[](const Json& it) { it.number(); }, +[](const Json& it) { it.boolean(); }}) {
+    accepted([&] { take(value); });
+  }
+  if (depth > 300) throw std::runtime_error("JSON nests deeper than it may");
+  accepted([&] {
+    for (const std::string& name : value.fields()) {
+      if (const auto field = value.find(name)) walk(*field, depth + 1);
+    }
+  });
+  accepted([&] {
+    for (std::size_t i = 0; i < value.size(); ++i) walk(value[i], depth + 1);
+  });
+}
+
+bool run_json(const std::string& input) {
+  return accepted([&] {
+    const Json value = Json::parse(input, "it");
+    walk(value);
+    Json::parse(value.text(), "it again");
+  });
+}
+
+void read_everything(const std::map<std::string, StoredTensor>& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    std::string bytes(tensor.bytes, '\0');
+    tensor.file->read(tensor.offset, bytes.size(), bytes.data());
+  }
+}
+
+bool run_gguf(const std::string& input) {
+  const std::filesystem::path file = scratch("x.gguf", input);
+  const bool whole = accepted([&] { read_everything(Gguf(file).tensors()); });
+  accepted([&] { read_gguf_metadata(file); });
+  accepted([&] {
+    const Checkpoint checkpoint(file);
+    checkpoint.config();
+    for (const auto& [name, tensor] : checkpoint.tensors()) {
+      if (tensor.format) accepted([&] { checkpoint.floats(name, tensor.shape); });
+    }
+  });
+  return whole;
+}
+
+bool run_safetensors(const std::string& input) {
+  const std::filesystem::path file = scratch("x.safetensors", input);
+  return accepted([&] { read_everything(SafeTensors(file).tensors()); });
+}
+
+}  // namespace
+
+const Target json = {"json", run_json, [] { return seeds_of(".json", 1 << 14); }};
+const Target gguf = {"gguf", run_gguf, [] { return seeds_of(".gguf", 1 << 20); }};
+const Target safetensors = {"safetensors", run_safetensors, [] { return seeds_of(".safetensors", 1 << 16); }};
+
+}  // namespace draftproof::fuzz
