@@ -7,6 +7,7 @@
 #include <set>
 
 #include "oracle/checks/checks.h"
+#include "oracle/exact/build_checks.h"
 #include "oracle/exact/exhaustive_small_cases.h"
 #include "oracle/spectrace/traced_subject.h"
 #include "ref/base/error.h"
@@ -21,6 +22,7 @@
 #include "tools/report_files.h"
 #include "tools/reproducer.h"
 #include "tools/statistics.h"
+#include "tools/token_bets.h"
 #include "tools/trace_files.h"
 #include "tools/verify_endpoint.h"
 #include "tools/verify_plan.h"
@@ -45,7 +47,11 @@ struct VerifyOptions {
   std::string reproducer;
   EndpointOptions endpoint;
   std::string effort = "standard";
-  int sequences = 0;  // 0: as many as the effort says
+  int sequences = 0;                 // 0: as many as the effort says
+  std::vector<std::string> skipped;  // checks
+  bool bets = false;
+
+  bool makes(const Check& check) const { return std::ranges::find(skipped, check.name) == skipped.end(); }
 };
 
 /// Returns the kernel tables to try: the named one, or every table that this CPU can run and that passes the self-test
@@ -86,6 +92,12 @@ std::string biases_text(const std::vector<LogitBias>& biases) {
 
 std::string context_shift_text(const ContextShift& shift) {
   return fmt::format("at {} positions, {} kept and {} dropped", shift.context, shift.keep, shift.discard);
+}
+
+std::vector<const Check*> checks_of(const VerifyOptions& options) {
+  std::vector<const Check*> checks(all_checks().begin(), all_checks().end());
+  std::erase_if(checks, [&](const Check* check) { return !options.makes(*check); });
+  return checks;
 }
 
 Effort effort_of(const VerifyOptions& options) {
@@ -314,6 +326,7 @@ class VerifyCommand {
   const VerifyOptions& options_;
   const CommonOptions& common_;
   const Effort effort_;
+  const std::vector<const Check*> checks_;
   ReportFiles files_;
   TraceFiles trace_files_;
   std::optional<ReproducerFolder> folder_;
@@ -338,6 +351,7 @@ VerifyCommand::VerifyCommand(const VerifyOptions& options)
     : options_(options),
       common_(options.common),
       effort_(effort_of(options)),
+      checks_(checks_of(options)),
       files_(options.files, sources_of(options)),
       trace_files_(options.trace, options.common, files_.guarded()),
       folder_(options.reproducer.empty() ? std::nullopt : std::optional<ReproducerFolder>(options.reproducer)),
@@ -410,8 +424,9 @@ void VerifyCommand::plan() {
   for (const std::string& what : left_out(setup_, effort_)) {
     report_.unproved.push_back(fmt::format("{} (left out at effort {})", what, effort_.name));
   }
+  for (const std::string& check : options_.skipped) report_.unproved.push_back(check + " (left out by --skip-check)");
   model_.progress().show("measuring how long it will take");
-  steps_ = plan_steps(setup_, effort_, measured(subject_, setup_, effort_, common_.seed));
+  steps_ = plan_steps(setup_, effort_, measured(subject_, setup_, effort_, common_.seed), checks_);
   model_.progress().show("");
   if (!common_.quiet) fmt::print(stderr, "{}: about {}\n", report_.scope, in_words(seconds_left(steps_, 0, 0)));
   begin_ = std::chrono::steady_clock::now();
@@ -466,7 +481,7 @@ void VerifyCommand::report_drafts() {
 }
 
 void VerifyCommand::run_checks() {
-  for (const Check* const check : all_checks()) {
+  for (const Check* const check : checks_) {
     if (interrupted()) break;
     show(std::string("checking ") + check->name);
     ++done_;
@@ -475,6 +490,9 @@ void VerifyCommand::run_checks() {
   }
   for (std::size_t i = 0; i < report_.drafts.size() && !interrupted(); ++i) {
     report_.drafts[i].depths = judged_by_depth(*trial_, run_of(*trial_, report_.drafts[i].name));
+  }
+  if (options_.bets && !request_.sampling.greedy() && !interrupted()) {
+    report_.token_tests = {bet_on_tokens(*trial_, run_of(*trial_, options_.drafts.front()))};
   }
 }
 
@@ -489,8 +507,8 @@ void VerifyCommand::report_divergence() {
 void VerifyCommand::run_build_checks() {
   if (interrupted()) return;
   model_.progress().show("enumerating all random draws on small models");
-  report_.findings.push_back(zoo::check_production_distribution(rule_));
-  report_.findings.push_back(check_exhaustive_small_cases(production()));
+  if (options_.makes(distribution_exact)) report_.findings.push_back(zoo::check_production_distribution(rule_));
+  if (options_.makes(exhaustive_small_cases)) report_.findings.push_back(check_exhaustive_small_cases(production()));
   show("timing");
   time_decoding(subject_, request_, options_, rule_, first_.kernels, effort_.timed_repeats, report_);
 }
@@ -498,6 +516,10 @@ void VerifyCommand::run_build_checks() {
 Exit VerifyCommand::finish() {
   if (interrupted()) report_.reason = "interrupted; what was done so far proves nothing";
   report_.verdict = verdict_of(report_.findings, report_.reason);
+  const auto alarms = [](const TokenTest& test) { return test.e_value * test.alpha >= 1; };
+  if (report_.verdict == ReportVerdict::pass_exact && std::ranges::any_of(report_.token_tests, alarms)) {
+    report_.verdict = ReportVerdict::bug_stat;
+  }
   // Why a pass would have proved nothing does not matter once something is proven.
   const bool found = report_.verdict == ReportVerdict::bug_proven || report_.verdict == ReportVerdict::perf_regression;
   if (found && !interrupted()) report_.reason.clear();
@@ -591,6 +613,13 @@ void add_verify(Command& app) {
       .show_default();
   command.option("--sequences", options->sequences, "sequences that are decoded together; left out: as the effort says")
       .range(2, 64);
+  std::vector<std::string> names;
+  for (const std::span<const Check* const> checks : {all_checks(), build_checks()}) {
+    for (const Check* const check : checks) names.emplace_back(check->name);
+  }
+  command.option("--skip-check NAME", options->skipped, "leave out these checks; the report names them").choices(names);
+  command.flag("--bets", options->bets,
+               "also bet on the sampled tokens of the first draft, as evidence that trials with other seeds add to");
   add_endpoint_options(command, options->endpoint);
   command.action([options, &command] {
     CommonOptions& common = options->common;

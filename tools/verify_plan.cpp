@@ -9,7 +9,6 @@
 #include <numeric>
 #include <set>
 
-#include "oracle/checks/checks.h"
 #include "ref/drafts/drafts.h"
 
 namespace draftproof {
@@ -192,7 +191,8 @@ std::string describe_scope(const VerifySetup& setup, const Effort& effort) {
                      rows_recomputed(setup.request, effort), setup.request.max_new_tokens);
 }
 
-std::vector<double> plan_steps(const VerifySetup& setup, const Effort& effort, const Paces& paces) {
+std::vector<double> plan_steps(const VerifySetup& setup, const Effort& effort, const Paces& paces,
+                               std::span<const Check* const> checks) {
   const std::vector<Variation> variations = plan_variations(setup, effort);
   const Pace& plain = paces.drafts.at("none");
   const double prompt = static_cast<double>(setup.request.prompt.size());
@@ -232,7 +232,7 @@ std::vector<double> plan_steps(const VerifySetup& setup, const Effort& effort, c
       trial.plain_run + rows_recomputed(setup.request, effort) * (prompt + tokens / 2) * plain.prompt_row;
   for (const auto& [table, threads] : ways_to_compute) trial.ways += slowness(table);
   for (const std::string& draft : drafts_again(variations, effort)) trial.repeated_runs += run_on_best(draft);
-  for (const Check* const check : all_checks()) steps.push_back(check->cost(trial));
+  for (const Check* const check : checks) steps.push_back(check->cost(trial));
 
   double timing = 0;
   for (const std::string& draft : setup.drafts) timing += run_on_best(draft);

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "oracle/checks/checks.h"
 #include "oracle/checks/effort.h"
 #include "oracle/plain/subject.h"
 
@@ -48,8 +50,9 @@ struct Paces {
   double loading = 0;                  // seconds to load the weights once
 };
 
-/// Returns the seconds that each step is expected to take: the runs of plan_variations, all_checks, and the timing.
-std::vector<double> plan_steps(const VerifySetup& setup, const Effort& effort, const Paces& paces);
+/// Returns the seconds that each step is expected to take: the runs of plan_variations, the checks, and the timing.
+std::vector<double> plan_steps(const VerifySetup& setup, const Effort& effort, const Paces& paces,
+                               std::span<const Check* const> checks = all_checks());
 
 /// Returns the expected seconds of the remaining steps when `done` steps took `elapsed` seconds: the estimates, scaled
 /// by how much longer or shorter than estimated the finished steps took.

@@ -79,15 +79,19 @@ Json json_of(const DraftReport& draft) {
 }
 
 Json json_of(const TokenTest& token_test) {
-  return {{"tokens", token_test.tokens},
-          {"alpha", number(token_test.alpha)},
-          {"slack", number(token_test.slack)},
-          {"e_value", number(token_test.e_value)},
-          {"smallest_deviation", number(token_test.smallest_deviation)},
-          {"suspect", token_test.suspect},
-          {"curve", list_of(token_test.curve, [](const auto& point) {
-             return Json{point.first, number(point.second)};
-           })}};
+  Json json = {{"tokens", token_test.tokens},
+               {"alpha", number(token_test.alpha)},
+               {"slack", number(token_test.slack)},
+               {"e_value", number(token_test.e_value)},
+               {"smallest_deviation", number(token_test.smallest_deviation)},
+               {"suspect", token_test.suspect},
+               {"curve", list_of(token_test.curve, [](const auto& point) {
+                  return Json{point.first, number(point.second)};
+                })}};
+  if (!token_test.by_bet.empty()) {
+    json["by_bet"] = list_of(token_test.by_bet, [](double of_bet) { return number(of_bet); });
+  }
+  return json;
 }
 
 Json json_of(const Bets& bets) {
@@ -136,6 +140,12 @@ Json json_of(const Matrix& matrix) {
            })}};
 }
 
+Json json_of(const TrialSummary& trial) {
+  return {{"id", trial.id},           {"command", trial.command},  {"verdict", trial.verdict},
+          {"reason", trial.reason},   {"failed", trial.failed},    {"output_tokens", trial.output_tokens},
+          {"drafted", trial.drafted}, {"accepted", trial.accepted}};
+}
+
 }  // namespace
 
 std::string report_json(const Report& r) {
@@ -169,6 +179,7 @@ std::string report_json(const Report& r) {
   if (!r.divergences.empty()) json["divergences"] = list_of(r.divergences, each);
   if (!r.differences.empty()) json["differences"] = list_of(r.differences, each);
   if (!r.matrix.rows.empty()) json["matrix"] = json_of(r.matrix);
+  if (!r.trials.empty()) json["trials"] = list_of(r.trials, each);
   json["runs"] = r.runs;
   // A path may contain bytes that are not UTF-8; they are replaced.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

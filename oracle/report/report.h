@@ -63,6 +63,7 @@ struct TokenTest {
   double smallest_deviation = 1;  // of a fault model, that would have been found with probability 0.99; 1: none
   std::string suspect;            // the bet that has most of the wealth
   std::vector<std::pair<long, double>> curve;  // tokens, e-value: at most 512 points, the last is the end
+  std::vector<double> by_bet = {};             // of verify: what each bet has made of 1, for a campaign to multiply
 };
 
 /// Another sequential test of a trace: of its coins, its draft tokens, its acceptance.
@@ -118,8 +119,20 @@ struct Matrix {
   std::vector<Row> rows;
 };
 
+/// A trial of a campaign.
+struct TrialSummary {
+  std::string id;
+  std::string command;                   // the line that makes it again
+  std::string verdict;                   // empty: it has none
+  std::string reason;                    // for the verdict, or why there is none
+  std::vector<std::string> failed = {};  // names of checks
+  std::int64_t output_tokens = 0;
+  std::int64_t drafted = 0;
+  std::int64_t accepted = 0;
+};
+
 struct Report {
-  std::string command;  // "verify", "trace check", "zoo"
+  std::string command;  // "verify", "trace check", "zoo", "campaign"
   std::string version;
   std::string subject;  // what was examined: the target, the trace file, ...
   ReportVerdict verdict = ReportVerdict::vacuous;
@@ -128,7 +141,7 @@ struct Report {
   std::vector<std::pair<std::string, std::string>> about;  // how it was run: name and value, for readers
   std::vector<std::pair<std::string, double>> examined;    // what was examined, and how much of it
   /// verify: one for each check; a trace: one for each contradiction, then one for each check that passed; zoo: one for
-  /// each decoder.
+  /// each decoder; a campaign: one for each trial that fails, then one for each check that no trial fails.
   std::vector<Finding> findings;
   std::vector<std::string> unproved;  // what was not examined, because it is missing or was left out
   std::vector<std::string> runs;      // every variation, described
@@ -140,6 +153,7 @@ struct Report {
   std::vector<Divergence> divergences;      // none or the first
   std::vector<TextDifference> differences;  // all, ties included; of a comparison of engines
   Matrix matrix;                            // of the zoo; empty otherwise
+  std::vector<TrialSummary> trials = {};    // of a campaign
 };
 
 std::string report_text(const Report& report);

@@ -253,6 +253,10 @@ void EProcess::observe(const Stakes& stakes, std::size_t place) {
   if (observed_ % spread_interval != 0) return;
 
   // Spreading and learning use earlier tokens only, so they are known before the next token is.
+  if (!settings_.spreads) {
+    for (CellBets& learned : by_cell_) learned.learn();
+    return;
+  }
   const double spread = spread_share * wealth / bets();
   for (double& of_bet : wealth_) of_bet = (1 - spread_share) * of_bet + spread;
   for (CellBets& learned : by_cell_) {
@@ -288,6 +292,25 @@ std::string EProcess::suspect() const {
     name = std::string("tokens by ") + names[k];
   }
   return name;
+}
+
+std::vector<double> EProcess::by_bet() const {
+  REQUIRE(!settings_.spreads, "wealth that was spread is no bet's own");
+  std::vector<double> list = wealth_;
+  for (const CellBets& learned : by_cell_) list.insert(list.end(), learned.wealth().begin(), learned.wealth().end());
+  list.push_back(kept_);
+  for (double& of_bet : list) {
+    of_bet = impossible_ ? std::numeric_limits<double>::infinity() : of_bet / kept_;
+  }
+  return list;
+}
+
+std::string EProcess::name_of_bet(std::size_t bet, std::span<const FaultModel> models) {
+  const std::size_t model = bet / weights.size();
+  if (model < models.size()) return models[model].name;
+  if (model < models.size() + text_models) return text_names[model - models.size()];
+  const std::size_t partition = (bet - (models.size() + text_models) * weights.size()) / CellBets::caution.size();
+  return partition < partitions ? std::string("tokens by ") + names[partition] : "none";
 }
 
 double EProcess::smallest_deviation_of(long tokens) const {

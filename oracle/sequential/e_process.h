@@ -74,6 +74,7 @@ class EProcess {
     double alpha = 1e-9;
     double slack = 0;
     std::vector<std::string> suspects = {};  // names of other models
+    bool spreads = true;                     // wealth, again and again; if not, each bet alone is an e-value: by_bet()
   };
 
   /// What is known of a token before it is drawn. None of it may depend on the random number that the token is drawn
@@ -141,6 +142,13 @@ class EProcess {
   /// the slack.
   std::optional<long> tokens_until(double deviation) const;
   std::string describe() const;
+
+  /// Of a process that does not spread: what each bet has made of 1 by now, the one that pays 1 last. Each is an
+  /// e-value, and those of independent texts multiply (oracle/sequential/pooled_evidence.h). All are infinite after a
+  /// token with p = 0.
+  std::vector<double> by_bet() const;
+  /// What bet number `bet` of by_bet() bets on; of a process without suspects.
+  static std::string name_of_bet(std::size_t bet, std::span<const FaultModel> models = fault_models());
 
  private:
   static constexpr long tokens_max = 1L << 40;

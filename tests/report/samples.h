@@ -75,10 +75,12 @@ inline Report full_report() {
                          std::numeric_limits<double>::infinity(),
                          0.125,
                          hostile_name,
-                         {{1, 1.0}, {100, std::numeric_limits<double>::infinity()}}}};
+                         {{1, 1.0}, {100, std::numeric_limits<double>::infinity()}},
+                         {1.0, std::numeric_limits<double>::infinity()}}};
   report.bets = {{hostile_name, 12, 1e-9, std::numeric_limits<double>::infinity(), true, hostile_name}};
   report.divergences = {{hostile_name, 3, 12, hostile_name, "a", "b", "c"}};
   report.differences = {{hostile_name, 40, hostile_name, hostile_name, "TIE", 0.125, true, hostile_name}};
+  report.trials = {{"0f", hostile_name, "BUG_PROVEN", hostile_name, {"check_1"}, 12, 8, 6}};
   report.matrix.checks = {"one", "two"};
   report.matrix.rows = {{"X01",
                          "\"odd\"",
