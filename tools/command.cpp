@@ -21,6 +21,7 @@
 #include "ref/base/error.h"
 #include "ref/ranks/led_model.h"
 #include "ref/ranks/process_ranks.h"
+#include "tools/campaign/dealing.h"
 #include "tools/commands.h"
 #include "tools/complaint.h"
 #include "tools/version.h"
@@ -80,6 +81,7 @@ Exit run(int argc, char** argv) {
   CommandLine line("draftproof", "Speculative decoding you can prove.", version_text);
   Command& app = line.root();
   add_verify(app);
+  add_campaign(app);
   add_generate(app);
   add_chat(app);
   add_serve(app);
@@ -104,8 +106,26 @@ Exit run(int argc, char** argv) {
   return status;
 }
 
+/// A campaign, whose trials are dealt out to the ranks.
+Exit run_campaign_as(Mail& mail, int argc, char** argv) {
+  if (mail.rank() != 0) {
+    make_dealt_trials(mail);
+    leave_ranks();
+    return Exit::pass;
+  }
+  struct Dealer {
+    Mail& mail;
+    ~Dealer() {
+      end_dealing(mail);
+      leave_ranks();
+    }
+  } const dealer = {mail};
+  return run(argc, argv);
+}
+
 /// The same as one of the ranks that mpirun has started.
 Exit run_as(Ranks& ranks, int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "campaign") return run_campaign_as(*process_mail(), argc, argv);
   if (ranks.rank() != 0) {
     follow(ranks);
     leave_ranks();
@@ -121,7 +141,7 @@ Exit run_as(Ranks& ranks, int argc, char** argv) {
   } const leader = {ranks};
   constexpr std::string_view led[] = {"generate", "chat", "verify", "serve"};
   if (argc < 2 || std::ranges::find(led, argv[1]) == std::end(led)) {
-    throw Error("over several ranks run generate, chat, verify or serve; all else leave mpirun out for");
+    throw Error("over several ranks run generate, chat, verify, serve or campaign; all else leave mpirun out for");
   }
   return run(argc, argv);
 }

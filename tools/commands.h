@@ -7,6 +7,7 @@
 namespace draftproof {
 
 void add_verify(Command& app);
+void add_campaign(Command& app);
 void add_generate(Command& app);
 void add_chat(Command& app);
 void add_serve(Command& app);

@@ -7,16 +7,19 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <limits>
+#include <sstream>
 #include <utility>
 
 #include "kernels/threads.h"
-#include "tools/text_trace.h"
 #include "oracle/plain/plain.h"
 #include "oracle/spectrace/nearby_distribution.h"
 #include "ref/base/error.h"
 #include "ref/decoding/engine.h"
+#include "ref/formats/json.h"
 #include "ref/models/models.h"
 #include "tools/replay_job.h"
+#include "tools/text_trace.h"
 
 namespace draftproof {
 namespace {
@@ -104,6 +107,29 @@ void add_distribution(const CompareJob& job, const std::string& plain, const std
 }  // namespace
 
 std::span<const char* const> built_in_prompts() { return prompts_of_our_own; }
+
+std::vector<EnginePrompt> read_prompt_lines(const std::string& file) {
+  std::vector<EnginePrompt> prompts;
+  std::istringstream lines(read_text_file(file));
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty()) continue;
+    EnginePrompt prompt;
+    if (line.front() == '[') {
+      for (const std::int64_t token :
+           Json::parse(line, fmt::format("{}:{}", file, number)).integers(0, std::numeric_limits<Token>::max())) {
+        prompt.tokens.push_back(static_cast<Token>(token));
+      }
+    } else {
+      prompt.text = std::move(line);
+    }
+    prompts.push_back(std::move(prompt));
+  }
+  if (prompts.empty()) throw Error(file + " has no prompts; write one into each line");
+  return prompts;
+}
 
 CompareTarget::CompareTarget(const CompareJob& job)
     : opened_({job.target, {job.kernels, "f32", "f32"}, {.number = job.threads, .max = threads_max}, job.quiet}),

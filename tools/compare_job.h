@@ -24,6 +24,8 @@ struct CompareJob {
 
 /// Prompts of several kinds: stories, lists, code, what repeats itself.
 std::span<const char* const> built_in_prompts();
+/// Those of a file: one in each line, a text or a list of token ids.
+std::vector<EnginePrompt> read_prompt_lines(const std::string& file);
 
 /// The model that both engines serve, in float32.
 class CompareTarget {

@@ -4,11 +4,9 @@
 
 #include <filesystem>
 #include <memory>
-#include <sstream>
 #include <utility>
 
 #include "ref/base/error.h"
-#include "ref/formats/json.h"
 #include "ref/formats/printable.h"
 #include "tools/commands.h"
 #include "tools/compare_job.h"
@@ -29,30 +27,6 @@ struct EndpointCheckOptions {
   CompareJob job;
   ReportFileNames files;
 };
-
-/// One prompt in each line: a text, or a list of token ids.
-std::vector<EnginePrompt> read_prompts(const std::string& file) {
-  std::vector<EnginePrompt> prompts;
-  std::istringstream lines(read_text_file(file));
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (line.ends_with('\r')) line.pop_back();
-    if (line.empty()) continue;
-    EnginePrompt prompt;
-    if (line.front() == '[') {
-      for (const std::int64_t token :
-           Json::parse(line, fmt::format("{}:{}", file, number)).integers(0, std::numeric_limits<Token>::max())) {
-        prompt.tokens.push_back(static_cast<Token>(token));
-      }
-    } else {
-      prompt.text = std::move(line);
-    }
-    prompts.push_back(std::move(prompt));
-  }
-  if (prompts.empty()) throw Error(file + " has no prompts; write one into each line");
-  return prompts;
-}
 
 /// Gives texts the tokens of the target or of the server, where the interface takes tokens. Throws Error where the two
 /// differ.
@@ -88,7 +62,7 @@ Exit check(const EndpointCheckOptions& options) {
   }
   job.setup.prompts.clear();
   if (!options.prompts.empty()) {
-    job.setup.prompts = read_prompts(options.prompts);
+    job.setup.prompts = read_prompt_lines(options.prompts);
   } else {
     for (const char* const text : built_in_prompts()) job.setup.prompts.push_back({{}, text});
   }

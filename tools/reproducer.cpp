@@ -20,6 +20,7 @@
 #include "ref/base/presence.h"
 #include "ref/formats/json.h"
 #include "ref/formats/printable.h"
+#include "tools/shell_word.h"
 
 namespace draftproof {
 namespace {
@@ -253,15 +254,6 @@ Case trial_in(const Json& json, const std::string& check) {
   return failing;
 }
 
-std::string quoted(const std::string& path) {
-  const bool plain = path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+:") ==
-                     std::string::npos;
-  if (plain && !path.empty()) return path;
-  std::string text = "'";
-  for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 }  // namespace
 
 ReproducerFolder::ReproducerFolder(std::string path) : path_(std::move(path)) {
@@ -304,7 +296,7 @@ void ReproducerFolder::remove() {
 std::string ReproducerFolder::trace_in(const std::string& folder) { return folder + "/trace.jsonl"; }
 std::string ReproducerFolder::case_in(const std::string& folder) { return folder + "/case.json"; }
 
-std::string ReproducerFolder::command_line() const { return "draftproof reproduce " + quoted(path_); }
+std::string ReproducerFolder::command_line() const { return "draftproof reproduce " + shell_word(path_); }
 
 void add_reproducer_option(Command& command, std::string& folder) {
   command.group("Output");

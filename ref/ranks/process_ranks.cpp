@@ -23,9 +23,11 @@
 namespace draftproof {
 namespace {
 
+constexpr const char* rank_variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+
 /// How many ranks the launcher says there are; 1 where there is none.
 int started_ranks() {
-  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+  for (const char* const name : rank_variables) {
     if (const char* const size = std::getenv(name)) return std::atoi(size);
   }
   return 1;
@@ -43,6 +45,40 @@ extern "C" void on_end(int) {
   if (write(STDERR_FILENO, farewell, farewell_size) >= 0) nanosleep(&moment, nullptr);  // mpirun may drop it otherwise
   _exit(exit_lost);
 }
+
+void check(int status) {
+  if (status != MPI_SUCCESS) on_end(0);
+}
+
+class MpiMail final : public Mail {
+ public:
+  MpiMail(int rank, int count) : rank_(rank), count_(count) {}
+
+  int rank() const noexcept override { return rank_; }
+  int count() const noexcept override { return count_; }
+
+  void send(int to, std::span<const std::byte> bytes) override {
+    check(MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, tag, MPI_COMM_WORLD));
+  }
+
+  std::optional<Letter> receive() override {
+    int has_come = 0;
+    MPI_Status status;
+    int size = 0;
+    check(MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &has_come, &status));
+    if (has_come == 0) return std::nullopt;
+    check(MPI_Get_count(&status, MPI_BYTE, &size));
+    Letter letter = {status.MPI_SOURCE, std::vector<std::byte>(static_cast<std::size_t>(size))};
+    check(MPI_Recv(letter.bytes.data(), size, MPI_BYTE, letter.from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    return letter;
+  }
+
+ private:
+  static constexpr int tag = 1;
+
+  int rank_;
+  int count_;
+};
 
 class MpiRanks final : public Ranks {
  public:
@@ -141,10 +177,6 @@ class MpiRanks final : public Ranks {
     }
   }
 
-  void check(int status) const {
-    if (status != MPI_SUCCESS) on_end(0);
-  }
-
   std::byte head_[in_head + sizeof(std::uint64_t)] = {};
   std::vector<std::byte> buffer_;
   std::vector<int> counts_, places_;  // of each rank, in bytes
@@ -178,6 +210,13 @@ Ranks* process_ranks() {
   return ranks;
 }
 
+Mail* process_mail() {
+  const Ranks* const ranks = process_ranks();
+  if (ranks == nullptr) return nullptr;
+  static MpiMail mail(ranks->rank(), ranks->count());
+  return &mail;
+}
+
 void leave_ranks() {
   std::signal(SIGTERM, SIG_DFL);
   MPI_Finalize();
@@ -190,8 +229,15 @@ Ranks* process_ranks() {
   throw Error("mpirun has started several processes of a build without MPI; configure with -DDRAFTPROOF_MPI=ON");
 }
 
+Mail* process_mail() {
+  process_ranks();
+  return nullptr;
+}
+
 void leave_ranks() {}
 
 #endif
+
+std::span<const char* const> variables_of_ranks() noexcept { return rank_variables; }
 
 }  // namespace draftproof

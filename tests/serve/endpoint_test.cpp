@@ -290,6 +290,29 @@ TEST_F(MutantsSlow, AWrongTokenOfAWholeAnswer) {
   EXPECT_EQ(found["token"], 0);
 }
 
+TEST_F(MutantsSlow, ACampaignFindsAndNamesTheServerThatIsWrong) {
+  proxy.whole = [](const ordered_json&, ordered_json& answer) {
+    ordered_json& token = answer["choices"][0]["rounds"][0]["tokens"][0]["id"];
+    token = (token.get<int>() + 1) % 2048;
+    return true;
+  };
+  const Folder folder;
+  const std::string file = (folder.path() / "servers.json").string();
+  ordered_json campaign = {{"seeds", {5}}, {"max_new_tokens", new_tokens}, {"endpoints", ordered_json::array()}};
+  for (const std::string& url : {server->url(), proxy.url()}) {
+    campaign["endpoints"].push_back({{"url", url}, {"target", target}, {"requests", requests}, {"clients", 1}});
+  }
+  put(file, campaign.dump());
+  const Outcome outcome = run_command({"campaign", file, "--json", "-"});
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  const ordered_json report = ordered_json::parse(outcome.out);
+  EXPECT_EQ(report["trials"][0]["verdict"], "PASS_EXACT");
+  EXPECT_EQ(report["trials"][1]["verdict"], "BUG_PROVEN");
+  ASSERT_EQ(report["checks"].size(), 1U);
+  EXPECT_THAT(report["checks"][0]["failure"]["run"].get<std::string>(),
+              testing::StartsWith(proxy.url() + ": request "));
+}
+
 TEST_F(MutantsSlow, AWrongTokenAtTheBeginningOfACancelledAnswer) {
   proxy.stream = [](const ordered_json& asked, Events& events, bool&) {
     if (!may_be_cancelled(asked) || !events[0].contains("round")) return false;
