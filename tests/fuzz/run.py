@@ -99,7 +99,7 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, required=True)
     parser.add_argument("--executions", type=int, default=10_000_000)
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     build = options.build.resolve()
     failed = 0
     print("| target | executions | per second | inputs kept | edges of the parser | failures |")

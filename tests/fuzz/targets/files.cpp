@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Files that are read whole or by their headers: JSON, GGUF, safetensors.
+#include <stdexcept>
 #include <string>
 
 #include "ref/base/error.h"
@@ -20,20 +21,21 @@ std::vector<std::string> seeds_of(const std::string& end, std::uintmax_t bytes_m
   return seeds;
 }
 
+/// Takes every value for what it is, and for an integer, which many are not.
 void walk(const Json& value, int depth = 0) {
-  for (const auto take : {+[](const Json& it) { it.string(); }, +[](const Json& it) { it.integer(0, 1 << 20); },
-                          +[](const Json& it) { it.number(); }, +[](const Json& it) { it.boolean(); }}) {
-    accepted([&] { take(value); });
-  }
   if (depth > 300) throw std::runtime_error("JSON nests deeper than it may");
-  accepted([&] {
+  if (value.is_object()) {
     for (const std::string& name : value.fields()) {
       if (const auto field = value.find(name)) walk(*field, depth + 1);
     }
-  });
-  accepted([&] {
+  } else if (value.is_array()) {
     for (std::size_t i = 0; i < value.size(); ++i) walk(value[i], depth + 1);
-  });
+  } else if (value.is_string()) {
+    value.string();
+  } else if (value.is_number()) {
+    accepted([&] { value.number(); });
+    accepted([&] { value.integer(0, 1 << 20); });
+  }
 }
 
 bool run_json(const std::string& input) {

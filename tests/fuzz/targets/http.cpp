@@ -23,8 +23,9 @@ bool are_right(std::string_view body, std::size_t piece) {
 bool run(const std::string& input) {
   const std::size_t size = head_size(input);
   if (size > input.size()) throw std::runtime_error("the head is longer than what came");
-  for (std::size_t seen = 0; size > 0 && seen + 4 < size; seen += 1 + size / 7) {
-    if (head_size(input, seen) != size) throw std::runtime_error("the head ends elsewhere when it comes in pieces");
+  for (std::size_t left = 1; left <= size; left = left < 5 ? left + 1 : 2 * left) {
+    if (head_size(input, size - left) != size)
+      throw std::runtime_error("a head ends elsewhere when it comes in pieces");
   }
   const std::string_view head = std::string_view(input).substr(0, size);
   const bool sound = size > 0 && !fault_of_head(head);
