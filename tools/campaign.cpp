@@ -56,7 +56,7 @@ class CampaignProgress {
     if (not_passed_ > 0) text += fmt::format(", {} not passed", not_passed_);
     if (done_ > before_) {
       const double each = elapsed.count() / static_cast<double>(done_ - before_);
-      text += fmt::format("; about {} left", in_words(each * static_cast<double>(all_ - done_)));
+      text += fmt::format("; {} left", in_words(each * static_cast<double>(all_ - done_)));
     }
     line_.show(text);
     if (!logs_ || now - logged_ < std::chrono::minutes(1)) return;

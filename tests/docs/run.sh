@@ -119,8 +119,8 @@ row 'draftproof serve TARGET --draft DRAFT --port 8080' 0 served $target --draft
 row 'draftproof verify TARGET --endpoint http://127.0.0.1:8080' 0 served $target
 row 'draftproof verify --endpoint http://127.0.0.1:8080 TARGET' 0 served $target
 # A campaign of one trial: a folder of results is of one campaign.
-printf '{"targets": ["%s"], "drafts": ["suffix"], "max_new_tokens": 16, "prompts": ["%s"]}\n' \
-  $target "$prompt, $prompt, $prompt" >FILE.json
+printf '{"targets": ["%s"], "drafts": ["dflash:%s"], "max_new_tokens": 16, "prompts": ["%s"]}\n' \
+  $target $models/tale-dflash "$prompt" >FILE.json
 row 'draftproof campaign FILE.json' 0 dp campaign FILE.json
 row 'draftproof inspect [CHECKPOINT] [--target TARGET]' 0 dp inspect $models/tale-dflash --target $target
 row 'draftproof zoo [--only ID]' 0 dp zoo --only C14

@@ -104,7 +104,8 @@ void CampaignSum::add_without_verdict(const CampaignTrial& trial, const std::str
 void CampaignSum::finish_checks() {
   for (const CheckSum& sum : checks_) {
     if (sum.fails) continue;
-    const std::string message = fmt::format("{} comparisons in {} trials", sum.examined, sum.trials);
+    const std::string message =
+        fmt::format("{} comparisons in {} {}", sum.examined, sum.trials, sum.trials == 1 ? "trial" : "trials");
     report_.findings.push_back({.check = sum.name,
                                 .outcome = sum.trials > 0 ? Outcome::pass : Outcome::vacuous,
                                 .examined = sum.examined,
