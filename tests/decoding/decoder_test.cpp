@@ -266,7 +266,7 @@ void expect_no_fault(std::size_t stride) {
 
 /// The stride is coprime to every dimension of the grid, so that the visited points mix all of them.
 TEST(Decoder, EveryDraftRuleAndBudgetGivesThePlainTextAndEndsOnePositionShortOfIt) { expect_no_fault(11); }
-TEST(DecoderSlow, EveryPointOfTheWholeGrid) { expect_no_fault(1); }
+TEST(DecoderSweep, EveryPointOfTheWholeGrid) { expect_no_fault(1); }
 
 Trace run_of(Bench& bench, const Case& point) {
   const std::unique_ptr<Draft> draft = bench.new_draft(point.draft, point.request);

@@ -170,7 +170,7 @@ std::vector<std::string> not_found_within(int rounds) {
 TEST(TokenTests, HalfOfTheFaultModelsAreFoundAfterAThousandRounds) {
   EXPECT_LE(not_found_within(1000).size(), fault_models().size() / 2);
 }
-TEST(TokenTestsSlow, AfterTwentyThousandRoundsOnlyDeviationsOfTwoPercentAreNotFound) {
+TEST(TokenTestsSweep, AfterTwentyThousandRoundsOnlyDeviationsOfTwoPercentAreNotFound) {
   EXPECT_THAT(not_found_within(20000), testing::IsSubsetOf({"a little colder", "a little hotter", "tail missing"}));
 }
 

@@ -89,8 +89,10 @@ void expect_the_formula_holds(const std::string& model, const std::string& draft
   fmt::print("{}, {}: {:.2f} MB at most, {:.2f} MB counted\n", model, draft, 1e-6 * peak, 1e-6 * counted);
 }
 
-TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
+/// Of the drafts every stride-th.
+void expect_close_bounds_of_shipped_models(int stride) {
   if (test::sanitized) GTEST_SKIP() << "the sanitizer keeps what was freed";
+  int number = 0;
   const std::string of_dspark = "dflash:" + fixture("models/tale-dspark");
   for (const std::string& draft : {std::string("none"),
                                    "dflash:" + fixture("models/tale-dflash"),
@@ -121,12 +123,16 @@ TEST(MemoryFormulaSlow, BoundsTheShippedModelsClosely) {
                                    "model:" + fixture("models/tale-small") + "?type=q4",
                                    "model:" + fixture("models/tale-small") + "?head=512",
                                    std::string("perfect")}) {
+    if (number++ % stride != 0) continue;
     for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) {
       expect_the_formula_holds(target, draft, kv, 900, 930, false);
     }
     expect_the_formula_holds(target, draft, KvFormat::q8, 600, 900, true);
   }
 }
+
+TEST(MemoryFormulaSlow, BoundsAThirdOfTheShippedModelsClosely) { expect_close_bounds_of_shipped_models(3); }
+TEST(MemoryFormulaSweep, BoundsTheShippedModelsClosely) { expect_close_bounds_of_shipped_models(1); }
 
 TEST(MemoryFormulaSlow, BoundsARealShape) {
   const Folder folder;
