@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Measures how long no thread is inside a kernel during some work, and which weights it multiplies with. A copy of a kernel table records when its entries
-// are entered and left, but only while work is watched; at other times it equals the table and costs nothing.
+// Measures how long no thread is inside a kernel during some work, and which weights it multiplies with. A copy of a
+// kernel table records when its entries are entered and left, but only while work is watched; at other times it equals
+// the table and costs nothing.
 //
 // Nothing is subtracted: waking the other threads, waiting while no thread is inside an entry, and the recording itself
 // count as outside. So does everything that is not an entry of the table, storing keys and values for example.
