@@ -17,6 +17,7 @@ constexpr double spread = 0.2;           // of measurements of one cost, as a sh
 constexpr double expected_spread = 2;    // of costs around the expected one, the same
 constexpr double none_likely = 0.1;      // how likely no cost is where one is expected, which has 1
 constexpr double least_likely = 1e-9;    // how likely every other cost is at first
+constexpr double free_likely = 0.3;      // how likely each number of free rows is, where none has 1
 constexpr double disturbed = 0.1;        // share of measurements that say nothing
 constexpr double changed = 0.001;        // how likely a cost changes between two measurements to any other
 
@@ -29,6 +30,13 @@ double nearness(double ratio, double spread) {
 double likely_at_first(double cost, double expected) {
   if (expected <= 0) return cost <= 0 ? 1 : 0;
   return cost <= 0 ? none_likely : std::max(least_likely, nearness(cost / expected, expected_spread));
+}
+
+/// Whether so many rows can be free. A pass takes what its weights take to be read, or, if that is more, what its rows
+/// take to be computed; so the first row that is not free ends what reading hides.
+bool fits(int free, double each) {
+  const double rows_of_a_pass = each * (free + 1);
+  return free == 0 || (rows_of_a_pass >= 0.8 && rows_of_a_pass <= 1.1);
 }
 
 /// From `first` on, each `factor` times the one before.
@@ -83,13 +91,18 @@ DraftCosts expected_costs(const std::vector<ExpectedStage>& stages, int draft_ma
   return costs;
 }
 
-LikelyLines::LikelyLines(const std::vector<double>& firsts, const std::vector<double>& eaches, CostLine expected) {
+LikelyLines::LikelyLines(const std::vector<double>& firsts, const std::vector<double>& eaches,
+                         const std::vector<int>& frees, CostLine expected, int count)
+    : means_(static_cast<std::size_t>(count) + 1) {
   for (const double first : firsts) {
     for (const double each : eaches) {
       const double likely = likely_at_first(first, expected.first) * likely_at_first(each, expected.each);
       if (likely <= 0) continue;
-      lines_.push_back({first, each});
-      at_first_.push_back(likely);
+      for (const int free : frees) {
+        if (!fits(free, each)) continue;
+        lines_.push_back({first, each, free});
+        at_first_.push_back(likely * (free > 0 ? free_likely : 1));
+      }
     }
   }
   REQUIRE(!lines_.empty(), "some line is near the expected");
@@ -97,7 +110,7 @@ LikelyLines::LikelyLines(const std::vector<double>& firsts, const std::vector<do
   for (const double likely : at_first_) sum += likely;
   for (double& likely : at_first_) likely /= sum;
   now_ = at_first_;
-  take_mean();
+  take_means();
 }
 
 void LikelyLines::learn(double measured, const std::function<double(const CostLine&)>& by_line) {
@@ -107,19 +120,20 @@ void LikelyLines::learn(double measured, const std::function<double(const CostLi
     sum += now_[i];
   }
   for (std::size_t i = 0; i < lines_.size(); ++i) now_[i] = (1 - changed) * now_[i] / sum + changed * at_first_[i];
-  take_mean();
+  take_means();
 }
 
-void LikelyLines::take_mean() {
-  mean_ = {};
+void LikelyLines::take_means() {
+  std::ranges::fill(means_, 0);
   for (std::size_t i = 0; i < lines_.size(); ++i) {
-    mean_.first += now_[i] * lines_[i].first;
-    mean_.each += now_[i] * lines_[i].each;
+    for (std::size_t n = 0; n < means_.size(); ++n) means_[n] += now_[i] * lines_[i].at(static_cast<int>(n));
   }
 }
 
 MeasuredCosts::MeasuredCosts(DraftCosts expected)
-    : expected_(std::move(expected)), rows_({1}, costs_from(0.01, 1.3, 20), line_of_rows(expected_.verify)) {
+    : expected_(std::move(expected)),
+      rows_({1}, costs_from(0.01, 1.3, 20), {0, 2, 4, 6}, line_of_rows(expected_.verify),
+            static_cast<int>(expected_.verify.size()) - 1) {
   REQUIRE(expected_.reading.size() == expected_.draft.size(), "every stage has its costs");
   const double plain = expected_.verify[0];
   for (std::size_t stage = 0; stage < expected_.draft.size(); ++stage) {
@@ -127,23 +141,23 @@ MeasuredCosts::MeasuredCosts(DraftCosts expected)
     REQUIRE(draft.size() >= 2 && draft.size() <= expected_.verify.size(), "every proposal can be verified");
     const CostLine proposal = line_through(draft.subspan(1));
     const CostLine reading = {0, expected_.reading[stage] / plain};
-    stages_.push_back({LikelyLines(or_none(costs_from(0.002, 2.15, 10)), or_none(costs_from(0.01, 1.4, 16)),
-                                   {proposal.first / plain, proposal.each / plain}),
-                       LikelyLines({0}, or_none(costs_from(0.002, 1.5, 16)), reading)});
+    stages_.push_back({LikelyLines(or_none(costs_from(0.002, 2.15, 10)), or_none(costs_from(0.01, 1.4, 16)), {0},
+                                   {proposal.first / plain, proposal.each / plain}, static_cast<int>(draft.size()) - 1),
+                       LikelyLines({0}, or_none(costs_from(0.002, 1.5, 16)), {0}, reading, 1)});
   }
 }
 
 double MeasuredCosts::verify(int n) const {
-  return measured_ ? rows_.mean().at(n) : expected_.verify[place(n)] / expected_.verify[0];
+  return measured_ ? rows_.at(n) : expected_.verify[place(n)] / expected_.verify[0];
 }
 
 double MeasuredCosts::draft(int stage, int n) const {
-  if (measured_ && n > 0) return stages_[place(stage)].draft.mean().at(n);
+  if (measured_ && n > 0) return stages_[place(stage)].draft.at(n);
   return expected_.draft[place(stage)][place(n)] / expected_.verify[0];
 }
 
 double MeasuredCosts::reading(int stage) const {
-  return measured_ ? stages_[place(stage)].reading.mean().each : expected_.reading[place(stage)] / expected_.verify[0];
+  return measured_ ? stages_[place(stage)].reading.at(1) : expected_.reading[place(stage)] / expected_.verify[0];
 }
 
 /// Compares the pass with what plain decoding takes now, by the last passes, if this is what passes cost.
@@ -167,7 +181,7 @@ void MeasuredCosts::learn_draft(int stage, int n, int more, int drafted, const R
   const double cost = seconds.draft / seconds.verify * verify(drafted) + cost_min;
   Stage& one = stages_[place(stage)];
   if (more > 0) {
-    const double proposal = one.draft.mean().at(n) + cost_min;
+    const double proposal = one.draft.at(n) + cost_min;
     one.reading.learn(cost, [&](const CostLine& reading) { return proposal + more * reading.each; });
   } else {
     one.draft.learn(cost, [&](const CostLine& proposal) { return proposal.at(n) + cost_min; });

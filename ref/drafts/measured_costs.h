@@ -25,32 +25,36 @@ struct ExpectedStage {
 };
 DraftCosts expected_costs(const std::vector<ExpectedStage>& stages, int draft_max);
 
-/// Costs that grow by the same with each of a count.
+/// Costs that grow by the same with each of a count, but for the first ones, which are free: while a pass waits for its
+/// weights, it has time for some rows more.
 struct CostLine {
   double first = 0;
   double each = 0;
-  double at(int n) const { return first + n * each; }
+  int free = 0;
+  double at(int n) const { return first + (n > free ? n - free : 0) * each; }
 };
 
 /// How likely each of many lines is to be what something costs.
 class LikelyLines {
  public:
-  /// Every pair of these. At first those near the expected one are likelier, and 0 only when it is expected.
-  LikelyLines(const std::vector<double>& firsts, const std::vector<double>& eaches, CostLine expected);
+  /// Every combination of these that can be. At first those near the expected one are likelier, and lines of which
+  /// nothing is free; 0 is only where it is expected. `count`: the most that is asked for.
+  LikelyLines(const std::vector<double>& firsts, const std::vector<double>& eaches, const std::vector<int>& frees,
+              CostLine expected, int count);
 
   /// Their mean.
-  const CostLine& mean() const noexcept { return mean_; }
+  double at(int n) const { return means_[static_cast<std::size_t>(n)]; }
 
   /// Learns what was measured, beside what it would be by each line, above 0.
   void learn(double measured, const std::function<double(const CostLine&)>& by_line);
 
  private:
-  void take_mean();
+  void take_means();
 
   std::vector<CostLine> lines_;
   std::vector<double> at_first_;  // how likely each is, of all 1
   std::vector<double> now_;
-  CostLine mean_;
+  std::vector<double> means_;  // [n]
 };
 
 class MeasuredCosts {

@@ -19,6 +19,8 @@ struct Shape {
   double proposing;    // a proposal
   double draft_token;  // each of its draft tokens
   double reading;      // each token that it observes later than in the round after
+  int free = 0;        // draft tokens whose rows cost nothing: the pass waits for its weights meanwhile
+  double rows(int drafted) const { return row * std::max(0, drafted - free); }
 };
 constexpr Shape shapes[] = {{"a block of a network beside a large target", 0.02, 0.25, 0.005, 0.003},
                             {"a block of a network as slow as its target", 0.1, 1, 0.02, 0.1},
@@ -30,7 +32,7 @@ constexpr Shape shapes[] = {{"a block of a network beside a large target", 0.02,
 DraftCosts costs_of(const Shape& shape) {
   DraftCosts costs{.verify = {1}, .draft = {{0}}, .reading = {shape.reading}};
   for (int n = 1; n <= max; ++n) {
-    costs.verify.push_back(1 + shape.row * n);
+    costs.verify.push_back(1 + shape.rows(n));
     costs.draft[0].push_back(shape.proposing + shape.draft_token * n);
   }
   return costs;
@@ -279,7 +281,11 @@ constexpr Kind kinds[] = {{"a block of a network", 1, 1, {"", 0.03, 0.25, 0.005,
                           {"n-grams, rows that cost much", 0.7, 0.7, {"", 0.35, 0.001, 0, 0}},
                           {"n-grams, long ones worse", 0.6, 0.7, {"", 0.5, 0.001, 0, 0}, 0.3},
                           {"n-grams, long ones better", 0.6, 0.7, {"", 0.5, 0.001, 0, 0}, 1.8},
-                          {"n-grams that always propose", 1, 1, {"", 0.15, 0.001, 0, 0}}};
+                          {"n-grams that always propose", 1, 1, {"", 0.15, 0.001, 0, 0}},
+                          {"n-grams, five rows free", 0.7, 0.8, {"", 0.15, 0.001, 0, 0, 5}},
+                          {"n-grams that always propose, five rows free", 1, 1, {"", 0.17, 0.001, 0, 0, 5}},
+                          {"a small model, five rows free", 1, 1, {"", 0.15, 0, 0.2, 0.02, 5}},
+                          {"a block of a network, five rows free", 1, 1, {"", 0.15, 0.25, 0.005, 0.003, 5}}};
 
 /// How many times as long as on a quiet machine something takes that begins at this time.
 using Slowness = double (*)(double time, Numbers& numbers);
@@ -349,7 +355,7 @@ Timed timed(const Kind& kind, const Machine& machine, double probability, int fi
       unread = 0;
     }
     draft *= machine.slowness(time, noise);
-    const double verify = (1 + kind.shape.row * drafted) * machine.slowness(time + draft, noise);
+    const double verify = (1 + kind.shape.rows(drafted)) * machine.slowness(time + draft, noise);
     time += draft + verify;
     unread += accepted + 1;
     run.output += accepted + 1;
@@ -405,8 +411,9 @@ TEST(Tuner, ThatMeasuresComesNearTheBestFixedLengthOfATextOf96Tokens) {
     for (const Machine& machine : machines) {
       for (const double probability : {0.0, 0.5, 0.9}) {
         const double reached = share(kind, machine, probability, 96, 24, [&](auto) { return expected_of(kind); });
-        EXPECT_GE(reached, machine.slowness == quiet ? 0.92 : 0.88)
-            << kind.name << ", " << machine.name << ", " << probability;
+        // Where rows are free, five tokens are time for long proposals.
+        const double min = (machine.slowness == quiet ? 0.92 : 0.88) - (kind.shape.free > 0 ? 0.05 : 0);
+        EXPECT_GE(reached, min) << kind.name << ", " << machine.name << ", " << probability;
       }
     }
   }
