@@ -54,9 +54,10 @@ bench: configure
 	@$(BUILD)/draftproof bench decode $(BUILD)/qwen3-0.6b-q8_0.gguf
 
 package: configure
-	@tools/install_packages.sh dpkg-dev file
-	@cmake --build $(BUILD) --parallel $(JOBS) --target draftproof
-	@cd $(BUILD) && cpack
+	@tools/install_packages.sh dpkg-dev file pybind11-dev python3-dev python3-numpy
+	@cmake $(BUILD) > $(BUILD).log || { cat $(BUILD).log; exit 1; }; rm -f $(BUILD).log  # finds what came just now
+	@cmake --build $(BUILD) --parallel $(JOBS) --target draftproof draftproof_python
+	@cd $(BUILD) && umask 022 && cpack
 
 configure: setup
 	@test -f $(BUILD)/build.ninja || { echo "== configuring in $(BUILD)"; cmake -S . -B $(BUILD) -G Ninja > $(BUILD).log || { cat $(BUILD).log; exit 1; }; rm -f $(BUILD).log; }

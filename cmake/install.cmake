@@ -7,16 +7,18 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/draftproof)
 install(TARGETS draftproof RUNTIME COMPONENT command)
 set(libraries kernels base formats text chat caches acceptance grammar models ranks drafts decoding oracle report spectrace twin)
 list(TRANSFORM libraries PREPEND draftproof_)
-install(TARGETS ${libraries} EXPORT draftproof-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/draftproof)
-install(EXPORT draftproof-targets NAMESPACE draftproof:: DESTINATION ${package_folder})
-install(DIRECTORY kernels ref oracle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/draftproof
+install(TARGETS ${libraries} EXPORT draftproof-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/draftproof
+        COMPONENT libraries)
+install(EXPORT draftproof-targets NAMESPACE draftproof:: DESTINATION ${package_folder} COMPONENT libraries)
+install(DIRECTORY kernels ref oracle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/draftproof COMPONENT libraries
         FILES_MATCHING PATTERN "*.h" REGEX "oracle/twin/[^/]*\\.h$" EXCLUDE)
-install(FILES oracle/twin/twin.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/draftproof/oracle/twin)  # the others need Eigen
-install(CODE "set(include_folder ${CMAKE_INSTALL_INCLUDEDIR}/draftproof)")
-install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/installed_includes.cmake)
+install(FILES oracle/twin/twin.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/draftproof/oracle/twin  # the others need Eigen
+        COMPONENT libraries)
+install(CODE "set(include_folder ${CMAKE_INSTALL_INCLUDEDIR}/draftproof)" COMPONENT libraries)
+install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/installed_includes.cmake COMPONENT libraries)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/draftproof-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES cmake/draftproof-config.cmake ${CMAKE_BINARY_DIR}/draftproof-config-version.cmake
-        DESTINATION ${package_folder})
+        DESTINATION ${package_folder} COMPONENT libraries)
 
 # The command prints its own man page and completions.
 set(generated ${CMAKE_BINARY_DIR}/generated)
