@@ -46,6 +46,16 @@ std::string PooledEvidence::suspect() const {
   return logs_.empty() || *best <= 0 ? "none" : EProcess::name_of_bet(static_cast<std::size_t>(best - logs_.begin()));
 }
 
+std::vector<std::pair<long, double>> PooledEvidence::curve() const {
+  constexpr std::size_t points_max = 512;
+  const std::size_t every = (curve_.size() + points_max - 1) / points_max;
+  std::vector<std::pair<long, double>> points;
+  for (std::size_t i = 0; i < curve_.size(); ++i) {
+    if ((curve_.size() - 1 - i) % every == 0) points.push_back(curve_[i]);
+  }
+  return points;
+}
+
 double PooledEvidence::smallest_deviation() const {
   if (tokens_ == 0) return 1;
   const auto n = static_cast<double>(tokens_);

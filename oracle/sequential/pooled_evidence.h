@@ -35,8 +35,8 @@ class PooledEvidence {
   /// The deviation that would have been found with probability 0.99, as EProcess has it; 1: none.
   double smallest_deviation() const;
   std::string describe() const;
-  /// Tokens and e-value after each text.
-  const std::vector<std::pair<long, double>>& curve() const noexcept { return curve_; }
+  /// Tokens and e-value after texts: at most 512 points, the last is the end.
+  std::vector<std::pair<long, double>> curve() const;
 
  private:
   double alpha_;

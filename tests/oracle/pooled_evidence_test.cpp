@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "oracle/sequential/e_process.h"
@@ -128,6 +129,17 @@ TEST(PooledEvidence, ATokenThatCannotBeIsProof) {
   evidence.add(process.by_bet(), 1);
   EXPECT_TRUE(evidence.alarm());
   EXPECT_TRUE(std::isinf(evidence.e_value()));
+}
+
+TEST(PooledEvidence, TheCurveHasFewPointsOfWhichTheLastIsTheEnd) {
+  for (const int texts : {1, 512, 513, 1500}) {
+    PooledEvidence evidence(1e-9);
+    for (int text = 0; text < texts; ++text) evidence.add(std::vector<double>{1, 1}, 2);
+    const auto curve = evidence.curve();
+    EXPECT_LE(curve.size(), 512U);
+    EXPECT_GE(curve.size(), static_cast<std::size_t>(std::min(texts, 256)));
+    EXPECT_EQ(curve.back(), (std::pair<long, double>(2 * texts, 1)));
+  }
 }
 
 TEST(PooledEvidence, OfNoTextIsNone) {
