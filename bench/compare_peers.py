@@ -31,7 +31,8 @@ Weights lie in memory of the process, not in a mapped file. ik_llama.cpp repacks
 fast path.
 
 --openvino PYTHON and --vllm PYTHON take OpenVINO GenAI and vLLM for CPUs as pip installs them (bench/engine_steps.py), for
-decode and prompt. OpenVINO reads the GGUF files that it can (f16, q8_0, q4_0, q4_1 of Llama and Qwen). vLLM reads folders:
+decode and prompt. OpenVINO reads the GGUF files that it can: q8_0 of Qwen3 and q4_1 of
+Llama were tried, and it refuses Gemma 3. vLLM reads folders:
 with --vllm-folder, the one that the only model was made of, in bf16.
 
 --xllamacpp PYTHON takes llama.cpp as pip installs it (bench/xllamacpp_steps.py), with --sequences: nothing to build,

@@ -18,43 +18,19 @@
 
 #include "tests/fuzz/damage.h"
 #include "tests/fuzz/options.h"
+#include "tests/fuzz/request_json.h"
 #include "tests/serve/running_server.h"
 
 namespace draftproof::serve {
 namespace {
 
-const std::vector<std::string> bodies = {
-    R"({"prompt":"Once upon a time","max_tokens":4,"temperature":0.5,"top_p":0.9,"seed":7,"n":2,"stop":["x","yz"]})",
-    R"({"prompt":[1,2,3],"max_tokens":3,"logprobs":2,"logit_bias":{"5":1.5,"7":-100},"stream":true})",
-    R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"x"}]}],)"
-    R"("max_tokens":4,"stream":true,"stream_options":{"include_usage":true},"return_tokens":true})",
-    R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":6,"response_format":{"type":"json_schema",)"
-    R"("json_schema":{"name":"x","schema":{"type":"object","properties":{"a":{"type":"integer","minimum":-5,)"
-    R"("maximum":70},"b":{"anyOf":[{"enum":["p","q"]},{"$ref":"#/$defs/t"}]}},"required":["a"],)"
-    R"("$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"},"maxItems":3}}}}}})",
-    R"({"prompt":"a","max_tokens":5,"grammar":"root ::= (\"a\" | [b-d]+ x?){2,3}\nx ::= \"\\u00e4\" | root \"e\""})",
-    R"({"content":"Once \u00e4 \ud83d\ude00","add_special":true,"parse_special":false})",
-    R"({"tokens":[1,2,3,400]})",
-};
+std::vector<std::string> all_bodies() {
+  std::vector<std::string> all = {R"({"content":"Once \u00e4 \ud83d\ude00","add_special":true,"parse_special":false})",
+                                  R"({"tokens":[1,2,3,400]})"};
+  for (const auto* bodies : {&completion_bodies, &chat_bodies}) all.insert(all.end(), bodies->begin(), bodies->end());
+  return all;
+}
 const std::vector<std::string> paths = {"/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"};
-
-/// Pieces that take the place of others in JSON.
-const std::vector<std::string> pieces = {"null",
-                                         "true",
-                                         "-1",
-                                         "1e999",
-                                         "1.5",
-                                         "\"\"",
-                                         "[]",
-                                         "{}",
-                                         "9999999999999999999",
-                                         "\"\\ud800\"",
-                                         "\xFF",
-                                         "[[[[",
-                                         "{\"a\":1,\"a\":2}",
-                                         "0",
-                                         "\"x\"",
-                                         "NaN"};
 
 std::string http(const std::string& path, const std::string& body) {
   return "POST " + path +
@@ -128,14 +104,6 @@ std::string exchange(int port, const std::string& bytes, bool leaves, int millis
   return answer;
 }
 
-void replace_piece(std::string& body, Numbers& numbers) {
-  const std::string marks = ":,[{";
-  const std::size_t at = body.find_first_of(marks, numbers.below(body.size()));
-  if (at == std::string::npos) return;
-  const std::size_t end = std::min(body.find_first_of(",]}", at + 1), body.size());
-  body.replace(at + 1, end - at - 1, pieces[numbers.below(pieces.size())]);
-}
-
 int fuzz_server(const FuzzOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
   RunOptions run_options;
@@ -145,6 +113,7 @@ int fuzz_server(const FuzzOptions& options) {
       {"prompt", "Once upon a time"}, {"max_tokens", 12}, {"temperature", 1}, {"seed", 5}, {"logprobs", 1},
       {"speculative", false}};
   const nlohmann::json expected = server.answer("/v1/completions", sound)["choices"];
+  const std::vector<std::string> bodies = all_bodies();
   Numbers numbers(options.seed);
   long rounds = 0;
   long answered = 0;
@@ -164,7 +133,7 @@ int fuzz_server(const FuzzOptions& options) {
     }
     std::string body = bodies[numbers.below(bodies.size())];
     for (std::size_t left = numbers.below(4); left > 0; --left) {
-      if (numbers.below(2) == 0) replace_piece(body, numbers);
+      if (numbers.below(2) == 0) replace_value(body, numbers);
       else damage(body, bodies[numbers.below(bodies.size())], numbers);
     }
     std::string bytes = http(paths[numbers.below(paths.size())], body);

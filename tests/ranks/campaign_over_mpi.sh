@@ -2,21 +2,8 @@
 # SPDX-License-Identifier: MIT
 # campaign_over_mpi.sh DRAFTPROOF MPIRUN MODELS: the report of a campaign over 1 to 3 ranks is that of one process, to
 # the byte, also when ranks are killed meanwhile and when a trial fails; what is refused is refused by rank 0 alone.
-set -euo pipefail
-draftproof=$1
-mpirun=$2
-models=$3
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source "$(dirname "$0")/mpi.sh"
 cd "$work"
-failed=0
-
-fail() {
-  echo "FAILED: $*"
-  failed=1
-}
 
 cat > c.json << END
 {"targets": ["$models/tale-target"], "drafts": ["suffix", "model:$models/tale-small"],

@@ -2,21 +2,8 @@
 # SPDX-License-Identifier: MIT
 # over_mpi.sh DRAFTPROOF MPIRUN MODELS: traces, texts and files over 1 to 4 ranks are those of one process, to the byte;
 # what cannot run over ranks is refused; and a rank that is killed ends all with a sentence.
-set -euo pipefail
-draftproof=$1
-mpirun=$2
-models=$3
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+source "$(dirname "$0")/mpi.sh"
 export OMPI_MCA_odls_base_sigkill_timeout=3  # seconds that the others have to say so, however busy the machine is
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
-
-fail() {
-  echo "FAILED: $*"
-  failed=1
-}
 
 # over RANKS WORDS...: draftproof over so many ranks.
 over() {

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <map>
+#include <memory>
 #include <regex>
 #include <set>
 #include <string>
@@ -303,6 +305,35 @@ TEST(Form, SeesAMissingLicenceALongLineAndAPromise) {
 }
 
 TEST(Form, IsKept) { expect_kept(form); }
+
+/// Files of the repository beside its folders: what was downloaded there is not to be added with the rest.
+std::vector<std::string> strangers(const std::vector<std::string>& names) {
+  static const std::set<std::string> known = {"CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md",
+                                              "LICENSE",      "Makefile",       "README.md",         "SECURITY.md"};
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    if (!name.starts_with(".") && !known.contains(name)) found.push_back(name + " is no file of the top level");
+  }
+  return found;
+}
+
+TEST(TopLevel, SeesAStranger) {
+  EXPECT_THAT(strangers({"README.md", ".gitignore", "numpy.whl"}), ElementsAre(HasSubstr("numpy.whl")));
+}
+
+TEST(TopLevel, HasNone) {
+  if (!fs::exists(root / ".git")) GTEST_SKIP() << "no repository, so nothing says which files are of it";
+  const std::string list = "git -c safe.directory='*' -C '" + root.string() + "' ls-files ':(top,glob)*'";
+  const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(list.c_str(), "r"), pclose);
+  std::vector<std::string> names;
+  char line[4096];
+  while (output && std::fgets(line, sizeof line, output.get())) {
+    names.emplace_back(line);
+    names.back().pop_back();
+  }
+  EXPECT_GE(names.size(), 8U) << "git does not list the tree";
+  EXPECT_THAT(strangers(names), IsEmpty());
+}
 
 TEST(PlainWords, SeesPrivateWordsAndBritishSpelling) {
   expect_seen(plain_words,

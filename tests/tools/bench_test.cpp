@@ -102,7 +102,7 @@ TEST(Bench, DecodeCountsTheExpertsThatRowsChoose) {
   const double many = said["rows"][1]["bytes_of_weights"];
   EXPECT_LT(one, many);
   EXPECT_LE(many, all);
-  EXPECT_GE(said["rows"][1]["cost_min"], many / one);
+  EXPECT_GE(1e-12 + said["rows"][1]["cost_min"].get<double>(), many / one);  // the same, but for rounding, or more
 }
 
 TEST(Bench, PrefillMeasuresTheRequestedPromptLengths) {

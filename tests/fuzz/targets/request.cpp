@@ -10,6 +10,7 @@
 #include "ref/formats/checkpoint.h"
 #include "serve/api.h"
 #include "serve/completion_request.h"
+#include "tests/fuzz/request_json.h"
 #include "tests/fuzz/target.h"
 
 namespace draftproof::serve::request_target {
@@ -55,17 +56,6 @@ bool run(const std::string& input) {
 
 std::vector<std::string> seeds() {
   const std::pair<int, const char*> bodies[] = {
-      {0, R"({"prompt":"Once upon a time","max_tokens":4,"temperature":0.5,"top_p":0.9,"seed":7,"n":2)"
-          R"(,"stop":["x","yz"]})"},
-      {0, R"({"prompt":[1,2,3],"max_tokens":3,"logprobs":2,"logit_bias":{"5":1.5,"7":-100},"stream":true})"},
-      {0, R"({"prompt":"a","max_tokens":5)"
-          R"(,"grammar":"root ::= (\"a\" | [b-d]+ x?){2,3}\nx ::= \"\\u00e4\" | root \"e\""})"},
-      {1, R"({"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"text","text":"x"}]}],)"
-          R"("max_tokens":4,"stream":true,"stream_options":{"include_usage":true},"return_tokens":true})"},
-      {1, R"({"messages":[{"role":"user","content":"hi"}],"max_tokens":6,"response_format":{"type":"json_schema",)"
-          R"("json_schema":{"name":"x","schema":{"type":"object","properties":{"a":{"type":"integer","minimum":-5,)"
-          R"("maximum":70},"b":{"anyOf":[{"enum":["p","q"]},{"$ref":"#/$defs/t"}]}},"required":["a"],)"
-          R"("$defs":{"t":{"type":"array","items":{"$ref":"#/$defs/t"},"maxItems":3}}}}}})"},
       {1, R"({"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function")"
           R"(,"function":{"name":"f","parameters":)"
           R"({"type":"object","properties":{"a":{"type":"string"}}},"strict":true}}],"tool_choice":"required"})"},
@@ -78,37 +68,15 @@ std::vector<std::string> seeds() {
           R"(,"seed":4},"format":"json"})"},
       {6, R"({"model":"m","prompt":"hi","raw":true,"options":{"stop":["a"],"min_p":0.1}})"}};
   std::vector<std::string> all;
+  for (const std::string& body : completion_bodies) all.push_back('\0' + body);
+  for (const std::string& body : chat_bodies) all.push_back('\1' + body);
   for (const auto& [api, body] : bodies) all.push_back(std::string(1, static_cast<char>(api)) + body);
   return all;
 }
 
-/// Pieces that take the place of others in JSON.
-const std::string pieces[] = {"null",
-                              "true",
-                              "-1",
-                              "1e999",
-                              "1.5",
-                              "\"\"",
-                              "[]",
-                              "{}",
-                              "9999999999999999999",
-                              "\"\\ud800\"",
-                              "\xFF",
-                              "[[[[",
-                              "{\"a\":1,\"a\":2}",
-                              "0",
-                              "\"x\"",
-                              "NaN"};
-
 void change(std::string& body, const std::string& other, Numbers& numbers) {
-  if (numbers.below(2) == 0) {
-    damage(body, other, numbers);
-    return;
-  }
-  const std::size_t at = body.find_first_of(":,[{", numbers.below(body.size() + 1));
-  if (at == std::string::npos) return;
-  const std::size_t end = std::min(body.find_first_of(",]}", at + 1), body.size());
-  body.replace(at + 1, end - at - 1, pieces[numbers.below(std::size(pieces))]);
+  if (numbers.below(2) == 0) damage(body, other, numbers);
+  else replace_value(body, numbers);
 }
 
 }  // namespace draftproof::serve::request_target
