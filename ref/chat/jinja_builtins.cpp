@@ -585,7 +585,7 @@ Value truncate(const Input& in) {
     throw Error("the filter 'truncate' is implemented for strings only");
   }
   const MarkedText text = in.text();
-  if (length(text.bytes()) - leeway <= max) return text;
+  if (length(text.bytes()) - leeway <= max) return in.value;
   const Value kept = slice_of(text, Value(), Value(max - length(end.bytes())), Value(), in.rendering);
   MarkedText cut = *kept.as<MarkedText>();
   const std::size_t blank = cut.bytes().rfind(' ');

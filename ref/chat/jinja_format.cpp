@@ -289,6 +289,9 @@ class PercentFormatter {
         budget_(rendering.budget) {
     const List* const list = arguments.as_list();
     const bool is_tuple = list != nullptr && list->kind == List::Kind::tuple;
+    const bool is_range = list != nullptr && list->kind == List::Kind::range;
+    const bool is_list = list != nullptr && list->kind == List::Kind::list;
+    may_be_unused_ = names_ != nullptr || is_range || is_list || arguments.is_undefined();
     values_ = is_tuple ? list->items : std::vector<Value>{arguments};
   }
 
@@ -312,7 +315,7 @@ class PercentFormatter {
         result.append(is_text ? text_field(value, spec) : number_field(value, spec));
       }
     }
-    if (next_ < values_.size() && names_ == nullptr) throw Error("a format has fewer fields than there are arguments");
+    if (next_ < values_.size() && !may_be_unused_) throw Error("a format has fewer fields than there are arguments");
     return result;
   }
 
@@ -382,8 +385,9 @@ class PercentFormatter {
 
   const MarkedText& format_;
   const std::string& bytes_;
-  bool safe_;          // whether values are escaped
-  const Dict* names_;  // nullptr: fields have no names
+  bool safe_;                   // whether values are escaped
+  const Dict* names_;           // nullptr: fields have no names
+  bool may_be_unused_ = false;  // to Python, what has items by keys is a mapping, of which fields name what they need
   Budget& budget_;
   std::vector<Value> values_;
   std::size_t at_ = 0;

@@ -122,7 +122,9 @@ class Lexer {
     return true;
   }
 
+  /// Like Jinja, takes one that begins where the template ends for one that ends there; so does `raw`.
   void comment() {
+    if (at_ == text_.size()) return;
     const std::size_t end = text_.find("#}", at_);
     if (end == std::string::npos) fail("a comment that does not end; close it with #}");
     const char before = end > at_ ? text_[end - 1] : '\0';
@@ -141,6 +143,7 @@ class Lexer {
     if (minus) end = after_spaces(end);
     advance(end);
     line_starts_ = text_[end - 1] == '\n';
+    if (at_ == text_.size()) return true;
     for (std::size_t at = text_.find("{%", at_); at != std::string::npos; at = text_.find("{%", at + 1)) {
       std::size_t inside = at + 2;
       if (inside < text_.size() && (text_[inside] == '-' || text_[inside] == '+')) ++inside;

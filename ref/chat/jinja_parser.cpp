@@ -667,12 +667,12 @@ class Parser {
       if (!result.name.empty()) --at_;
       refuse("the test " + shown());
     }
-    const bool joined = is_name("else") || is_name("or") || is_name("and") || is_name("if") || is_name("in");
+    const bool joined = is_name("else") || is_name("or") || is_name("and");
     if (is_mark("(")) {
       result.arguments = arguments();
     } else if (is_name("is")) {
       fail("tests cannot be chained with 'is'");
-    } else if ((current().kind == Kind::name && !joined && !is_name("not")) || current().kind == Kind::text ||
+    } else if ((current().kind == Kind::name && !joined) || current().kind == Kind::text ||
                current().kind == Kind::integer || current().kind == Kind::number || is_mark("[") || is_mark("{")) {
       result.arguments.positional.push_back(with_postfixes(primary()));
     }

@@ -111,11 +111,13 @@ SafeTensors::SafeTensors(const std::filesystem::path& file) : bytes_(std::make_s
 
   const Json header = Json::parse(text, file.string() + ": header");
   for (const std::string& name : header.fields()) {
-    const Json entry = header.at(name);
     if (name == "__metadata__") {
-      for (const std::string& field : entry.fields()) metadata_[field] = entry.at(field).string();
+      const auto entry = header.find(name);  // null is none
+      for (const std::string& field : entry ? entry->fields() : std::vector<std::string>()) {
+        metadata_[field] = entry->at(field).string();
+      }
     } else {
-      StoredTensor& tensor = tensors_.emplace(name, read_entry(entry, data, size - data)).first->second;
+      StoredTensor& tensor = tensors_.emplace(name, read_entry(header.at(name), data, size - data)).first->second;
       tensor.name = name;
       tensor.file = bytes_;
     }

@@ -115,6 +115,35 @@ TEST(Jinja, SaysWhereAndWhy) {
   EXPECT_THAT(refusal(std::string(Template::source_bytes_max + 1, 'x')), HasSubstr("longer than 1 MiB"));
 }
 
+TEST(Jinja, TakesCommentsAndRawBlocksThatBeginAtTheEndForEmptyOnes) {
+  for (const char* const source : {"a{#", "a{#-", "a{#+", "a{% raw %}", "a{% raw -%}\n "}) {
+    EXPECT_EQ(rendered(source), "a") << source;
+  }
+  EXPECT_THAT(refusal("a{# "), HasSubstr("a comment that does not end"));
+  EXPECT_THAT(refusal("a{% raw %}x"), HasSubstr("a raw block that does not end"));
+}
+
+TEST(Jinja, AWordBehindATestIsItsArgument) {
+  EXPECT_EQ(rendered("{% for x in [1, 2] if x is odd %}{{ x }}{% endfor %}"), "1");
+  EXPECT_EQ(rendered("{{ 'a' if 2 is even else 'b' }}{{ 2 is odd or 1 is odd and 2 is even }}"), "aTrue");
+  for (const char* const source :
+       {"{{ 2 is even in [true] }}", "{{ 2 is even not in [true] }}", "{{ 1 if 2 is even if 3 }}"}) {
+    EXPECT_THAT(refusal(source), HasSubstr("expected an expression")) << source;
+  }
+}
+
+TEST(Jinja, FormatsOfPercentSignsMayLeaveOutWhatHasItemsByKeys) {
+  EXPECT_EQ(rendered("{{ 'a' % [1] }}{{ 'b' % range(2) }}{{ 'c' % missing }}{{ 'd' % {} }}"), "abcd");
+  for (const char* const source : {"{{ 'a' % 1 }}", "{{ 'a' % (1,) }}", "{{ 'a' % 'b' }}", "{{ 'a' % none }}"}) {
+    EXPECT_THAT(refusal(source), HasSubstr("fewer fields")) << source;
+  }
+}
+
+TEST(Jinja, TruncateLeavesShortValuesAsTheyAre) {
+  EXPECT_EQ(rendered("{{ missing | truncate(4) }}{{ (missing | truncate(4)) is defined }}"), "False");
+  EXPECT_EQ(rendered("{{ ('<' | safe | truncate(4)) + '&' }}"), "<&amp;");
+}
+
 std::string repeated(const std::string& text, int times) {
   std::string result;
   for (int i = 0; i < times; ++i) result += text;

@@ -38,6 +38,12 @@ TEST(SafeTensors, ReadsAFileWithoutTensors) {
   EXPECT_TRUE(SafeTensors(folder.write("x.safetensors", safetensors("{}", ""))).tensors().empty());
 }
 
+TEST(SafeTensors, TakesMetadataOfNullForNone) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(
+      SafeTensors(folder.write("x.safetensors", safetensors(R"({"__metadata__":null})", ""))).metadata().empty());
+}
+
 TEST(SafeTensors, AcceptsTensorsInAnyOrderOfTheHeader) {
   const TemporaryFolder folder;
   const SafeTensors file(
