@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "ref/base/error.h"
 
@@ -72,8 +73,9 @@ std::filesystem::path scratch() {
 }
 
 std::filesystem::path scratch(const std::string& name, const std::string& bytes) {
+  static std::set<std::filesystem::path> folders;
   const std::filesystem::path file = scratch() / name;
-  std::filesystem::create_directories(file.parent_path());
+  if (folders.insert(file.parent_path()).second) std::filesystem::create_directories(file.parent_path());
   std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
   return file;
 }
