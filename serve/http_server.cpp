@@ -283,7 +283,7 @@ HttpServer::Then HttpServer::serve_request(Open& open) {
   const httplib::Request* asked = nullptr;  // stays so when its head was not understood
   bool closing = false;
   const bool is_last = ++open.requests == requests_max;
-  const bool answered = process_request(open.connection, is_last, closing, [&](httplib::Request& request) {
+  const auto set_up = [&](httplib::Request& request) {
     asked = &request;
     request.ranges.clear();
     request.headers.erase("Accept-Encoding");  // compression would take cores from the engine
@@ -295,7 +295,19 @@ HttpServer::Then HttpServer::serve_request(Open& open) {
     open.connection.begin_body(request.has_header("Transfer-Encoding"));
     const std::lock_guard lock(mutex_);
     asked_[&request] = &open;
-  });
+  };
+  const auto process = [&](auto& stream) {
+    if constexpr (requires { this->process_request(stream, is_last, closing, set_up); }) {
+      return this->process_request(stream, is_last, closing, set_up);
+    } else {  // cpp-httplib 0.18 and later wants to be told what it asked the stream for before
+      std::string there, here;
+      int port_there = 0, port_here = 0;
+      stream.get_remote_ip_and_port(there, port_there);
+      stream.get_local_ip_and_port(here, port_here);
+      return this->process_request(stream, there, port_there, here, port_here, is_last, closing, set_up);
+    }
+  };
+  const bool answered = process(open.connection);
   if (!answered) return Then::close;
   const std::lock_guard lock(mutex_);
   return asked == nullptr || open.last || closing || is_last ? Then::linger : Then::wait;

@@ -340,7 +340,8 @@ class Follower {
       adapter.path = message.take_text();
       adapter.scale = message.take<double>();
     }
-    const Kernels& kernels = kernels_like(message.take_text());
+    const std::string table = message.take_text();
+    const Kernels& kernels = kernels_like(table);
     const auto quantize = message.take<Quantization>();
     LoadOptions options(kernels, quantize, message.take<KvFormat>());
     options.long_context = message.take<bool>();

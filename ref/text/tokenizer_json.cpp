@@ -260,7 +260,7 @@ TokenDecoder::Step read_decoder_step(const Json& step, TextStart& start) {
     refuse_other_fields(pattern, {"String"});
     const auto text = replaced_text(pattern);
     if (!text) pattern.fail("has no String");
-    const std::string& with = step.at("content").string();
+    const std::string with = step.at("content").string();
     if (with.size() > text->size()) {
       step.at("content").fail("is longer than what it replaces, which is not implemented");
     }

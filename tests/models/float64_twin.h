@@ -273,7 +273,7 @@ class TwinCheckpoint {
   explicit TwinCheckpoint(const Checkpoint& checkpoint) : config_(checkpoint.config()) {
     config_ = config_.find("text_config").value_or(config_);
     config_ = config_.find("transformer_layer_config").value_or(config_);
-    const std::string& type = config_.at("model_type").string();
+    const std::string type = config_.at("model_type").string();
     if (type.starts_with("gemma")) gemma = type[5] - '0';
     gemma3n = type.starts_with("gemma3n");
     const bool hybrid = type.starts_with("qwen3_5") || type == "qwen3_next";
@@ -478,7 +478,7 @@ struct Angles {
       }
       double magnitude = 1;
       if (checkpoint.stretch && mistake != Mistake::unstretched_rope) {
-        const std::string& kind = checkpoint.stretch->at("rope_type").string();
+        const std::string kind = checkpoint.stretch->at("rope_type").string();
         const auto factor = checkpoint.stretch->find("factor");
         const double stretched = factor ? round(frequency / factor->number()) : frequency;
         if (kind == "longrope") {

@@ -6,8 +6,8 @@
 #     roots.sh FOLDER SUITE [PACKAGES]
 #
 # SUITE is bookworm, trixie or noble; its root is made as FOLDER/SUITE where it is missing. PACKAGES is a folder of
-# packages that were made on this distribution. Without it they are made in FOLDER/SUITE-build, by `make package` on a
-# copy of this checkout, which takes as long as a build; JOBS says with how many processes.
+# packages that were made on this distribution. Without it they are made in FOLDER/SUITE-build, by `make demo package` on
+# a copy of this checkout, which takes as long as a build; JOBS says with how many processes.
 set -eu
 [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null || { echo "skipped: needs root and debootstrap" >&2; exit 77; }
 if [ -z "${DRAFTPROOF_MOUNTS:-}" ]; then
@@ -49,7 +49,7 @@ if [ -z "$packages" ]; then
   mkdir "$bare-build/root/draftproof"
   (cd "$source" && git ls-files -z | tar --null --files-from=- -cf -) | tar -C "$bare-build/root/draftproof" -xf -
   inside build "apt-get update -qq; apt-get install -y -qq --no-install-recommends make ca-certificates git >/dev/null
-    cd draftproof; make package JOBS=\$JOBS"
+    cd draftproof; make demo package JOBS=\$JOBS"
   packages=$bare-packages
   rm -rf "$packages"
   mkdir "$packages"
@@ -67,6 +67,16 @@ inside user "apt-get update -qq
   draftproof verify $models/tale-target --draft dflash:$models/tale-dflash --effort quick --max-new-tokens 24 >said ||
     { cat said; exit 1; }
   tail -n 1 said
+  draftproof serve $models/tale-target --draft dflash:$models/tale-dflash --port 0 --log-format none >served &
+  tries=0
+  until grep -q '^listening on ' served; do
+    tries=\$((tries + 1))
+    [ \$tries -le 600 ] || { echo 'the server does not listen after a minute'; exit 1; }
+    sleep 0.1
+  done
+  draftproof verify --endpoint \$(sed -n 's/^listening on //p' served) $models/tale-target --requests 16
+  kill \$!
+  wait \$!
   bash -n /usr/share/bash-completion/completions/draftproof
   for file in share/man/man1/draftproof.1.gz share/zsh/site-functions/_draftproof lib/systemd/system/draftproof.service \
     share/fish/vendor_completions.d/draftproof.fish share/doc/draftproof/copyright share/doc/draftproof/draftproof.spdx.json; do

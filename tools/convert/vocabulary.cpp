@@ -77,7 +77,7 @@ std::vector<std::string> expressions_of(const Json& root) {
   const auto field = root.find("pre_tokenizer");
   if (!field) return expressions;
   const auto add = [&](const Json& step) {
-    const std::string& type = step.at("type").string();
+    const std::string type = step.at("type").string();
     if (type == "Split") {
       const auto expression = step.at("pattern").find("Regex");
       if (expression) expressions.push_back(expression->string());

@@ -77,7 +77,7 @@ const GgufFamily& gguf_family_of(const Gguf& file) {
 }
 
 const GgufFamily* find_gguf_family(const Json& config) {
-  const std::string& type = config.at("model_type").string();
+  const std::string type = config.at("model_type").string();
   for (const GgufFamily* const family : all_gguf_families()) {
     const bool of_type = std::ranges::find(family->model_types, type) != family->model_types.end();
     if (of_type && (family->takes == nullptr || family->takes(config))) return family;
