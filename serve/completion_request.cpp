@@ -90,9 +90,10 @@ void read_order(const Json& json, Sampling& sampling) {
 }
 
 /// Throws Error when the text of tokens is needed, and there is none.
-const Tokenizer& tokenizer_for(const ServedModel& model, const std::string& what) {
+const Tokenizer& tokenizer_for(const ServedModel& model, const char* what) {
   if (model.tokenizer != nullptr) return *model.tokenizer;
-  throw Error(what + " needs a tokenizer, and the model " + model.name + " has none; give prompts as token ids");
+  throw Error(std::string(what) + " needs a tokenizer, and the model " + model.name +
+              " has none; give prompts as token ids");
 }
 
 /// The texts over which no repetition that DRY sees goes on.

@@ -838,7 +838,8 @@ Value call_namespace(const GivenArguments& given, Rendering& rendering) {
 }
 
 Value strftime_now(const GivenArguments& given, Rendering& rendering) {
-  const MarkedText& format = ArgumentReader("strftime_now", given, {"format"}).text("format");
+  const ArgumentReader arguments("strftime_now", given, {"format"});
+  const MarkedText& format = arguments.text("format");
   if (format.size() > 256) throw Error("the format of strftime_now is longer than 256 bytes");
   const std::string with_end = format.bytes() + " ";  // so that nothing means too long
   std::string text(16384, '\0');

@@ -178,7 +178,8 @@ Value call_string_method(const Value& receiver, std::string_view name, const Giv
     return replaced(text, what, arguments.text("new"), count, rendering.budget);
   }
   if (among(name, {"count", "find", "index", "rfind", "rindex"})) {
-    const std::string& what = read({"sub"}).text("sub").bytes();
+    const ArgumentReader arguments = read({"sub"});
+    const std::string& what = arguments.text("sub").bytes();
     rendering.budget.charge_search(bytes, what);
     if (name == "count") return count_text(bytes, what);
     const std::int64_t place = find_text(bytes, what, name.starts_with('r'));
@@ -198,7 +199,8 @@ Value call_string_method(const Value& receiver, std::string_view name, const Giv
   if (name == "join") return joined(text, read({"iterable"}).at("iterable"), rendering);
   if (name == "removeprefix" || name == "removesuffix") {
     const bool front = name == "removeprefix";
-    const MarkedText& end = read({"prefix"}).text("prefix");
+    const ArgumentReader arguments = read({"prefix"});
+    const MarkedText& end = arguments.text("prefix");
     if (front ? !bytes.starts_with(end.bytes()) : !bytes.ends_with(end.bytes())) return text;
     return front ? text.part(end.size(), text.size()) : text.part(0, text.size() - end.size());
   }

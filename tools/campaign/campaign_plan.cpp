@@ -399,8 +399,8 @@ void CampaignFile::add_endpoints() {
   for (const Json& field : list("endpoints")) {
     require_fields(field, "an endpoint",
                    {"url", "target", "requests", "clients", "answer_seconds", "kernels", "quantize", "kv"});
-    const std::string& url = word_of_command(field.at("url"));
-    const std::string& target = word_of_command(field.at("target"));
+    const std::string url = word_of_command(field.at("url"));
+    const std::string target = word_of_command(field.at("target"));
     read_model(field.at("target"), target, {});
     CampaignTrial like;
     like.of_endpoint = true;
