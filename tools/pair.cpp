@@ -38,7 +38,7 @@ std::string draft_of(const Json& field, const std::filesystem::path& folder) {
 std::vector<std::string> adapters_of(const Json& field, const std::filesystem::path& folder) {
   std::vector<std::string> adapters;
   for (std::size_t i = 0; i < field.size(); ++i) {
-    const std::string& text = field[i].string();
+    const std::string text = field[i].string();
     try {
       const std::string path = read_lora_source(text).path.string();
       adapters.push_back(placed(folder, path).string() + text.substr(path.size()));
