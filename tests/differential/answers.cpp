@@ -74,7 +74,7 @@ std::string judgments_of(const std::string& input) {
   GrammarStates states(grammar);
   std::string judgments;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    const std::string& text = texts[i].string();
+    const std::string text = texts[i].string();
     judgments += allows(states, text) ? '1' : '0';
     const auto satisfied = test::answer_of(
         [&] { return std::string(SchemaReader(schema).satisfies(schema, Json::parse(text, "document")) ? "1" : "0"); });
