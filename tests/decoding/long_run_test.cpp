@@ -337,7 +337,7 @@ void expect_sound(const Plan& plan, double growth_max) {
   EXPECT_LT(run.growth(&MemorySample::resident), growth_max);
 }
 
-TEST(LongRun, OfSessionsThatComeAndGoKeepsItsBits) { expect_sound(small_model(10'000, 100), 0.5); }
+TEST(LongRun, OfSessionsThatComeAndGoKeepsItsBits) { expect_sound(small_model(20'000, 100), 0.5); }
 
 TEST(LongRun, FindsTheRowOfAnotherTokenInACache) {
   const Threads one(1);
