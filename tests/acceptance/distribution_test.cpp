@@ -50,6 +50,8 @@ TEST(Distribution, APointHasAllTheWeight) {
   EXPECT_TRUE(point.is_point());
   EXPECT_EQ(point.weight(7), total);
   EXPECT_EQ(point.weight(6), 0u);
+  EXPECT_THAT(point.sums(), ElementsAre(total));
+  EXPECT_GE(point.bytes(), sizeof(std::uint32_t) + (1 + token_block_size) * sizeof(std::uint64_t));
   std::vector<std::uint64_t> raw(8);
   raw[7] = one;
   EXPECT_EQ(point, quantized(raw));
@@ -141,6 +143,15 @@ TEST(Distribution, TheLargestNumberOfRawWeightsFits) {
   const Distribution p = quantized(std::vector<std::uint64_t>(std::size_t{1} << 23, one));
   EXPECT_EQ(p.weight(0), total >> 23);
   EXPECT_EQ(p.weight((1 << 23) - 1), total >> 23);
+}
+
+TEST(Distribution, ATokenBlockWhoseWeightsRoundToZeroLeavesTheSumsOfTheOthers) {
+  std::vector<std::uint64_t> raw(5000 + 2 * token_block_size, one);
+  std::fill_n(raw.begin() + token_block_size, token_block_size, 1);  // less than a unit beside 5000 times 2^40
+  const Distribution p = quantized(raw);
+  ASSERT_EQ(p.blocks()[1], 2u);
+  for (std::size_t place = 0; place < p.blocks().size(); ++place)
+    ASSERT_EQ(p.sums()[place], sum(p.block(place))) << place;
 }
 
 TEST(Distribution, FingerprintsDistinguishTokensAndWeights) {

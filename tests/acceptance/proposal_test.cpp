@@ -159,6 +159,7 @@ TEST(Proposal, CutsDescendantsAndNothingElse) {
           [&](int node) { return is_end(proposal.tokens[node] - 10) ? Proposal::Kept::alone : Proposal::Kept::whole; });
       EXPECT_EQ(proposal.tokens, tokens);
       EXPECT_EQ(proposal.drawn_from.size(), tokens.size());
+      EXPECT_EQ(proposal.cut, 6 - static_cast<int>(tokens.size()));
       const bool cut = tokens.size() < 6;
       EXPECT_EQ(proposal.depths, !cut ? depths : chain ? std::vector<int>{} : kept);
     }

@@ -70,6 +70,10 @@ TEST(PhiloxSource, UsesPositionSequencePurposeAndRetryAsTheCounter) {
   EXPECT_EQ(random.below(key, std::uint64_t{1} << 32), words[0]);
   EXPECT_EQ(random.below(key, std::uint64_t{1} << 52), (std::uint64_t{words[0]} << 32 | words[1]) >> 12);
 
+  // Purpose and depth share a word.
+  const Words deeper = philox({0x243f6a88, 0x05a308d3, 3 + 4 * 5, 0}, {0xa4093822, 0x299f31d0});
+  EXPECT_EQ(random.below({0x05a308d3, 0x243f6a88, Purpose::residual, 5}, std::uint64_t{1} << 32), deeper[0]);
+
   // A bound just above half of all words rejects nearly half of them; the next word has retry 1, and so on.
   const std::uint64_t bound = (std::uint64_t{1} << 63) + 1;
   int retried = 0;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "ref/acceptance/sampler.h"
 #include "ref/base/error.h"
@@ -64,17 +65,30 @@ TEST(SamplerOrder, IsReadFromNamesAndFromNumbersOfKoboldcpp) {
   EXPECT_THAT(error_of([&] { numbers({2, 2}); }), HasSubstr("top_p is listed twice"));
 }
 
+const Sampling with_every_step{.temperature = 2,
+                               .top_k = 5,
+                               .top_p = 0.5F,
+                               .min_p = 0.1F,
+                               .presence_penalty = 1,
+                               .top_n_sigma = 1,
+                               .typical_p = 0.5F,
+                               .dynatemp_range = 0.5F,
+                               .xtc_probability = 1,
+                               .dry_multiplier = 1};
+
+TEST(SamplerOrder, OfAllButOneTurnsOffThatOneOnly) {
+  for (const SamplerStep off : with_every_step.order) {
+    Steps others;
+    std::ranges::copy_if(with_every_step.order, std::back_inserter(others),
+                         [&](SamplerStep step) { return step != off; });
+    Sampling s = with_every_step;
+    s.apply_only(others);
+    for (const SamplerStep step : s.order) EXPECT_EQ(s.applies(step), step != off) << name_of(off) << name_of(step);
+  }
+}
+
 TEST(SamplerOrder, OfSomeTurnsOffTheOthers) {
-  Sampling s{.temperature = 2,
-             .top_k = 5,
-             .top_p = 0.5F,
-             .min_p = 0.1F,
-             .presence_penalty = 1,
-             .top_n_sigma = 1,
-             .typical_p = 0.5F,
-             .dynatemp_range = 0.5F,
-             .xtc_probability = 1,
-             .dry_multiplier = 1};
+  Sampling s = with_every_step;
   for (const SamplerStep step : s.order) EXPECT_TRUE(s.applies(step)) << name_of(step);
   s.apply_only(Steps{top_p, top_k});
   for (const SamplerStep step : s.order) EXPECT_EQ(s.applies(step), step == top_p || step == top_k) << name_of(step);

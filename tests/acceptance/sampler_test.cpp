@@ -11,6 +11,7 @@
 #include <string>
 
 #include "kernels/exp.h"
+#include "ref/acceptance/ranked_sampler.h"
 #include "ref/base/error.h"
 #include "tests/acceptance/naive.h"
 #include "tests/acceptance/numbers.h"
@@ -387,6 +388,11 @@ std::string error_of(const Row& row, const Sampling& sampling, const Tokens& his
   return "no error";
 }
 
+TEST(Sampling, TheUsualStepsInTheirOrderAreReadInOneScan) {
+  EXPECT_TRUE(scan_suffices({.temperature = 1, .top_k = 2, .top_p = 0.5f, .min_p = 0.1f, .repeat_penalty = 1.5f}));
+  EXPECT_FALSE(scan_suffices({.temperature = 1, .top_k = 2, .typical_p = 0.5f}));
+}
+
 TEST(Sampling, InvalidRowsAreErrorsThatNameTheToken) {
   for (const float temperature : {0.0f, 1.0f}) {
     EXPECT_THAT(error_of({1, 2, nan, 3}, {.temperature = temperature}), HasSubstr("token 2 is NaN"));
@@ -394,7 +400,12 @@ TEST(Sampling, InvalidRowsAreErrorsThatNameTheToken) {
     EXPECT_THAT(error_of({1, infinity}, {.temperature = temperature}), HasSubstr("token 1 is +infinity"));
     EXPECT_THAT(error_of({-infinity, -infinity}, {.temperature = temperature}), HasSubstr("none of the 2 logits"));
   }
-  EXPECT_THAT(error_of({1, largest}, {.repeat_penalty = 0.5f}, {1}), HasSubstr("token 1 is +infinity"));
+  for (const float typical_p : {1.0f, 0.5f}) {  // which is no part of the scan of a row
+    EXPECT_THAT(error_of({1, 2, nan, 3}, {.temperature = 1, .typical_p = typical_p}), HasSubstr("token 2 is NaN"));
+    EXPECT_THAT(error_of({1, infinity}, {.temperature = 1, .typical_p = typical_p}), HasSubstr("token 1 is +infinity"));
+    EXPECT_THAT(error_of({1, largest}, {.temperature = 1, .repeat_penalty = 0.5f, .typical_p = typical_p}, {1}),
+                HasSubstr("token 1 is +infinity"));
+  }
   EXPECT_THAT(error_of({1, -infinity}, {.presence_penalty = -infinity}, {1}), HasSubstr("token 1 is NaN"));
   for (const float temperature : {infinity, nan})
     EXPECT_THAT(error_of({1, 2}, {.temperature = temperature}), HasSubstr("temperature is not finite"));

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -336,6 +337,38 @@ TEST(Attention, ARecalledRowOfATreeHasItsOwnAncestorsBeforeItAgain) {
       }
     }
   }
+}
+
+TEST(Attention, TheDigestIsOfEveryKeyAndEveryValue) {
+  constexpr int dims = 4, rows = AttentionCache::block + 2;
+  std::vector<float> keys(rows * dims), values(rows * dims);
+  std::iota(keys.begin(), keys.end(), 1.0F);
+  std::iota(values.begin(), values.end(), 1000.0F);
+  const auto digest = [&] {
+    std::vector<std::unique_ptr<LayerCache>> layers;
+    layers.push_back(std::make_unique<AttentionCache>(1, dims, AttentionCache::everything, rows, rows));
+    Cache cache(std::move(layers), rows, rows);
+    Transaction transaction = cache.begin(rows);
+    for (int row = 0; row < rows; ++row) {
+      write_position(cache.layer<AttentionCache>(0), row, &keys[row * dims], &values[row * dims]);
+    }
+    cache.wrote(rows);
+    transaction.commit(rows);
+    return cache.digest();
+  };
+  const Fingerprint before = digest();
+  EXPECT_EQ(digest(), before);
+  for (std::vector<float>* const some : {&keys, &values}) {
+    for (float& number : *some) {
+      number += 0.5F;
+      EXPECT_NE(digest(), before) << number;
+      number -= 0.5F;
+    }
+  }
+}
+
+TEST(Attention, APositionTakesTheBytesOfItsKeysAndValues) {
+  EXPECT_EQ(AttentionCache::bytes_per_position(3, 32, KvFormat::f32), 3 * 32 * 2 * sizeof(float));
 }
 
 TEST(Attention, TheRingIsAsSmallAsTheWindowAndThePendingRowsAllow) {

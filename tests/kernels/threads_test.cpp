@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cfenv>
+#include <thread>
+#include <vector>
 
 #include "tests/threads.h"
 
@@ -26,6 +28,42 @@ TEST(WithWorkers, RoundsToNearestOnEveryThreadAndGivesTheCallersRoundingBack) {
     EXPECT_EQ(std::fegetround(), FE_UPWARD) << count;
     std::fesetround(FE_TONEAREST);
   }
+}
+
+TEST(ParallelRanges, TouchEveryIndexOnceAndAreDoneWhenTheyReturn) {
+  for (const int count : {2, 3, 5}) {
+    const Threads threads(count);
+    with_workers([&] {
+      for (int size = 1; size < 400; size += 7) {
+        for (const int grain : {1, 3, 16}) {
+          std::vector<int> touched(static_cast<std::size_t>(size));
+          parallel_ranges(
+              size, 1e9, size,
+              [&](int begin, int end, int) {
+                for (int i = begin; i < end; ++i) ++touched[i];
+              },
+              grain);
+          ASSERT_EQ(touched, std::vector<int>(static_cast<std::size_t>(size), 1)) << count << " " << grain;
+        }
+      }
+    });
+  }
+}
+
+TEST(ParallelRanges, WhatTheOtherThreadWroteIsThereWhenTheyReturn) {
+  const Threads two(2);
+  with_workers([&] {
+    for (int round = 0; round < 20; ++round) {
+      std::vector<int> touched(64);
+      std::atomic<int> joined{0};
+      parallel_ranges(64, 1e9, 2, [&](int begin, int end, int worker) {
+        joined.fetch_or(1 << worker, std::memory_order_relaxed);
+        while (threads() > 1 && joined.load(std::memory_order_relaxed) != 3) std::this_thread::yield();
+        for (int i = begin; i < end; ++i) ++touched[i];
+      });
+      ASSERT_EQ(touched, std::vector<int>(64, 1));
+    }
+  });
 }
 
 }  // namespace
