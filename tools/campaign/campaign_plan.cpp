@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "kernels/kernels.h"
+#include "oracle/checks/checks.h"
 #include "oracle/checks/effort.h"
 #include "oracle/exact/build_checks.h"
 #include "ref/acceptance/rule.h"
