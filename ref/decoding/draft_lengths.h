@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT
-// How many draft tokens a round pays for when sequences share passes. A pass that is bound by memory reads the weights
-// once for all of its rows, so the rows of draft tokens cost little. The more sequences there are, the more rows a pass
-// has without them, until it is bound by arithmetic and every row costs its share: then fewer draft tokens pay, or
-// none.
+// How many draft tokens each round pays for when texts share passes. A pass that is bound by memory reads the weights
+// once for all of its rows, so the rows of draft tokens cost little. The more texts there are, the more rows a pass has
+// without them, until it is bound by arithmetic and every row costs its share: then fewer draft tokens pay, or none.
 //
-// With a(d) the estimate of how often the draft token at depth d is accepted when all before it were, n sequences that
-// draft k tokens each are expected to give n (1 + a(0) + ... + a(0) ... a(k - 1)) tokens in the time of a pass of
-// n (1 + k) rows and of n proposals. The choice is the k for which that is most per second. What happened lately counts
-// most, and an estimate that nothing confirms returns to its high beginning, so that drafting is tried again.
+// With a(d) the estimate of how often the draft token of a text at depth d is accepted when all before it were, its
+// draft token at depth d is expected to give a(1) ... a(d) tokens. The rows of a pass go to the draft tokens that are
+// expected to give most, of whatever text, and are as many as give most tokens per second, of all texts together. So
+// texts whose draft tokens are accepted more often have more of them.
 //
-// The costs were measured with one sequence. How much longer passes and proposals take with several is learned from
-// those that were run, by their size.
+// A text without draft tokens shows nothing of them. One of these texts tries some from time to time, so rarely that
+// all tries take a hundredth of the time, and never where they would not pay if nearly all were accepted.
+//
+// What passes and proposals take was measured with one text. What they take with several is learned as they are run.
 //
 // The choice depends on measured times, so it may only be used where draft lengths change no text: under `matching`.
 #pragma once
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "ref/drafts/costs.h"
@@ -24,9 +26,22 @@ namespace draftproof {
 
 class DraftLengths {
  public:
-  /// `costs.verify` has at least two entries; more rows than it has cost as the last of them do. Proposals of several
-  /// sequences take as much longer than one as passes of the target do.
+  /// `costs.verify` has at least two entries, all above 0.
   explicit DraftLengths(DraftCosts costs);
+
+  struct Depth {
+    double tried = 0;
+    double accepted = 0;
+  };
+  /// What one text has shown of its draft tokens.
+  struct Text {
+    std::vector<Depth> depths;
+    long asked = 0;  // the choice that gave it draft tokens last
+  };
+
+  /// Returns the most draft tokens of the next round of each of these texts, which share a pass with so many other
+  /// rows.
+  const std::vector<int>& choose(std::span<Text* const> texts, int other_rows = 0);
 
   /// What a round is expected to give with draft tokens.
   struct Worth {
@@ -35,53 +50,69 @@ class DraftLengths {
     double times = 1;   // as long as a round without draft tokens takes
     double speedup() const { return tokens / times; }
   };
-  /// That of each of so many rounds that share a pass, with as many draft tokens as give most per second; at least one,
-  /// where the draft has any.
-  Worth worth(int sequences) const;
-  /// Returns the most draft tokens of each of these rounds: those of worth(), or 0 where they do not pay.
-  int max(int sequences) const;
-  /// Learns of a round with draft tokens.
-  void learn(int drafted, int accepted);
-  /// Learns how long a pass of the target took.
-  void learn_pass(int rows, double seconds);
-  /// Learns how long it took that so many sequences, at least one, proposed, this many draft tokens at most, and
-  /// observed.
-  void learn_proposals(int sequences, int draft_tokens, double seconds);
-  /// A pass has ended: what was learned before counts a little less.
-  void forget();
+  /// That of each of so many rounds that share a pass, of texts like those before, with as many draft tokens as give
+  /// most per second; at least one, where the draft has any.
+  Worth worth(int texts) const;
+
+  /// Learns of a round of a text.
+  void learn(Text& text, int drafted, int accepted);
+
+  /// Proposals of several texts.
+  struct Proposals {
+    int longest = 0;       // the most draft tokens of one
+    int draft_tokens = 0;  // of all
+    void add(int limit);
+  };
+  /// Learns what the pass of the last choice took, of so many rows, and its proposals.
+  void learn_pass(int rows, double pass_seconds, const Proposals& proposals, double proposal_seconds);
+
+  /// The estimate of how often the draft token of a text at a depth, the first has 0, is accepted when all before it
+  /// were.
+  double share(const Text& text, std::size_t depth) const;
+  /// The seconds that proposals and the pass of their draft tokens and so many other rows are expected to take.
+  double seconds(int other_rows, const Proposals& proposals) const;
 
  private:
-  struct Depth {
-    double tried;
-    double accepted;
-  };
-  /// How many times as long as expected something takes, by its size.
-  class Factors {
+  static constexpr int size_classes = 64;
+
+  /// Seconds of passes by their rows: lines between those that were met, one of each class of sizes.
+  class PassTimes {
    public:
-    double of(int size) const;
-    void learn(int size, double factor);
-    void forget();
+    explicit PassTimes(const std::vector<double>& measured);
+    double of(int rows) const;
+    void learn(int rows, double seconds);
 
    private:
-    static constexpr double prior_weight = 0.1;  // of a time that was measured
-    struct Mean {
-      double sum = 0;
-      double count = 0;
-      double with(double prior) const { return (sum + prior_weight * prior) / (count + prior_weight); }
+    struct Point {
+      double rows = 0;  // 0: none of this class was met
+      double seconds = 0;
     };
-    Mean all_;
-    std::array<Mean, 64> by_size_;
+    std::array<Point, size_classes> points_;
+    double level_ = 1;  // how many times as long as by the points everything takes now
+  };
+  /// How many times as long as expected proposals take, by their draft tokens.
+  class ProposalFactors {
+   public:
+    double of(int draft_tokens) const;
+    void learn(int draft_tokens, double factor);
+
+   private:
+    std::array<double, size_classes> factors_ = {};  // 0: none of this class was met
   };
 
-  double expected_pass(int rows) const;
-  double expected_proposals(int sequences, int draft_tokens) const;
-  double pass(int rows) const { return expected_pass(rows) * pass_factors_.of(rows); }
-  double proposals(int sequences, int draft_tokens) const;
+  double expected(const Proposals& proposals) const;
+  void choose_best(std::span<Text* const> texts, int rows);
+  void choose_try(std::span<Text* const> texts, int rows);
 
   DraftCosts costs_;
-  std::vector<Depth> depths_;
-  Factors pass_factors_;
-  Factors proposal_factors_;  // by sequences * draft tokens
+  std::vector<Depth> depths_;  // of all texts
+  PassTimes pass_times_;
+  ProposalFactors proposal_factors_;
+  std::vector<int> chosen_;
+  Proposals chosen_proposals_;
+  long choices_ = 0;
+  double seconds_without_try_ = 0;  // of the last choice; 0: it has no try
+  double allowance_ = 0;            // seconds that tries may take
 };
 
 }  // namespace draftproof

@@ -115,15 +115,12 @@ bool Scheduler::step() {
   make_room();
   admit();
   if (running_.empty()) return false;
-  const int draft_tokens = limit_drafts();
+  limit_drafts();
   try {
     gather();
-    const double proposed = propose();
-    forward(proposed);
-    const double observed = finish_parts();
-    if (lengths_ != nullptr && !parts_.empty() && std::ranges::none_of(parts_, &Part::reading)) {
-      lengths_->learn_proposals(static_cast<int>(parts_.size()), draft_tokens, proposed + observed);
-    }
+    propose();
+    forward();
+    finish_parts();
   } catch (...) {  // what goes wrong outside of every sequence (no memory) is the failure of all
     if (parts_.empty()) throw;
     for (Part& part : parts_) {
@@ -145,14 +142,24 @@ int Scheduler::decoding() const {
       std::ranges::count_if(running_, [](const Entry& entry) { return !entry.sequence->reading(); }));
 }
 
-/// Returns the most draft tokens of a round of the next pass, where load decides it.
-int Scheduler::limit_drafts() {
-  if (lengths_ == nullptr) return 0;
-  const int max = lengths_->max(std::max(1, decoding()));
+/// Limits the draft tokens of the next rounds where load decides how many there are.
+void Scheduler::limit_drafts() {
+  if (lengths_ == nullptr) return;
+  std::vector<Sequence*> limited;
+  std::vector<DraftLengths::Text*> texts;
+  int other_rows = 0;
   for (const Entry& entry : running_) {
-    if (!entry.sequence->is_predicted()) entry.sequence->limit_draft(max);
+    Sequence& sequence = *entry.sequence;
+    if (sequence.reading()) continue;
+    if (sequence.is_limited()) {
+      limited.push_back(&sequence);
+      texts.push_back(&sequence.shown_by_draft());
+    } else {
+      other_rows += sequence.rows_next();
+    }
   }
-  return max;
+  const std::vector<int>& draft_tokens = lengths_->choose(texts, other_rows);
+  for (std::size_t i = 0; i < limited.size(); ++i) limited[i]->limit_draft(draft_tokens[i]);
 }
 
 /// Chooses the sequences of the pass and lets them begin it.
@@ -182,30 +189,29 @@ void Scheduler::gather() {
   running_.insert(running_.end(), taken.begin(), taken.end());
 }
 
-/// Lets the drafts propose. Returns the seconds that it took.
-double Scheduler::propose() {
+/// Lets the drafts propose.
+void Scheduler::propose() {
   std::vector<ProposeJob*> jobs;
   std::vector<Drafter*> drafters;
+  proposals_ = {};
   for (Part& part : parts_) {
     part.propose = part.sequence->wanted();
     if (!part.propose) continue;
     jobs.push_back(&*part.propose);
     drafters.push_back(part.sequence->with().drafter);
+    if (part.sequence->is_limited()) proposals_.add(part.propose->limit);
   }
-  double seconds = 0;
-  {
-    const Stopwatch watch(seconds);
-    do_jobs<ProposeJob>(jobs, drafters, &Drafter::propose, propose_alone);
-  }
-  return seconds;
+  proposal_seconds_ = 0;
+  const Stopwatch watch(proposal_seconds_);
+  do_jobs<ProposeJob>(jobs, drafters, &Drafter::propose, propose_alone);
 }
 
-void Scheduler::forward(double draft_seconds) {
+void Scheduler::forward() {
   segments_.clear();
   std::vector<Part*> in_pass;
   int rows = 0;
   for (Part& part : parts_) {
-    const auto segment = part.sequence->plan(part.propose ? &*part.propose : nullptr, draft_seconds);
+    const auto segment = part.sequence->plan(part.propose ? &*part.propose : nullptr, proposal_seconds_);
     part.alive = segment.has_value();
     if (!segment) continue;
     segments_.push_back(*segment);
@@ -227,7 +233,9 @@ void Scheduler::forward(double draft_seconds) {
     }
     return;
   }
-  if (lengths_ != nullptr) lengths_->learn_pass(rows, seconds);
+  if (lengths_ != nullptr && std::ranges::none_of(parts_, &Part::reading)) {
+    lengths_->learn_pass(rows, seconds, proposals_, proposal_seconds_);
+  }
   for (std::size_t i = 0; i < in_pass.size(); ++i) {
     Part& part = *in_pass[i];
     const auto observe = part.sequence->absorb(outputs_.segments[i], seconds, scratch_);
@@ -236,8 +244,8 @@ void Scheduler::forward(double draft_seconds) {
   }
 }
 
-/// Lets the drafts observe what was accepted, and the sequences keep it. Returns the seconds that the drafts took.
-double Scheduler::finish_parts() {
+/// Lets the drafts observe what was accepted, and the sequences keep it.
+void Scheduler::finish_parts() {
   double seconds = 0;
   {
     const Stopwatch watch(seconds);
@@ -250,16 +258,15 @@ double Scheduler::finish_parts() {
     }
     do_jobs<ObserveJob>(jobs, drafters, &Drafter::observe, observe_alone);
   }
-  if (lengths_ != nullptr) lengths_->forget();
   for (Part& part : parts_) {
     if (!part.alive) continue;
     part.alive = false;
     Sequence& sequence = *part.sequence;
     sequence.commit(part.observe, seconds, scratch_);
-    if (lengths_ != nullptr && !sequence.is_predicted() && !part.reading && !sequence.error()) {
+    if (lengths_ != nullptr && sequence.is_limited() && !part.reading && !sequence.error()) {
       const Round& round = sequence.trace().rounds.back();
       const int drafted = round.proposal.size() - round.proposal.forced;
-      lengths_->learn(drafted, std::min(round.accepted, drafted));
+      lengths_->learn(sequence.shown_by_draft(), drafted, std::min(round.accepted, drafted));
     }
     const bool text_read = part.reading && !sequence.reading();
     if (prefixes_ == nullptr || sequence.error() || !(text_read || sequence.finished())) continue;
@@ -269,7 +276,6 @@ double Scheduler::finish_parts() {
       sequence.fail(std::current_exception());
     }
   }
-  return seconds;
 }
 
 void decode_alone(Sequence& sequence, const CacheCost& cost, PrefixCache* prefixes) {

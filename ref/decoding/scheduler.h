@@ -106,11 +106,11 @@ class Scheduler {
   void make_room();
   void preempt(std::deque<Entry>::iterator entry);
   int decoding() const;  // running sequences that have read their text
-  int limit_drafts();
+  void limit_drafts();
   void gather();
-  double propose();
-  void forward(double draft_seconds);
-  double finish_parts();
+  void propose();
+  void forward();
+  void finish_parts();
   void drop_finished();
 
   Model& target_;
@@ -124,6 +124,8 @@ class Scheduler {
   SequenceScratch scratch_;
   Outputs outputs_;
   std::vector<Part> parts_;
+  DraftLengths::Proposals proposals_;  // of sequences whose draft tokens load limits
+  double proposal_seconds_ = 0;
   std::vector<Segment> segments_;
 };
 

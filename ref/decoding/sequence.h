@@ -32,6 +32,7 @@
 #include "ref/acceptance/rule.h"
 #include "ref/acceptance/sampler.h"
 #include "ref/caches/prefix_cache.h"
+#include "ref/decoding/draft_lengths.h"
 #include "ref/decoding/trace.h"
 #include "ref/drafts/draft.h"
 #include "ref/models/model.h"
@@ -87,6 +88,8 @@ class Sequence {
   void resume();
   /// The next rounds have at most so many draft tokens. Not inside a pass.
   void limit_draft(int draft_tokens) noexcept { draft_limit_ = draft_tokens; }
+  /// What its draft tokens have shown, for whom they are limited by.
+  DraftLengths::Text& shown_by_draft() noexcept { return shown_by_draft_; }
   /// Gives back the memory of the caches; the next passes read the text again. Not inside a pass.
   void preempt();
 
@@ -100,10 +103,10 @@ class Sequence {
   Trace trace() && { return std::move(trace_); }
   const Cache& cache() const noexcept { return *cache_; }
   const Collaborators& with() const noexcept { return with_; }
-  /// Whether load does not limit its draft tokens: as long as the text follows its prediction nearly all of them are
-  /// accepted, and where it does not few are proposed.
-  bool is_predicted() const noexcept {
-    return !trace_.own_stages.empty() && trace_.own_stages.front() == prediction_stage;
+  /// Whether load limits its draft tokens: where there is a draft and no prediction of the text. As long as the text
+  /// follows its prediction nearly all of them are accepted, and where it does not few are proposed.
+  bool is_limited() const noexcept {
+    return pending_rows_ > 1 && (trace_.own_stages.empty() || trace_.own_stages.front() != prediction_stage);
   }
   bool finished() const noexcept { return trace_.finish != Finish::unfinished; }
   /// What ended the last pass early; nullptr when nothing did.
@@ -167,6 +170,7 @@ class Sequence {
   const std::atomic<bool>* cancelled_ = nullptr;
   int pending_rows_;  // most rows of a round
   int draft_limit_ = std::numeric_limits<int>::max();
+  DraftLengths::Text shown_by_draft_;
   std::unique_ptr<Cache> cache_;
   int dropped_ = 0;          // positions that context shifts dropped from the cache
   int draft_reach_ = 0;      // draft_reach of the request

@@ -2,9 +2,9 @@
 // A text that the request expects changes no output, and under every rule no distribution, however wrong it is.
 #include "ref/drafts/prediction.h"
 
-#include <array>
-
 #include <gtest/gtest.h>
+
+#include <array>
 
 #include "ref/acceptance/rule.h"
 #include "ref/decoding/engine.h"
@@ -129,7 +129,8 @@ TEST_F(PredictionEngine, IsDraftedWhereLoadLeavesADraftNoDraftTokens) {
     std::vector<double> passes;
     for (int rows = 1; rows <= 20; ++rows) passes.push_back(100.0 * rows * rows);
     DraftLengths lengths({.verify = passes, .draft = {std::vector<double>(20, 1.0)}, .reading = {0}});
-    ASSERT_EQ(lengths.max(1), 0);
+    DraftLengths::Text text;
+    ASSERT_EQ(lengths.choose(std::array{&text}), std::vector{0});
     PhiloxSource random(3);
     const Engine::Opened opened = engine.open({.request = request,
                                                .draft = dflash,
