@@ -8,6 +8,7 @@
 
 #include "ref/base/error.h"
 #include "ref/base/sha256.h"
+#include "ref/decoding/draft_lengths.h"
 #include "ref/formats/whole_file.h"
 #include "ref/models/models.h"
 #include "tools/complaint.h"
@@ -17,8 +18,6 @@
 
 namespace draftproof {
 namespace {
-
-constexpr int measured_rows = 32;  // of a pass, by which load decides the lengths of drafts
 
 /// "Qwen3-0.6B" of a folder or a file with that name.
 std::string name_of_model(const std::filesystem::path& target) {
@@ -47,7 +46,7 @@ serve::ServiceOptions service_options_of(const ServeOptions& options, const std:
                     .reading_rows = options.reading_rows,
                     .running_max = options.parallel,
                     .cache_bytes = cache_bytes};
-  if (options.draft_max == 0) service.costs = engine.shared_pass_costs(draft, {}, measured_rows);
+  if (options.draft_max == 0) service.costs = engine.shared_pass_costs(draft, {}, DraftLengths::rows_measured);
   service.pool_tokens = options.pool_tokens;
   service.waiting_max = options.waiting_max;
   service.drain_seconds = options.drain_seconds;

@@ -26,6 +26,8 @@ namespace draftproof {
 
 class DraftLengths {
  public:
+  static constexpr int rows_measured = 32;  // of passes, for costs that say enough
+
   /// `costs.verify` has at least two entries, all above 0.
   explicit DraftLengths(DraftCosts costs);
 

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <optional>
 
 #include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/base/require.h"
+#include "ref/decoding/draft_lengths.h"
 #include "ref/decoding/engine.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/target_work.h"
@@ -34,7 +36,8 @@ struct BatchLine {
   int sequences;
   std::string draft;
   int index = 0;
-  int mean_end = 0;  // index of the mean time until a sequence ends
+  int mean_end = 0;                          // index of the mean time until a sequence ends
+  std::optional<DraftLengths> lengths = {};  // learn in every run
 
   // Of the last run; all runs are equal except for their times.
   SchedulerCounts counts = {};
@@ -54,8 +57,14 @@ class Batches {
   /// The memory for the caches of one sequence. Throws Error when a request does not fit the target.
   std::uint64_t cache_bytes() const {
     PhiloxSource random(0);
-    const Engine::Opened opened = open(0, options_.draft, random);
+    const Engine::Opened opened = open(0, options_.draft, options_.draft_max.number, random);
     return opened.cost.of(opened.sequence->capacity());
+  }
+
+  /// What load decides the lengths of drafts by, as in a server; nullopt where it does not.
+  std::optional<DraftCosts> costs_by_load() const {
+    if (options_.draft_max.number != NumberOrAuto::automatic) return std::nullopt;
+    return engine_.shared_pass_costs(options_.draft, {}, DraftLengths::rows_measured);
   }
 
   /// Decodes the first request alone and plainly. Its sequence must get these tokens in every batch.
@@ -80,11 +89,9 @@ class Batches {
     return request;
   }
 
-  Engine::Opened open(int sequence, const std::string& draft, RandomSource& random) const {
-    return engine_.open({.request = request(sequence),
-                         .execution = {.draft_max = options_.draft_max.number},
-                         .draft = draft,
-                         .random = random});
+  Engine::Opened open(int sequence, const std::string& draft, int draft_max, RandomSource& random) const {
+    return engine_.open(
+        {.request = request(sequence), .execution = {.draft_max = draft_max}, .draft = draft, .random = random});
   }
 
   void expect_tokens(int sequence, const std::vector<Token>& output) {
@@ -106,7 +113,7 @@ Batches::Seconds Batches::decode(BatchLine& line) {
   PhiloxSource random(0);
   std::vector<Engine::Opened> opened;
   for (int i = 0; i < line.sequences; ++i) {
-    opened.push_back(open(i, line.draft, random));
+    opened.push_back(open(i, line.draft, line.lengths ? 0 : options_.draft_max.number, random));
     Sequence& sequence = *opened.back().sequence;
     Scheduler reader(engine_.target());
     reader.add(sequence);
@@ -115,7 +122,7 @@ Batches::Seconds Batches::decode(BatchLine& line) {
     rethrow_error(sequence);
   }
 
-  Scheduler scheduler(engine_.target());
+  Scheduler scheduler(engine_.target(), {}, nullptr, line.lengths ? &*line.lengths : nullptr);
   for (const Engine::Opened& one : opened) scheduler.add(*one.sequence, one.cost);
   Seconds seconds = {};
   for (int running = line.sequences; running > 0; running = scheduler.running()) {
@@ -259,9 +266,12 @@ Exit bench_batch(const BenchBatchOptions& options) {
                    target_work(model.files().target(), model.load_options()),
                    memory_need(model.files(), {}, model.load_options()).cache_per_position,
                    {}};
+  const std::optional<DraftCosts> costs = batches.costs_by_load();
   for (const int count : counts) {
     table.lines.push_back({count, "none"});
-    if (table.speculates()) table.lines.push_back({count, options.draft});
+    if (!table.speculates()) continue;
+    table.lines.push_back({count, options.draft});
+    if (costs) table.lines.back().lengths.emplace(*costs);
   }
   for (BatchLine& line : table.lines) {
     const auto mean_end = std::make_shared<double>(0);
