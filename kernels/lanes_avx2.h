@@ -213,30 +213,55 @@ inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) {
 inline Ints dot_signed(Ints sum, Bytes, Ints) { return sum; }
 #else
 constexpr bool unsigned_weights = false;  // the sum of two products of 255 and 127 would saturate 16 bits
-inline __m256i dot_unsigned(__m256i sum, __m256i w, __m256i x) {
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), _mm256_set1_epi16(1)));
+// The instructions of a dot product are one statement: GCC puts the same instruction of several products together, and
+// spills what lies between.
+inline __m256i dot_unsigned(__m256i sum, __m256i w, __m256i x, __m256i ones) {
+  __m256i product;
+  asm("vpmaddubsw %[x], %[w], %[product]\n\t"
+      "vpmaddwd %[ones], %[product], %[product]\n\t"
+      "vpaddd %[product], %[sum], %[sum]"
+      : [sum] "+x"(sum), [product] "=&x"(product)
+      : [w] "x"(w), [x] "x"(x), [ones] "x"(ones));
+  return sum;
 }
 inline Ints dot_unsigned(Ints sum, Bytes w, Ints x) {
-  return {dot_unsigned(sum.low, w.low, x.low), dot_unsigned(sum.high, w.high, x.high)};
+  const __m256i ones = _mm256_set1_epi16(1);
+  return {dot_unsigned(sum.low, w.low, x.low, ones), dot_unsigned(sum.high, w.high, x.high, ones)};
+}
+/// `size` is |w|.
+inline __m256i dot_signed(__m256i sum, __m256i w, __m256i size, __m256i x, __m256i ones) {
+  __m256i product;
+  asm("vpsignb %[w], %[x], %[product]\n\t"
+      "vpmaddubsw %[product], %[size], %[product]\n\t"
+      "vpmaddwd %[ones], %[product], %[product]\n\t"
+      "vpaddd %[product], %[sum], %[sum]"
+      : [sum] "+x"(sum), [product] "=&x"(product)
+      : [w] "x"(w), [size] "x"(size), [x] "x"(x), [ones] "x"(ones));
+  return sum;
 }
 /// Multiplies |w| with x times the sign of w: |w| <= 128 fits an unsigned byte, and |x| <= 127.
 inline Ints dot_signed(Ints sum, Bytes w, Ints x) {
-  return {dot_unsigned(sum.low, _mm256_abs_epi8(w.low), _mm256_sign_epi8(x.low, w.low)),
-          dot_unsigned(sum.high, _mm256_abs_epi8(w.high), _mm256_sign_epi8(x.high, w.high))};
+  const __m256i ones = _mm256_set1_epi16(1);
+  return {dot_signed(sum.low, w.low, _mm256_abs_epi8(w.low), x.low, ones),
+          dot_signed(sum.high, w.high, _mm256_abs_epi8(w.high), x.high, ones)};
 }
 
 #define PAIRS_OF_PRODUCTS
-inline Pairs pairs_of(short x) { return {_mm256_set1_epi16(x), _mm256_set1_epi16(x)}; }
-inline Pairs in_both(Ints a) {
-  return {_mm256_or_si256(a.low, _mm256_slli_epi32(a.low, 16)), _mm256_or_si256(a.high, _mm256_slli_epi32(a.high, 16))};
+
+inline Pairs pairs_in(Ints a) { return {a.low, a.high}; }
+inline Pairs products(Bytes w, Ints x) {
+  return {_mm256_maddubs_epi16(w.low, x.low), _mm256_maddubs_epi16(w.high, x.high)};
+}
+inline __m256i add_products(__m256i sum, __m256i w, __m256i x) {
+  __m256i product;
+  asm("vpmaddubsw %[x], %[w], %[product]\n\t"
+      "vpaddw %[product], %[sum], %[sum]"
+      : [sum] "+x"(sum), [product] "=&x"(product)
+      : [w] "x"(w), [x] "x"(x));
+  return sum;
 }
 inline Pairs add_products(Pairs sum, Bytes w, Ints x) {
-  return {_mm256_add_epi16(sum.low, _mm256_maddubs_epi16(w.low, x.low)),
-          _mm256_add_epi16(sum.high, _mm256_maddubs_epi16(w.high, x.high))};
-}
-inline Ints add_pairs(Ints sum, Pairs a, Pairs factors) {
-  return {_mm256_add_epi32(sum.low, _mm256_madd_epi16(a.low, factors.low)),
-          _mm256_add_epi32(sum.high, _mm256_madd_epi16(a.high, factors.high))};
+  return {add_products(sum.low, w.low, x.low), add_products(sum.high, w.high, x.high)};
 }
 #endif
 
