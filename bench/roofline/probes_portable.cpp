@@ -23,6 +23,11 @@ Lanes spread(float x) {
   for (float& lane : a.v) lane = x;
   return a;
 }
+Lanes load(const float* from) {
+  Lanes a;
+  __builtin_memcpy(a.v, from, sizeof a.v);
+  return a;
+}
 Ints spread_int(std::int32_t x) {
   Ints a;
   for (std::int32_t& lane : a.v) lane = x;

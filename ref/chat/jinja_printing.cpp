@@ -61,7 +61,9 @@ void append_representation(const Value& value, MarkedText& text, Budget& budget)
   } else if (value.is_undefined()) {
     text.append("Undefined");
   } else if (const MarkedText* string = value.as<MarkedText>()) {
+    if (value.is_safe()) text.append("Markup(");
     append_quoted(*string, text);
+    if (value.is_safe()) text.append(")");
   } else if (const Dict* dict = value.as<Dict>()) {
     text.append("{");
     for (const auto& [key, item] : dict->entries) {
