@@ -90,7 +90,9 @@ std::optional<Value> python_item(const Value& value, const Value& index, Renderi
   if (const MarkedText* text = value.as<MarkedText>()) {
     rendering.budget.charge(text->size());
     const auto place = place_of(*number, static_cast<std::size_t>(length(text->bytes())));
-    return place ? std::optional<Value>(characters_at(*text, {*place})) : std::nullopt;
+    if (!place) return std::nullopt;
+    const Value character = characters_at(*text, {*place});
+    return value.is_safe() ? character.made_safe() : character;
   }
   const List* list = value.as_list();
   if (list == nullptr || list->kind == List::Kind::view || list->kind == List::Kind::iterator) return std::nullopt;
@@ -166,7 +168,8 @@ Value slice_of(const Value& value, const Value& from, const Value& to, const Val
   if (const MarkedText* text = value.as<MarkedText>()) {
     rendering.budget.charge(2 * text->size());
     const auto count = static_cast<std::size_t>(length(text->bytes()));
-    return characters_at(*text, places_in_slice(count, from, to, step, rendering.budget));
+    const Value part = characters_at(*text, places_in_slice(count, from, to, step, rendering.budget));
+    return value.is_safe() ? part.made_safe() : part;
   }
   const List* list = value.as_list();
   if (list == nullptr || list->kind == List::Kind::view || list->kind == List::Kind::iterator) {

@@ -77,18 +77,37 @@ Value split_text(const MarkedText& text, const ArgumentReader& arguments, bool f
       values_of(from_right ? split_from_right(text, separator, max, budget) : split(text, separator, max, budget)));
 }
 
-MarkedText joined(const MarkedText& between, const Value& parts, Rendering& rendering) {
+/// What safe text takes into itself: as it is shown, and escaped unless it is safe.
+MarkedText escaped_unless_safe(const Value& value, Budget& budget) {
+  const MarkedText text = text_of(value, budget);
+  return value.is_safe() ? text : escaped(text);
+}
+
+MarkedText joined(const Value& between, const Value& parts, Rendering& rendering) {
+  const MarkedText& text_between = *between.as<MarkedText>();
   MarkedText result;
   bool follows = false;
   for (const Value& part : items_of(parts, rendering)) {
-    const MarkedText* text = part.as<MarkedText>();
     require_defined(part);
-    if (text == nullptr) throw Error(std::string("join needs strings, not a ") + part.type_name());
-    rendering.budget.charge(between.size() + text->size());
-    if (std::exchange(follows, true)) result.append(between);
-    result.append(*text);
+    if (!between.is_safe() && part.as<MarkedText>() == nullptr) {
+      throw Error(std::string("join needs strings, not a ") + part.type_name());
+    }
+    const MarkedText text = between.is_safe() ? escaped_unless_safe(part, rendering.budget) : *part.as<MarkedText>();
+    rendering.budget.charge(text_between.size() + text.size());
+    if (std::exchange(follows, true)) result.append(text_between);
+    result.append(text);
   }
   return result;
+}
+
+/// A text, or a list of texts, that was made of safe text.
+Value made_safe(const Value& made) {
+  if (made.as<MarkedText>() != nullptr) return made.made_safe();
+  const List* list = made.as_list();
+  if (list == nullptr) return made;
+  List safe = *list;
+  for (Value& item : safe.items) item = item.made_safe();
+  return Value::of(std::move(safe));
 }
 
 Value padded(const MarkedText& text, std::string_view name, const ArgumentReader& arguments, Rendering& rendering) {
@@ -175,7 +194,9 @@ Value call_string_method(const Value& receiver, std::string_view name, const Giv
     const ArgumentReader arguments = read({"old", "new", "count"});
     const std::string& what = arguments.text("old").bytes();
     const std::int64_t count = arguments.integer("count", -1);
-    return replaced(text, what, arguments.text("new"), count, rendering.budget);
+    const MarkedText& put_in = arguments.text("new");
+    const bool as_it_is = !receiver.is_safe() || arguments.at("new").is_safe();
+    return replaced(text, what, as_it_is ? put_in : escaped(put_in), count, rendering.budget);
   }
   if (among(name, {"count", "find", "index", "rfind", "rindex"})) {
     const ArgumentReader arguments = read({"sub"});
@@ -196,7 +217,7 @@ Value call_string_method(const Value& receiver, std::string_view name, const Giv
     read({});
     return with_swapped_case(text);
   }
-  if (name == "join") return joined(text, read({"iterable"}).at("iterable"), rendering);
+  if (name == "join") return joined(receiver, read({"iterable"}).at("iterable"), rendering);
   if (name == "removeprefix" || name == "removesuffix") {
     const bool front = name == "removeprefix";
     const ArgumentReader arguments = read({"prefix"});
@@ -263,7 +284,10 @@ bool is_other_method(const Value& value, std::string_view name) {
 }
 
 Value call_method(const Value& receiver, std::string_view name, const GivenArguments& given, Rendering& rendering) {
-  if (receiver.as<MarkedText>() != nullptr) return call_string_method(receiver, name, given, rendering);
+  if (receiver.as<MarkedText>() != nullptr) {
+    const Value made = call_string_method(receiver, name, given, rendering);
+    return receiver.is_safe() ? made_safe(made) : made;
+  }
   if (const Dict* dict = receiver.as<Dict>()) return call_dict_method(*dict, name, given, rendering);
   return call_list_method(*receiver.as_list(), name, given, rendering);
 }

@@ -672,9 +672,6 @@ class Parser {
       result.arguments = arguments();
     } else if (is_name("is")) {
       fail("tests cannot be chained with 'is'");
-    } else if (is_name("in") || is_name("not") || is_name("if")) {  // to Jinja, a variable of this name
-      const int at = current().line;
-      result.arguments.positional.push_back(with_postfixes(made(Name{next().text}, at, 0)));
     } else if ((current().kind == Kind::name && !joined) || current().kind == Kind::text ||
                current().kind == Kind::integer || current().kind == Kind::number || is_mark("[") || is_mark("{")) {
       result.arguments.positional.push_back(with_postfixes(primary()));

@@ -104,7 +104,7 @@ std::vector<TextPart> AddedTokenCutter::cut(std::string_view text, std::span<con
     if (token->rstrip) end += leading_space(text.substr(end));
     if (done < begin) parts.push_back({text.substr(done, begin - done), -1});
     parts.push_back({{}, token->id});
-    done = std::max(done, end);  // the white space removed by rstrip may contain a token
+    done = end;  // as in the reference: behind a token inside the white space that rstrip removed, its rest is text
   }
   if (done < text.size()) parts.push_back({text.substr(done), -1});
   return parts;

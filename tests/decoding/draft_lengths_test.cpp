@@ -140,6 +140,23 @@ TEST(DraftLengths, ADraftThatCostsMoreThanItGivesIsNotAsked) {
   EXPECT_EQ(choose(lengths, texts), std::vector{0});
 }
 
+TEST(DraftLengths, ADraftThatTakesMoreThanItWasMeasuredToTakeIsNotAskedForLong) {
+  DraftCosts given = costs(1, 0);
+  for (std::size_t n = 1; n < given.draft[0].size(); ++n) given.draft[0][n] = 0.01 * static_cast<double>(n);
+  DraftLengths lengths(given);
+  std::vector<Text> texts(2);
+  int asked = 0;
+  for (int pass = 0; pass < 1000; ++pass) {
+    const std::vector<int> chosen = choose(lengths, texts);
+    const DraftLengths::Proposals proposals = proposals_of(chosen);
+    asked += proposals.draft_tokens > 0 ? 1 : 0;
+    lengths.learn_pass(2 + proposals.draft_tokens, 1, proposals, 20.0 * proposals.longest);
+    for (std::size_t i = 0; i < 2; ++i) lengths.learn(texts[i], chosen[i], chosen[i]);
+  }
+  EXPECT_GE(asked, 1);
+  EXPECT_LE(asked, 20);
+}
+
 TEST(DraftLengths, ARoundIsWorthWhatItsFormulaSays) {
   DraftLengths lengths(costs(10, 1));
   Text text;
@@ -300,7 +317,10 @@ TEST(DraftLengths, InASchedulerTheyChangeNoTextAndAreKept) {
       int longest = 0;
       for (const Round& round : sequences[i]->trace().rounds) longest = std::max(longest, round.proposal.size());
       EXPECT_TRUE(proposal > 0 ? longest == 0 : longest > 0 && longest <= 5) << longest;
+      const double share = lengths.share(sequences[i]->shown_by_draft(), 0);
+      EXPECT_TRUE(proposal > 0 ? share < 0.85 : share > 0.9) << "what was accepted is learned: " << share;
     }
+    EXPECT_LT(lengths.seconds(1, {}), 4) << "what passes take is learned";
   }
 }
 

@@ -204,6 +204,10 @@ class Templates:
             return common.AGREED
         if self.undefined_until_set(data):
             return common.deliberate("a variable that is set later")
+        if not accepted and re.search(rb"expected an expression, found '(if|else|in|is|and|or|not)'", ours):
+            return common.deliberate("a word of the language as a variable")
+        if not accepted and ours.endswith(b"cannot be sliced"):  # what a template prints and the compiler can compute
+            return common.deliberate("a slice of a constant that has none")
         if isinstance(theirs, Exception):
             return common.WRONG
         if re.search(r" at 0x[0-9a-f]+|<(class|function|bound|built-in|generator)", theirs):

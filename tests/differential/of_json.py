@@ -157,5 +157,4 @@ class Texts:
 
 
 def subjects():
-    sys.setrecursionlimit(20000)
     return [Texts()]

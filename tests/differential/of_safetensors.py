@@ -6,6 +6,7 @@ extents whose product with those beside a zero is beyond 2^63. It reads types th
 for 16.
 """
 
+import copy
 import json
 import math
 import struct
@@ -39,7 +40,11 @@ NUMBERS = [
     1e3,
 ]
 VALUES = [*NUMBERS, None, True, "", "F32", "x", [], [0, 0], [1], {}, {"a": "b"}]
-"""Values of fields that are no good, most of them."""
+
+
+def bad_value(numbers):
+    """A value of a field that is no good, most of the time. It may be changed in turn."""
+    return copy.deepcopy(numbers.choice(VALUES))
 
 
 def header(numbers):
@@ -64,17 +69,17 @@ def header(numbers):
 def change(made, numbers):
     """One field of the header, by what it means."""
     if not made:
-        made[numbers.choice(("a", "__metadata__"))] = numbers.choice(VALUES)
+        made[numbers.choice(("a", "__metadata__"))] = bad_value(numbers)
         return
     name = numbers.choice(list(made))
     entry = made[name]
     how = numbers.randrange(8)
     if how == 0 or not isinstance(entry, dict) or not entry:
-        made[name] = numbers.choice(VALUES)
+        made[name] = bad_value(numbers)
     elif how == 1:
         del entry[numbers.choice(list(entry))]
     elif how == 2:
-        entry[numbers.choice((*entry, "more", "dtype", "shape"))] = numbers.choice(VALUES)
+        entry[numbers.choice((*entry, "more", "dtype", "shape"))] = bad_value(numbers)
     elif how == 3:
         made["copy"] = json.loads(json.dumps(entry))
     elif how == 4:

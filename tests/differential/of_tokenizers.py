@@ -2,11 +2,13 @@
 """Tokens of texts, and the texts of tokens, beside `tokenizers` and, for tokenizer.model, sentencepiece.
 
 On purpose ref/text/tokenizer.h refuses a text with a byte that the vocabulary lacks, where the packages drop it, and
-takes marks for marks that are younger than the tables of the packages (StripAccents). sentencepiece decodes the
-unknown token to a text of its own, so texts of tokens are compared where there is none.
+takes marks for marks that are younger than the tables of the packages (StripAccents). sentencepiece adds scores as
+floats, so of two divisions that are nearly as good it may take the worse one. It decodes the unknown token to a text of
+its own, so texts of tokens are compared where there is none.
 """
 
 import json
+import math
 import unicodedata
 
 import common
@@ -115,6 +117,17 @@ class SentencePiece(HuggingFace):
 
     def unknown(self, tokens, decoded):
         return decoded if self.tokenizer.unk_id() in tokens else None
+
+    def outcome(self, data, accepted, ours):
+        outcome = super().outcome(data, accepted, ours)
+        if outcome == common.WRONG and accepted:
+            theirs, our_own = (math.fsum(map(self.tokenizer.get_score, ids)) for ids in self.both(data, ours))
+            if 0 <= our_own - theirs < 1e-4:  # the best of both, and no more than floats round
+                return common.deliberate("sums of scores as floats")
+        return outcome
+
+    def both(self, data, ours):
+        return self.theirs(data)[0], [int(token) for token in ours.decode().partition("\n")[0].split()]
 
 
 def subjects():

@@ -215,6 +215,13 @@ TEST(AddedTokens, StripWhiteSpaceWhenTheirFlagsAreSet) {
   EXPECT_THAT(with_added(" q", "").encode("<mark> q", true, true), ElementsAre(259, 260));
 }
 
+// As in the reference, which finds tokens in the white space that was removed, and goes on right behind them.
+TEST(AddedTokens, InsideRemovedWhiteSpaceAreFoundAndItsRestIsText) {
+  const std::filesystem::path source = DRAFTPROOF_SOURCE_DIR;
+  const Tokenizer tokenizer = Tokenizer::load(source / "fixtures/external/tokenizers-characters/gemma-split");
+  EXPECT_THAT(tokenizer.encode("[/INST]\n\n\t_", true, true), ElementsAre(1, 4, 5, 19, 544));
+}
+
 TEST(AddedTokens, MatchOnlyWholeWordsWhenTheirFlagIsSet) {
   const Tokenizer tokenizer = with_added("xy", "single_word");
   EXPECT_THAT(tokenizer.encode("xy (xy)", true, true), ElementsAre(260, ' ', '(', 260, ')'));
