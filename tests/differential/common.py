@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the kinds share: the fixtures, and damage to texts and bytes."""
+"""What the kinds share: the fixtures, outcomes, and damage to texts and bytes."""
 
 import pathlib
 
@@ -12,6 +12,13 @@ WRONG = "wrong"
 
 def deliberate(why):
     return f"differs on purpose ({why})"
+
+
+class Subject:
+    """Inputs of a kind, each with one outcome."""
+
+    def outcomes(self, data, accepted, ours):
+        yield self.outcome(data, accepted, ours)
 
 
 def damaged(data, pieces, numbers):

@@ -126,7 +126,7 @@ def at_once(make):
     return made
 
 
-class Templates:
+class Templates(common.Subject):
     name = "random templates"
 
     def __init__(self):
@@ -190,9 +190,6 @@ class Templates:
             )
         except Exception as refused:  # noqa: BLE001
             return refused
-
-    def outcomes(self, data, accepted, ours):
-        yield self.outcome(data, accepted, ours)
 
     def outcome(self, data, accepted, ours):
         if not accepted and b"not implemented" in ours:

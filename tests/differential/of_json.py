@@ -125,7 +125,7 @@ def same(one, other):
     return one == other
 
 
-class Texts:
+class Texts(common.Subject):
     name = "random and damaged texts"
     arguments = ["json"]
 
@@ -143,9 +143,6 @@ class Texts:
             return read(data)
         except (ValueError, RecursionError, Deliberate) as refused:
             return refused
-
-    def outcomes(self, data, accepted, ours):
-        yield self.outcome(data, accepted, ours)
 
     def outcome(self, data, accepted, ours):
         theirs = self.theirs(data)

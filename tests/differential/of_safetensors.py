@@ -106,7 +106,7 @@ def entries_of(data):
     return [entry for name, entry in of_json.read(data[8 : 8 + length]).items() if name != "__metadata__"]
 
 
-class Files:
+class Files(common.Subject):
     name = "random and damaged files"
     arguments = ["safetensors"]
 
@@ -139,9 +139,6 @@ class Files:
             if isinstance(refused, (KeyboardInterrupt, SystemExit)):
                 raise
             return refused
-
-    def outcomes(self, data, accepted, ours):
-        yield self.outcome(data, accepted, ours)
 
     def outcome(self, data, accepted, ours):
         theirs = self.theirs(data)

@@ -51,7 +51,7 @@ def text(numbers, special, words):
     return "".join(made)
 
 
-class HuggingFace:
+class HuggingFace(common.Subject):
     def __init__(self, file):
         import tokenizers
 
@@ -70,9 +70,6 @@ class HuggingFace:
     def theirs(self, data):
         tokens = self.tokenizer.encode(data.decode()).ids
         return tokens, self.tokenizer.decode(tokens)
-
-    def outcomes(self, data, accepted, ours):
-        yield self.outcome(data, accepted, ours)
 
     def outcome(self, data, accepted, ours):
         tokens, decoded = self.theirs(data)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What our readers make of random and damaged inputs, beside what the packages make of them whose formats they read.
 
-    tests/differential/run.py build/answers [--inputs N] [--seed N] [KIND ...]
+    tests/differential/run.py build/differential [--inputs N] [--seed N] [KIND ...]
 
 KIND is json (Python's own module), safetensors, tokenizers (sentencepiece for its models), jinja (through transformers)
 or jsonschema; the packages come from PyPI, and a kind without its package is skipped by name. Equal seeds give equal
