@@ -196,6 +196,7 @@ void Service::begin(const std::shared_ptr<Arrival>& arrival, int choice) {
                                     .pool = job.speculative ? pool_of(job.tenant) : nullptr,
                                     .random = running.random,
                                     .watch = {on_round},
+                                    .limited_by_load = lengths_.has_value(),
                                     .stop = running.stop.get()});
     scheduler_->add(*running.opened.sequence, running.opened.cost);
     arrival->stream->start();

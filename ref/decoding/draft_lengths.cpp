@@ -115,15 +115,14 @@ double DraftLengths::share(const Text& text, std::size_t depth) const {
   return (own.accepted + weight_of_all * all) / (own.tried + weight_of_all);
 }
 
-/// The seconds that proposals take by the costs: as much longer than the longest alone as passes of so many rows do,
-/// and by the most expensive of the stages. What drafts observe is not counted: they do so without draft tokens as
-/// well.
+/// The seconds that proposals take by the costs, with what their drafts observe of the round before: as much longer
+/// than the longest alone as passes of so many rows do, and by the most expensive of the stages.
 double DraftLengths::expected(const Proposals& proposals) const {
   double longest = 0;
   for (const auto& stage : costs_.draft) {
     if (stage.empty()) continue;
     const std::size_t last = std::min(stage.size() - 1, static_cast<std::size_t>(proposals.longest));
-    longest = std::max(longest, stage[last] - stage.front());
+    longest = std::max(longest, stage[last]);
   }
   return longest * pass_times_.of(proposals.draft_tokens) / pass_times_.of(proposals.longest);
 }
@@ -240,14 +239,15 @@ void DraftLengths::learn(Text& text, int drafted, int accepted) {
   }
 }
 
-void DraftLengths::learn_pass(int rows, double pass_seconds, const Proposals& proposals, double proposal_seconds) {
+void DraftLengths::learn_pass(int rows, double pass_seconds, const Proposals& proposals, double proposal_seconds,
+                              double late_seconds) {
   if (proposals.draft_tokens > 0) {
     if (const double costs = expected(proposals); costs > 0) {
       proposal_factors_.learn(proposals.draft_tokens, proposal_seconds / costs);
     }
   }
   pass_times_.learn(rows, pass_seconds);
-  const double all = pass_seconds + proposal_seconds;
+  const double all = pass_seconds + proposal_seconds + late_seconds;
   allowance_ = std::min(allowance_ + share_of_tries * all, allowance_max * all);
   if (seconds_without_try_ > 0) allowance_ -= std::max(0.0, all - seconds_without_try_);
 }

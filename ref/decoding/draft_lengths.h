@@ -9,7 +9,8 @@
 // texts whose draft tokens are accepted more often have more of them.
 //
 // A text without draft tokens shows nothing of them. One of these texts tries some from time to time, so rarely that
-// all tries take a hundredth of the time, and never where they would not pay if nearly all were accepted.
+// all tries take a hundredth of the time, and never where they would not pay if nearly all were accepted. Its draft
+// then observes first what was decoded without it (chain.h); that counts as time of the try.
 //
 // What passes and proposals take was measured with one text. What they take with several is learned as they are run.
 //
@@ -65,8 +66,10 @@ class DraftLengths {
     int draft_tokens = 0;  // of all
     void add(int limit);
   };
-  /// Learns what the pass of the last choice took, of so many rows, and its proposals.
-  void learn_pass(int rows, double pass_seconds, const Proposals& proposals, double proposal_seconds);
+  /// Learns what the pass of the last choice took, of so many rows, and its proposals. `late_seconds`: what drafts took
+  /// besides to observe first what was decoded without them, which a try costs and no proposal of the next round.
+  void learn_pass(int rows, double pass_seconds, const Proposals& proposals, double proposal_seconds,
+                  double late_seconds = 0);
 
   /// The estimate of how often the draft token of a text at a depth, the first has 0, is accepted when all before it
   /// were.

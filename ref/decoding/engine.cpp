@@ -98,7 +98,7 @@ std::string other_tokens(const Checkpoint& draft, const Checkpoint& target, int 
   }
 }
 
-/// What the features take that wait in a chain, or where a tuner leaves rounds out.
+/// What the features take that wait in a chain.
 MemoryNeed need_of_waiting(const DraftSpec& spec) {
   MemoryNeed need;
   const auto reads_features = [](const DraftStage& stage) { return stage.kind->recognizes != nullptr; };
@@ -106,13 +106,18 @@ MemoryNeed need_of_waiting(const DraftSpec& spec) {
   return need;
 }
 
+/// What a draft needs more where it becomes the only stage of a chain.
+MemoryNeed need_as_chain(const std::string& draft) {
+  const DraftSpec spec = parse_draft_spec(draft);
+  return spec.stages.size() == 1 ? need_of_waiting(spec) : MemoryNeed();
+}
+
 /// What the own stages of a job need beside its target and its draft, which becomes a stage of a chain. A pool is its
 /// owner's.
 MemoryNeed need_beside_draft(const DecodeJob& job, bool speculative) {
   MemoryNeed need = need_of_text(0);
   if (!job.prediction.empty()) need += need_of_prediction(job.prediction.size());
-  if (!speculative) return need;
-  if (const DraftSpec spec = parse_draft_spec(job.draft); spec.stages.size() == 1) need += need_of_waiting(spec);
+  if (speculative) need += need_as_chain(job.draft);
   return need;
 }
 
@@ -295,14 +300,15 @@ Engine::Opened Engine::open(DecodeJob job) {
     own_stages.push_back(pool_stage);
     own.push_back(pool_draft(job.pool, own_max));
   }
-  if (!own.empty()) {
-    const MemoryNeed need = need_beside_draft(job, speculative);
+  const bool chained = !own.empty() || (speculative && (tuned || job.limited_by_load));
+  if (chained) {
+    const MemoryNeed need = own.empty() ? need_as_chain(job.draft) : need_beside_draft(job, speculative);
     opened.cost.fixed += need.cache_fixed;
     opened.cost.per_position += need.cache_per_position;
   }
   if (!speculative && own.empty()) {
     opened.draft = std::make_unique<NoDraft>();
-  } else if (!tuned && own.empty()) {
+  } else if (!chained) {
     opened.draft = shared->open(positions, execution.draft_max);
   } else {
     if (const std::string why = tuned ? tuning_error(job.draft) : ""; !why.empty()) throw Error(why);
@@ -345,7 +351,7 @@ Trace Engine::decode(DecodeJob job, PrefixCache* prefixes) {
   if (own) {
     need += need_beside_draft(job, speculative);
   } else if (speculative && is_tuned(job.execution, job.request)) {
-    if (const DraftSpec spec = parse_draft_spec(job.draft); spec.stages.size() == 1) need += need_of_waiting(spec);
+    need += need_as_chain(job.draft);
   }
   if (prefixes != nullptr) {  // copies of the caches: of both ends of the text that is read, and of its rows once
     need.cache_fixed *= 3;

@@ -112,7 +112,7 @@ class Engine {
   struct LoadedDraft {
     GateInputs inputs;
     std::shared_ptr<Drafter> drafter;
-    std::unique_ptr<ChainDrafter> tuned;  // the same stages, for drafts with a tuner
+    std::unique_ptr<ChainDrafter> tuned;  // the same stages, for drafts with a tuner or limited by load
     MemoryNeed need;
     int reach = std::numeric_limits<int>::max();
     std::string remark;

@@ -37,7 +37,10 @@ void do_jobs(std::span<Job* const> jobs, std::span<Drafter* const> drafters, voi
     } catch (...) {
       of_all = std::current_exception();
     }
-    for (std::size_t i = 0; i < group.size(); ++i) jobs[places[i]]->error = group[i].error ? group[i].error : of_all;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      *jobs[places[i]] = group[i];
+      if (!group[i].error) jobs[places[i]]->error = of_all;
+    }
   }
 }
 
@@ -202,8 +205,12 @@ void Scheduler::propose() {
     if (part.sequence->is_limited()) proposals_.add(part.propose->limit);
   }
   proposal_seconds_ = 0;
-  const Stopwatch watch(proposal_seconds_);
-  do_jobs<ProposeJob>(jobs, drafters, &Drafter::propose, propose_alone);
+  {
+    const Stopwatch watch(proposal_seconds_);
+    do_jobs<ProposeJob>(jobs, drafters, &Drafter::propose, propose_alone);
+  }
+  late_seconds_ = 0;
+  for (const ProposeJob* const job : jobs) late_seconds_ = std::max(late_seconds_, job->late_seconds);
 }
 
 void Scheduler::forward() {
@@ -234,7 +241,7 @@ void Scheduler::forward() {
     return;
   }
   if (lengths_ != nullptr && std::ranges::none_of(parts_, &Part::reading)) {
-    lengths_->learn_pass(rows, seconds, proposals_, proposal_seconds_);
+    lengths_->learn_pass(rows, seconds, proposals_, proposal_seconds_ - late_seconds_, late_seconds_);
   }
   for (std::size_t i = 0; i < in_pass.size(); ++i) {
     Part& part = *in_pass[i];

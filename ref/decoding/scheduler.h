@@ -126,6 +126,7 @@ class Scheduler {
   std::vector<Part> parts_;
   DraftLengths::Proposals proposals_;  // of sequences whose draft tokens load limits
   double proposal_seconds_ = 0;
+  double late_seconds_ = 0;  // of these, ProposeJob::late_seconds
   std::vector<Segment> segments_;
 };
 

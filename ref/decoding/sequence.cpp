@@ -379,6 +379,7 @@ void Sequence::begin_round(SequenceScratch& scratch) {
   round_.anchor = text_.back();
   round_.position = positions();
   REQUIRE(read() == round_.position - 1, "the cache has read everything before the anchor");
+  with_.draft.begin_rounds();
   const Request& request = trace_.request;
   if (rows_next() > 1) {
     builder_.emplace(request.sampling, text_, request.sequence, round_.position, with_.rule.draft_noise, with_.random,

@@ -119,6 +119,7 @@ void ChainDraft::keep(std::span<const Token> committed, std::span<const float> f
     for (std::size_t i = 0; i < done; ++i) text_[i]->take_back(committed.size());
     throw;
   }
+  kept_last_ = committed.size();
   if (network_ != nullptr) {
     unread_tokens_.insert(unread_tokens_.end(), committed.begin(), committed.end());
     unread_features_.insert(unread_features_.end(), features.begin(), features.end());
@@ -159,7 +160,7 @@ void ChainDraft::note(const ProposalBuilder& builder) {
 
 void ChainDraft::begin_proposal() {
   proposed_.emplace();
-  in_prompt_ = false;
+  begin_rounds();
 }
 
 void ChainDraft::propose(Token anchor, int limit, ProposalBuilder& builder) {
@@ -248,7 +249,10 @@ std::unique_ptr<Draft> ChainDrafter::open_tuned(int capacity, int draft_max, std
 }
 
 template <class Job>
-void ChainDrafter::read(std::span<Job* const> jobs) {
+double ChainDrafter::read(std::span<Job* const> jobs) {
+  const bool late = std::ranges::any_of(
+      jobs, [](const Job* job) { return !job->error && static_cast<const ChainDraft&>(*job->draft).is_late(); });
+  double late_seconds = 0;
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     for (;;) {
       std::vector<ObserveJob> told;
@@ -265,6 +269,7 @@ void ChainDrafter::read(std::span<Job* const> jobs) {
         const Stopwatch watch(seconds);
         stages_[i]->observe(told);
       }
+      if (late) late_seconds += seconds;
       for (std::size_t k = 0; k < told.size(); ++k) {
         const auto& chain = static_cast<const ChainDraft&>(*of[k]->draft);
         chain.observing(*chain.network_) += seconds;
@@ -274,6 +279,7 @@ void ChainDrafter::read(std::span<Job* const> jobs) {
       }
     }
   }
+  return late_seconds;
 }
 
 void ChainDrafter::propose(std::span<ProposeJob> jobs) {
@@ -300,7 +306,8 @@ void ChainDrafter::propose(std::span<ProposeJob> jobs) {
       wanting.push_back(&job);
       if (chain.stages_[stage].get() == chain.network_) to_read.push_back(&job);
     }
-    read<ProposeJob>(to_read);
+    const double late_seconds = read<ProposeJob>(to_read);
+    for (ProposeJob* const job : wanting) job->late_seconds += late_seconds;
     asked.clear();
     of.clear();
     for (ProposeJob* const job : wanting) {

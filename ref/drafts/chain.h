@@ -33,6 +33,7 @@ class ChainDraft final : public Draft {
   int draft_max() const override;
   std::span<const int> taps() const override;
   void observe(std::span<const Token> committed, std::span<const float> features) override;
+  void begin_rounds() override { in_prompt_ = false; }
   void propose(Token anchor, int limit, ProposalBuilder& builder) override;
   void forget() override;
   Cache* context() override;
@@ -63,7 +64,9 @@ class ChainDraft final : public Draft {
   /// What the stage with a cache is to observe next: the first of what it has not, as much as one call takes.
   ObserveJob unread() const;
   void was_read(const ObserveJob& job) const;  // once it has
-  void read() const;                           // lets it observe everything
+  /// Whether it has something to observe that was committed before the last round.
+  bool is_late() const noexcept { return unread_tokens_.size() > kept_last_; }
+  void read() const;  // lets it observe everything
   bool room_for(std::span<const float> features) const noexcept;
   void keep(std::span<const Token> committed, std::span<const float> features);
   void take_back(std::size_t committed);  // what was kept last
@@ -74,7 +77,8 @@ class ChainDraft final : public Draft {
   std::optional<Tuner> tuner_;
   Costs costs_;
   std::size_t own_;
-  bool in_prompt_ = true;  // it was not asked yet
+  bool in_prompt_ = true;      // no round has begun
+  std::size_t kept_last_ = 0;  // tokens of the last round that it was told of
 
   // Mutable because it counts as observed wherever the draft is looked at.
   mutable std::vector<Token> unread_tokens_;
@@ -107,9 +111,10 @@ class ChainDrafter final : public Drafter {
  private:
   /// Appends the drafts of the stages to those of the text.
   std::vector<std::unique_ptr<Draft>> open_stages(int capacity, int draft_max, std::vector<std::unique_ptr<Draft>> own);
-  /// Lets the stages with a cache observe what these drafts have kept. What it throws becomes the job's error.
+  /// Lets the stages with a cache observe what these drafts have kept. What it throws becomes the job's error. Returns
+  /// the seconds that this took where some of it was committed before the last round.
   template <class Job>
-  void read(std::span<Job* const> jobs);
+  double read(std::span<Job* const> jobs);
 
   std::vector<std::shared_ptr<Drafter>> stages_;
 };

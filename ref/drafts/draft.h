@@ -77,6 +77,10 @@ class Draft {
   /// text, is passed only after the next round. On an exception none of the tokens counts as observed.
   virtual void observe(std::span<const Token> committed, std::span<const float> features) = 0;
 
+  /// Says that the text before the anchor has been observed, as far as it was read: rounds follow. It may be said before
+  /// every round.
+  virtual void begin_rounds() {}
+
   /// Adds at most `limit` >= 1 draft tokens after `anchor` to `builder`. Does not change what was observed.
   virtual void propose(Token anchor, int limit, ProposalBuilder& builder) = 0;
 
@@ -135,6 +139,9 @@ struct ProposeJob {
   int limit = 0;
   ProposalBuilder* builder = nullptr;
   std::exception_ptr error = nullptr;
+  /// What drafts took to observe first what was committed before the last round, as this one did. A chain that is asked
+  /// every round has no such seconds.
+  double late_seconds = 0;
 };
 struct ObserveJob {
   Draft* draft = nullptr;

@@ -121,6 +121,34 @@ TEST(DraftLengths, WhatIsNeverAcceptedIsTriedAgainInAHundredthOfTheTime) {
   EXPECT_LT(all / plain, 1.0105);
 }
 
+/// Drafts that observe late take two passes to do so before each try.
+TEST(DraftLengths, WhatATryLetsDraftsObserveIsPaidForAndIsNoCostOfProposals) {
+  DraftCosts given = costs(10, 1);
+  for (std::size_t n = 1; n < given.draft[0].size(); ++n) given.draft[0][n] = static_cast<double>(n);
+  DraftLengths lengths(given);
+  std::vector<Text> texts(2);
+  for (Text& text : texts) {
+    for (int i = 0; i < 300; ++i) lengths.learn(text, 1, 0);
+  }
+  const double before = lengths.seconds(2, {.longest = 4, .draft_tokens = 4});
+  double plain = 0;
+  double all = 0;
+  int tries = 0;
+  for (int pass = 0; pass < 20000; ++pass) {
+    const DraftLengths::Proposals proposals = proposals_of(choose(lengths, texts));
+    const double late = proposals.draft_tokens > 0 ? 24 : 0;
+    const double seconds = 12 + proposals.draft_tokens;
+    lengths.learn_pass(2 + proposals.draft_tokens, seconds, proposals, proposals.longest, late);
+    plain += 12;
+    all += seconds + proposals.longest + late;
+    tries += proposals.draft_tokens > 0 ? 1 : 0;
+    for (Text& text : texts) lengths.learn(text, 1, 0);
+  }
+  EXPECT_GT(tries, 5);
+  EXPECT_LT(all / plain, 1.0105);
+  EXPECT_NEAR(lengths.seconds(2, {.longest = 4, .draft_tokens = 4}), before, 0.5);
+}
+
 TEST(DraftLengths, WhereNearlyAllWouldHaveToBeAcceptedNothingIsTried) {
   DraftCosts given = costs(0, 1);
   for (std::size_t n = 1; n < given.draft[0].size(); ++n) given.draft[0][n] = 0.1;

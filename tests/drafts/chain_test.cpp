@@ -224,6 +224,42 @@ TEST(Chain, KeepsFeaturesOfNoMoreThanItSays) {
   EXPECT_EQ(network->text.size(), 13U);
 }
 
+/// Where load leaves no draft tokens the draft is not asked; then it has nothing to observe.
+TEST(Chain, ThatIsNotAskedObservesThePromptOnlyAndSaysWhatItTookToCatchUp) {
+  auto networks = std::make_shared<NetworkDrafter>();
+  ChainDrafter drafter({networks});
+  const std::unique_ptr<Draft> draft = drafter.open(100, 0);
+  Network& network = *networks->opened.front();
+  const auto observe = [&](std::vector<Token> committed) {
+    ObserveJob job{draft.get(), committed, {}};
+    drafter.observe({&job, 1});
+    ASSERT_FALSE(job.error);
+  };
+  const auto late_seconds = [&] {
+    Sampler sampler;
+    PhiloxSource random(1);
+    const Sampling sampling;
+    const std::vector<Token> text = {4};
+    ProposalBuilder builder(sampling, text, 0, 3, Purpose::target, random, sampler);
+    ProposeJob job{draft.get(), 4, 2, &builder};
+    drafter.propose({&job, 1});
+    EXPECT_FALSE(job.error);
+    return job.late_seconds;
+  };
+  observe({1, 2, 3});
+  EXPECT_EQ(network.text.size(), 3U) << "the prompt";
+  for (int round = 0; round < 3; ++round) {
+    draft->begin_rounds();
+    observe({4});
+    EXPECT_EQ(network.text.size(), 3U);
+  }
+  EXPECT_GT(late_seconds(), 0);
+  EXPECT_EQ(network.text, (std::vector<Token>{1, 2, 3, 4, 4, 4}));
+  observe({5, 6});
+  EXPECT_EQ(late_seconds(), 0) << "what the last round committed is observed for every proposal";
+  EXPECT_EQ(network.text.size(), 8U);
+}
+
 TEST(Chain, ObservesARoundThatIsLongerThanTheStageWithACacheProposes) {
   Network* network = nullptr;
   std::vector<std::unique_ptr<Draft>> stages;

@@ -57,7 +57,7 @@ class Batches {
   /// The memory for the caches of one sequence. Throws Error when a request does not fit the target.
   std::uint64_t cache_bytes() const {
     PhiloxSource random(0);
-    const Engine::Opened opened = open(0, options_.draft, options_.draft_max.number, random);
+    const Engine::Opened opened = open(0, options_.draft, options_.draft_max.number, random, false);
     return opened.cost.of(opened.sequence->capacity());
   }
 
@@ -89,9 +89,13 @@ class Batches {
     return request;
   }
 
-  Engine::Opened open(int sequence, const std::string& draft, int draft_max, RandomSource& random) const {
-    return engine_.open(
-        {.request = request(sequence), .execution = {.draft_max = draft_max}, .draft = draft, .random = random});
+  Engine::Opened open(int sequence, const std::string& draft, int draft_max, RandomSource& random,
+                      bool limited_by_load) const {
+    return engine_.open({.request = request(sequence),
+                         .execution = {.draft_max = draft_max},
+                         .draft = draft,
+                         .random = random,
+                         .limited_by_load = limited_by_load});
   }
 
   void expect_tokens(int sequence, const std::vector<Token>& output) {
@@ -113,7 +117,8 @@ Batches::Seconds Batches::decode(BatchLine& line) {
   PhiloxSource random(0);
   std::vector<Engine::Opened> opened;
   for (int i = 0; i < line.sequences; ++i) {
-    opened.push_back(open(i, line.draft, line.lengths ? 0 : options_.draft_max.number, random));
+    opened.push_back(
+        open(i, line.draft, line.lengths ? 0 : options_.draft_max.number, random, line.lengths.has_value()));
     Sequence& sequence = *opened.back().sequence;
     Scheduler reader(engine_.target());
     reader.add(sequence);
