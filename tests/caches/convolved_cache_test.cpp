@@ -189,6 +189,27 @@ TYPED_TEST(ConvolvedCaches, ASnapshotRestoresItsLengthIntoTheSameShape) {
   EXPECT_FALSE(this->new_cache(wider).fits(snapshot));
 }
 
+TYPED_TEST(ConvolvedCaches, TheFirstPositionHasASnapshotAndOnlyTheStateBehindItsLastFits) {
+  Cache cache = this->new_cache();
+  EXPECT_EQ(cache.snapshot(0).layers[0], nullptr);
+  this->read(cache, {1});
+  const Snapshot snapshot = cache.snapshot(0);
+  ASSERT_NE(snapshot.layers[0], nullptr);
+  EXPECT_TRUE(cache.fits(snapshot));
+  const auto fits = [&](auto change) {
+    LayerSnapshot changed = *snapshot.layers[0];
+    change(changed);
+    return cache.layer<typename TypeParam::LayerCache>(0).fits(changed);
+  };
+  EXPECT_TRUE(fits([](LayerSnapshot& s) { s.from = s.to = s.shortest = 9; }));
+  EXPECT_FALSE(fits([](LayerSnapshot& s) { s.from = s.to = s.shortest = 0; }));
+  EXPECT_FALSE(fits([](LayerSnapshot& s) { s.from -= 1; }));
+  EXPECT_FALSE(fits([](LayerSnapshot& s) { s.shortest -= 1; }));
+  EXPECT_FALSE(fits([](LayerSnapshot& s) { s.form = LayerSnapshot::Form::rows; }));
+  EXPECT_FALSE(fits([](LayerSnapshot& s) { s.layout += "?"; }));
+  EXPECT_FALSE(fits([](LayerSnapshot& s) { s.data.pop_back(); }));
+}
+
 TEST(SizesOfConvolvedCaches, BytesAreThoseOfTailsStatesAndRows) {
   // Mamba-Codestral-7B: 128 heads of 64, 8 groups of 128.
   const StateSpaceShape mamba2 = {.heads = 128, .head_dim = 64, .groups = 8, .state_size = 128, .conv_width = 4};

@@ -469,6 +469,8 @@ TEST(Snapshots, ThatAreNotOfTheLayerDoNotFit) {
   const LayerSnapshot of_tokens = *tokens.snapshot(0);
   EXPECT_TRUE(tokens.fits(of_tokens));
   EXPECT_FALSE(tokens.fits(changed(of_tokens, [](LayerSnapshot& s) { s.data[3] = std::byte{0x80}; }))) << "a token < 0";
+  EXPECT_FALSE(tokens.fits(changed(of_tokens, [](LayerSnapshot& s) { s.data.resize(2 * s.data.size()); })));
+  EXPECT_FALSE(tokens.fits(changed(of_tokens, [](LayerSnapshot& s) { s.to += 1; })));
 }
 
 /// A cache of a model with layers of three kinds.
