@@ -238,22 +238,29 @@ Value dictsort(const Input& in) {
     items.push_back(Value::of(List{List::Kind::tuple, {key, value}}));
     keys.push_back(key_of(by == "key" ? key : value, arguments.flag("case_sensitive", false), in.rendering));
   }
-  return Value::list(sorted(items, keys, arguments.flag("reverse", false), in.rendering));
+  return Value::list(sorted(items, keys, arguments.integer("reverse", 0) != 0, in.rendering));
 }
 
+/// A key is a list of the attributes, or of the item: equal keys need no order, so two of undefined are no error.
 Value sort(const Input& in) {
   const ArgumentReader arguments = in.read({"reverse", "case_sensitive", "attribute"});
   const Value attribute = arguments.get("attribute");
-  if (const MarkedText* text = attribute.as<MarkedText>(); text && text->bytes().find(',') != std::string::npos) {
-    throw Error("sorting by several attributes is not implemented");
+  std::vector<Value> paths = {attribute};
+  if (const MarkedText* text = attribute.as<MarkedText>()) {
+    paths.clear();
+    for (const MarkedText& path : split(*text, ",", -1, in.budget())) paths.emplace_back(path);
   }
   const std::vector<Value> items = in.items();
   std::vector<Value> keys;
   for (const Value& item : items) {
-    keys.push_back(key_of(attribute.is_none() ? item : attribute_path(item, attribute, in.rendering),
-                          arguments.flag("case_sensitive", false), in.rendering));
+    std::vector<Value> key;
+    for (const Value& path : paths) {
+      key.push_back(key_of(path.is_none() ? item : attribute_path(item, path, in.rendering),
+                           arguments.flag("case_sensitive", false), in.rendering));
+    }
+    keys.push_back(Value::list(std::move(key)));
   }
-  return Value::list(sorted(items, keys, arguments.flag("reverse", false), in.rendering));
+  return Value::list(sorted(items, keys, arguments.integer("reverse", 0) != 0, in.rendering));
 }
 
 Value unique(const Input& in) {

@@ -582,6 +582,7 @@ class Parser {
     return made(Attribute{std::move(of), std::move(name)}, line, depth);
   }
 
+  /// Behind "[". Several values, or none, are a tuple.
   ExpressionPtr subscript(ExpressionPtr of, int line) {
     Slice slice;
     bool sliced = false;
@@ -592,9 +593,15 @@ class Parser {
       slice.to = part();
       if (skip_mark(":")) slice.step = part();
     }
-    if (is_mark(",")) refuse("a subscript of several values");
+    if (!sliced && (!slice.from || is_mark(","))) {
+      std::vector<ExpressionPtr> items;
+      if (slice.from) items.push_back(std::move(slice.from));
+      while (skip_mark(",")) items.push_back(expression());
+      const int items_depth = depth_of(items);
+      slice.from = made(ListLiteral{std::move(items), true}, line, items_depth);
+    }
+    if (is_mark(",") || is_mark(":")) refuse("slices of several dimensions");
     expect_mark("]");
-    if (!sliced && !slice.from) fail("expected a subscript");
     const int depth = std::max({depth_of(of), depth_of(slice.from), depth_of(slice.to), depth_of(slice.step)});
     if (!sliced) return made(Subscript{std::move(of), std::move(slice.from)}, line, depth);
     slice.of = std::move(of);

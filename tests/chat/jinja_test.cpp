@@ -151,6 +151,25 @@ TEST(Jinja, WhatIsMadeOfSafeTextIsSafe) {
   EXPECT_EQ(rendered("{{ 'a'.join(['<', '>']) }}{{ 'ab'.replace('b', '<') }}{{ ('a' | safe).count('a') }}"), "<a>a<1");
 }
 
+TEST(Jinja, SortsBySeveralAttributesAndEqualKeysNeedNoOrder) {
+  const std::string pairs = "{% set pairs = [{'a': 1, 'b': 2}, {'a': 1, 'b': 1}, {'a': 0, 'b': 3}] %}";
+  EXPECT_EQ(rendered(pairs + "{% for p in pairs | sort(attribute='a,b') %}{{ p.a }}{{ p.b }} {% endfor %}"),
+            "03 11 12 ");
+  EXPECT_EQ(rendered(pairs + "{% for p in pairs | sort(true, attribute='a') %}{{ p.a }}{{ p.b }} {% endfor %}"),
+            "12 11 03 ");
+  EXPECT_EQ(rendered("{{ [1, 2] | sort(attribute='x') }}{{ [none, none] | sort }}{{ [{}, {}] | sort }}"),
+            "[1, 2][None, None][{}, {}]");
+  EXPECT_THAT(refusal("{{ [[missing], [1]] | sort }}"), HasSubstr("undefined"));
+  EXPECT_THAT(refusal("{{ [1] | sort(reverse=missing) }}"), HasSubstr("undefined"));
+  EXPECT_THAT(refusal("{{ {} | dictsort(reverse='x') }}"), HasSubstr("needs an integer"));
+}
+
+TEST(Jinja, ASubscriptOfSeveralValuesIsATuple) {
+  EXPECT_EQ(rendered("{{ {(1, 2): 3}[1, 2] }}|{{ {(): 4}[] }}|{{ [1][] }}|{{ 'abc'[1, 2] }}"), "3|4||");
+  EXPECT_THAT(refusal("{{ missing[] }}"), HasSubstr("undefined"));
+  EXPECT_THAT(refusal("{{ [1][1:2, 3] }}"), HasSubstr("not implemented"));
+}
+
 TEST(Jinja, FormatsOfPercentSignsMayLeaveOutWhatHasItemsByKeys) {
   EXPECT_EQ(rendered("{{ 'a' % [1] }}{{ 'b' % range(2) }}{{ 'c' % missing }}{{ 'd' % {} }}"), "abcd");
   for (const char* const source : {"{{ 'a' % 1 }}", "{{ 'a' % (1,) }}", "{{ 'a' % 'b' }}", "{{ 'a' % none }}"}) {
