@@ -14,15 +14,17 @@ cmake --build "$build" --target fuzz_libfuzzer fuzz
 mkdir -p "$OUT/lib" "$OUT/fixtures/models"
 cp -r "$SRC/draftproof/fixtures/external" "$OUT/fixtures/"
 cp -r "$SRC/draftproof/fixtures/models/tale-target" "$OUT/fixtures/models/"
-ldd "$build/fuzz_libfuzzer" | awk '$3 ~ /^\// && $1 !~ /^(libc|libm|ld-linux.*)\.so/ {print $3}' |
-  xargs -I{} cp {} "$OUT/lib/"
-patchelf --set-rpath '$ORIGIN/lib' "$build/fuzz_libfuzzer"
-for target in "$build"/fuzz_*; do
-  name=$(basename "$target")
-  [ "$name" != fuzz_libfuzzer ] && [ -x "$target" ] && [ -f "$target" ] || continue
-  cp "$build/fuzz_libfuzzer" "$OUT/$name"
-  rm -rf "$build/seeds" && "$build/fuzz" "${name#fuzz_}" --write-seeds "$build/seeds"
-  failed=$SRC/draftproof/tests/fuzz/corpus/${name#fuzz_}
+for program in "$build"/fuzz_*; do
+  [ -x "$program" ] && [ -f "$program" ] || continue
+  name=$(basename "$program")
+  target=${name#fuzz_}
+  ldd "$program" | awk '$3 ~ /^\// && $1 !~ /^(libc|libm|ld-linux.*)\.so/ {print $3}' | xargs -I{} cp {} "$OUT/lib/"
+  cp "$program" "$OUT/"
+  patchelf --set-rpath '$ORIGIN/lib' "$OUT/$name"
+  rm -rf "$build/seeds" && "$build/fuzz" "$target" --write-seeds "$build/seeds"
+  failed=$SRC/draftproof/tests/fuzz/corpus/$target
   [ ! -d "$failed" ] || cp "$failed"/* "$build/seeds/"
   (cd "$build/seeds" && zip -q -r "$OUT/${name}_seed_corpus.zip" .)
+  dictionary=$SRC/draftproof/tests/fuzz/dictionaries/$target.dict
+  [ ! -f "$dictionary" ] || cp "$dictionary" "$OUT/$name.dict"
 done

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-// A target under libFuzzer. The name of the program says which: fuzz_gguf runs the target gguf.
+// A target under libFuzzer, DRAFTPROOF_FUZZ_TARGET: a program for each, as after every input libFuzzer looks at the
+// counters of all code that is in the program.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <string>
 
-#include "ref/base/error.h"
 #include "tests/fuzz/target.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t size_max);
@@ -16,7 +15,7 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 namespace draftproof::fuzz {
 namespace {
 
-const Target* target = nullptr;
+constexpr const Target& target = DRAFTPROOF_FUZZ_TARGET;
 
 std::string text_in(const std::uint8_t* data, std::size_t size) { return {reinterpret_cast<const char*>(data), size}; }
 
@@ -33,23 +32,11 @@ using draftproof::fuzz::put;
 using draftproof::fuzz::target;
 using draftproof::fuzz::text_in;
 
-extern "C" int LLVMFuzzerInitialize(int*, char*** arguments) {
-  const std::string name = std::filesystem::path((*arguments)[0]).filename().string();
-  constexpr std::string_view prefix = "fuzz_";
-  try {
-    target = &draftproof::fuzz::find_target(name.starts_with(prefix) ? name.substr(prefix.size()) : name);
-  } catch (const draftproof::Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    std::exit(3);
-  }
-  return 0;
-}
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    target->run(text_in(data, size));
+    target.run(text_in(data, size));
   } catch (const std::exception& wrong) {
-    std::fprintf(stderr, "%s: %s\n", target->name, wrong.what());
+    std::fprintf(stderr, "%s: %s\n", target.name, wrong.what());
     std::abort();
   }
   return 0;
@@ -60,7 +47,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
   draftproof::Numbers numbers(seed);
   if (size == 0 || numbers.below(2) == 0) return LLVMFuzzerMutate(data, size, size_max);
   std::string input = text_in(data, size);
-  target->change(input, input, numbers);
+  target.change(input, input, numbers);
   return put(input, data, size_max);
 }
 
@@ -69,6 +56,6 @@ extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* one, std::s
                                                  std::size_t size_max, unsigned seed) {
   draftproof::Numbers numbers(seed);
   std::string input = text_in(one, one_size);
-  target->change(input, text_in(other, other_size), numbers);
+  target.change(input, text_in(other, other_size), numbers);
   return put(input, to, size_max);
 }

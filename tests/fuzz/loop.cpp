@@ -25,6 +25,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const Target* targets[] = {&json,          &gguf,    &safetensors, &folder,      &adapter, &tokenizer,
+                                     &chat_template, &grammar, &schema,      &lookup_file, &http,    &request};
+
+/// Throws Error that names them all where there is none of this name.
+const Target& find_target(const std::string& name) {
+  std::string names;
+  for (const Target* target : targets) {
+    if (name == target->name) return *target;
+    names += std::string(names.empty() ? "" : ", ") + target->name;
+  }
+  throw Error("there is no target '" + name + "'; there are " + names);
+}
+
 /// Returns whether the input was accepted, or writes it to a file and ends the program.
 bool outcome(const Target& target, const std::string& input) {
   try {

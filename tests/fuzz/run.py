@@ -40,11 +40,13 @@ HOMES = {
                 "serve/foreign_json.cpp", "serve/request_fields.cpp"],
 }
 # Inputs are as long as the longest seeds; what is longer shows nothing more and takes longer.
-LENGTH_MAX = {"folder": 1 << 16, "adapter": 1 << 16, "gguf": 1 << 17, "safetensors": 1 << 15, "tokenizer": 1 << 15,
+LENGTH_MAX = {"folder": 1 << 16, "adapter": 1 << 16, "gguf": 72 << 10, "safetensors": 1 << 15, "tokenizer": 1 << 15,
               "chat_template": 1 << 13, "json": 1 << 12, "schema": 1 << 12, "grammar": 1 << 11, "http": 1 << 10,
               "lookup_file": 1 << 13, "request": 1 << 12}
 FAILURES = ("crash-*", "timeout-*", "oom-*", "leak-*")
-SANITIZERS = {"ASAN_OPTIONS": "allocator_may_return_null=1:detect_leaks=0:quarantine_size_mb=16"}
+COMMON = "allocator_may_return_null=1:detect_leaks=0"
+# What takes time in every execution and finds little; the kept inputs are then run with all of it, for the coverage.
+QUICK = f"{COMMON}:malloc_context_size=2:detect_stack_use_after_return=0:quarantine_size_mb=4"
 
 
 def stats_of(folder):
@@ -69,12 +71,14 @@ def fuzz(build, target, folder, executions, seconds):
     if left <= 0:
         return stats
     known = [path for path in (seeds, SOURCE / "tests/fuzz/corpus" / target) if path.is_dir()]
+    dictionary = SOURCE / f"tests/fuzz/dictionaries/{target}.dict"
+    words = [f"-dict={dictionary}"] if dictionary.exists() else []
     command = [build / f"fuzz_{target}", f"-runs={left}", f"-max_total_time={seconds}", "-timeout=30",
                f"-max_len={LENGTH_MAX[target]}", "-rss_limit_mb=3000", "-print_final_stats=1",
-               f"-artifact_prefix={folder}/", corpus, *known]
+               f"-artifact_prefix={folder}/", *words, corpus, *known]
     before = processor_seconds()
     run = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace",
-                         env={**os.environ, **SANITIZERS})
+                         env={**os.environ, "ASAN_OPTIONS": QUICK})
     stats["seconds"] += processor_seconds() - before
     (folder / "log").write_text(run.stderr[-1_000_000:])
     done = re.findall(r"stat::number_of_executed_units: (\d+)", run.stderr)
@@ -87,9 +91,10 @@ def fuzz(build, target, folder, executions, seconds):
 
 def coverage(build, target, folder):
     """Edges of the functions in the files of the parser: those that the kept inputs reach, and all."""
-    command = [build / f"fuzz_{target}", "-runs=0", "-print_coverage=1", folder / "corpus", folder / "seeds"]
+    command = [build / f"fuzz_{target}", "-runs=0", "-print_coverage=1", f"-artifact_prefix={folder}/",
+               f"-max_len={LENGTH_MAX[target]}", folder / "corpus", folder / "seeds"]
     run = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace",
-                         env={**os.environ, **SANITIZERS})
+                         env={**os.environ, "ASAN_OPTIONS": COMMON})
     reached = total = 0
     lines = re.findall(r"COVERED_FUNC: hits: \d+ edges: (\d+)/(\d+) .* (\S+?):\d+\s*$", run.stderr, re.M)
     for some, of, place in lines:
@@ -115,9 +120,9 @@ def main():
         folder = options.work.resolve() / target
         folder.mkdir(parents=True, exist_ok=True)
         stats = fuzz(build, target, folder, options.executions, options.seconds)
+        reached, total = coverage(build, target, folder)
         failures = sorted(path for pattern in FAILURES for path in folder.glob(pattern))
         failed += len(failures)
-        reached, total = coverage(build, target, folder)
         rate = stats["executions"] / stats["seconds"] if stats["executions"] else 1
         hours = max(0, options.executions - stats["executions"]) / rate / 3600
         share = f"{reached} of {total} ({100 * reached // total} %)" if total else "-"

@@ -34,12 +34,6 @@ extern const Target lookup_file;
 extern const Target http;
 extern const Target request;
 
-inline const Target* const targets[] = {&json,          &gguf,    &safetensors, &folder,      &adapter, &tokenizer,
-                                        &chat_template, &grammar, &schema,      &lookup_file, &http,    &request};
-
-/// Throws Error that names them all where there is none of this name.
-const Target& find_target(const std::string& name);
-
 /// The folder of the fixtures: beside the program, where it was brought to another machine, or in the source.
 std::filesystem::path fixtures();
 /// The files there and below with these names or extensions, of at most a megabyte, in order of path.

@@ -165,9 +165,10 @@ bool run_adapter(const std::string& input) {
     scratch("adapter/adapter_model.safetensors", weights);
   }
   static std::map<std::string, Checkpoint> bases;
-  const Checkpoint& base = bases.try_emplace(target, fixtures() / "external" / target).first->second;
+  auto base = bases.find(target);
+  if (base == bases.end()) base = bases.emplace(target, fixtures() / "external" / target).first;
   return reads(path, [&] {
-    Checkpoint checkpoint = base;
+    Checkpoint checkpoint = base->second;
     checkpoint.merge({path});
     for (const auto& [name, tensor] : checkpoint.tensors()) {
       if (tensor.merged == nullptr) continue;  // of the target alone
