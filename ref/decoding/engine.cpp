@@ -301,8 +301,8 @@ Engine::Opened Engine::open(DecodeJob job) {
     own.push_back(pool_draft(job.pool, own_max));
   }
   const bool chained = !own.empty() || (speculative && (tuned || job.limited_by_load));
-  if (chained) {
-    const MemoryNeed need = own.empty() ? need_as_chain(job.draft) : need_beside_draft(job, speculative);
+  if (!own.empty()) {
+    const MemoryNeed need = need_beside_draft(job, speculative);
     opened.cost.fixed += need.cache_fixed;
     opened.cost.per_position += need.cache_per_position;
   }
@@ -312,10 +312,16 @@ Engine::Opened Engine::open(DecodeJob job) {
     opened.draft = shared->open(positions, execution.draft_max);
   } else {
     if (const std::string why = tuned ? tuning_error(job.draft) : ""; !why.empty()) throw Error(why);
+    const bool only_stage = own.empty() && parse_draft_spec(job.draft).stages.size() == 1;
     ChainDrafter& chain = speculative ? *load(job.draft).tuned : alone_;
     shared = &chain;
     opened.draft = tuned ? chain.open_tuned(positions, tuned_draft_max(job.request), std::move(own))
                          : chain.open(positions, execution.draft_max, std::move(own));
+    if (only_stage) {  // the features that wait
+      const std::uint64_t bytes = sizeof(float) * opened.draft->taps().size() *
+                                  static_cast<std::uint64_t>(target_->hidden()) * static_cast<std::uint64_t>(positions);
+      opened.cost.fixed += std::min<std::uint64_t>(bytes, ChainDraft::waiting_features_max);
+    }
   }
   if (speculative) {
     const LoadedDraft& loaded = load(job.draft);
