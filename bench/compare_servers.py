@@ -139,6 +139,8 @@ async def run(port, clients, options, round_number):
     for wrong in results:
         if isinstance(wrong, OSError):
             raise Problem(f"port {port}: {wrong}")
+        if isinstance(wrong, Exception):
+            raise wrong
     return window
 
 
@@ -176,7 +178,7 @@ def main():
     parser.add_argument("--chat", action="store_true")
     parser.add_argument("--fields", type=json.loads, default={}, metavar="JSON")
     parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--vocabulary", type=int, default=100000, help="ids of prompts are below this")
+    parser.add_argument("--vocabulary", type=int, default=100000, help="ids of prompts are from 1000 to below this")
     parser.add_argument("--json", help="write the figures of every run to this file")
     options = parser.parse_args()
     if options.chat and not options.prompts:
