@@ -581,7 +581,7 @@ Value wordcount(const Input& in) {
 Value truncate(const Input& in) {
   const ArgumentReader arguments = in.read({"length", "killwords", "end", "leeway"});
   const std::int64_t max = arguments.integer("length", 255);
-  const MarkedText end = arguments.find("end") != nullptr ? arguments.text("end") : MarkedText("...");
+  MarkedText end = arguments.find("end") != nullptr ? arguments.text("end") : MarkedText("...");
   const std::int64_t leeway = arguments.integer("leeway", 5);
   in.budget().charge(4 * end.size());
   if (max < length(end.bytes()) || leeway < 0)
@@ -597,6 +597,7 @@ Value truncate(const Input& in) {
   MarkedText cut = *kept.as<MarkedText>();
   const std::size_t blank = cut.bytes().rfind(' ');
   if (!arguments.flag("killwords", false) && blank != std::string::npos) cut = cut.part(0, blank);
+  if (in.value.is_safe() && !arguments.get("end").is_safe()) end = escaped(end);
   cut.append(end);
   return cut;
 }
@@ -613,13 +614,14 @@ Value absolute(const Input& in) {
 struct FilterEntry {
   std::string_view name;
   Value (*apply)(const Input&);
+  bool keeps_safe = false;  // a text that it makes of safe text is safe
 };
 
 constexpr FilterEntry filters[] = {
     {"abs", absolute},
     {"batch", batch},
-    {"capitalize", letters_filter<Letters::capitalized>},
-    {"center", center},
+    {"capitalize", letters_filter<Letters::capitalized>, true},
+    {"center", center, true},
     {"count", length_filter},
     {"d", default_filter},
     {"default", default_filter},
@@ -629,35 +631,35 @@ constexpr FilterEntry filters[] = {
     {"format", format},
     {"from_json", from_json},
     {"groupby", groupby},
-    {"indent", indent},
+    {"indent", indent, true},
     {"int", int_filter},
     {"items", items_filter},
     {"join", join},
-    {"last", last},
+    {"last", last, true},
     {"length", length_filter},
     {"list", list_filter},
-    {"lower", letters_filter<Letters::lower>},
+    {"lower", letters_filter<Letters::lower>, true},
     {"map", map},
     {"max", [](const Input& in) { return extreme(in, true); }},
     {"min", [](const Input& in) { return extreme(in, false); }},
     {"reject", [](const Input& in) { return selected(in, false, false); }},
     {"rejectattr", [](const Input& in) { return selected(in, false, true); }},
     {"replace", replace},
-    {"reverse", reverse},
+    {"reverse", reverse, true},
     {"round", round},
     {"safe", safe},
     {"select", [](const Input& in) { return selected(in, true, false); }},
     {"selectattr", [](const Input& in) { return selected(in, true, true); }},
     {"slice", slice},
     {"sort", sort},
-    {"string", string},
+    {"string", string, true},
     {"sum", sum},
     {"title", title},
     {"tojson", tojson},
-    {"trim", trim},
-    {"truncate", truncate},
+    {"trim", trim, true},
+    {"truncate", truncate, true},
     {"unique", unique},
-    {"upper", letters_filter<Letters::upper>},
+    {"upper", letters_filter<Letters::upper>, true},
     {"wordcount", wordcount},
 };
 
@@ -874,7 +876,9 @@ bool is_function(std::string_view name) {
 
 Value apply_filter(std::string_view name, const Value& value, const GivenArguments& given, Rendering& rendering) {
   rendering.budget.charge(64);
-  return entry_in(filters, name)->apply({"the filter " + in_quotes(name), value, given, rendering});
+  const FilterEntry& filter = *entry_in(filters, name);
+  Value made = filter.apply({"the filter " + in_quotes(name), value, given, rendering});
+  return filter.keeps_safe && value.is_safe() && made.as<MarkedText>() != nullptr ? made.made_safe() : made;
 }
 
 bool apply_test(std::string_view name, const Value& value, const GivenArguments& given, Rendering& rendering) {

@@ -327,7 +327,7 @@ class Parser {
       result.parts.push_back(std::move(part));
       if (one || !skip_mark(",")) break;
       tuple = true;
-      if (is_name("in") || is_mark("=") || is_mark(")") || current().kind == Kind::block_end) break;
+      if (is_mark(")")) break;  // elsewhere no comma is the last
     }
     if (tuple) return result;
     Target only = std::move(result.parts.front());

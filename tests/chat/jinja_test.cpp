@@ -170,6 +170,26 @@ TEST(Jinja, ASubscriptOfSeveralValuesIsATuple) {
   EXPECT_THAT(refusal("{{ [1][1:2, 3] }}"), HasSubstr("not implemented"));
 }
 
+TEST(Jinja, FiltersKeepTextSafeAsThoseOfJinja2Do) {
+  for (const char* const filter : {"capitalize", "center(9)", "indent('<')", "last", "lower", "reverse", "string",
+                                   "trim", "truncate(4, true, '', 0)", "truncate(99)", "upper", "default('x')"}) {
+    EXPECT_THAT(rendered("{{ [('a b\nc' | safe) | " + std::string(filter) + "] }}"), StartsWith("[Markup(")) << filter;
+    EXPECT_THAT(rendered("{{ ['a b\nc' | " + std::string(filter) + "] }}"), StartsWith("['")) << filter;
+  }
+  for (const char* const filter : {"first", "join", "replace('a', 'b')", "title"}) {
+    EXPECT_THAT(rendered("{{ [('ab' | safe) | " + std::string(filter) + "] }}"), StartsWith("['")) << filter;
+  }
+  EXPECT_EQ(rendered("{{ [5 | safe | last, [5] | safe | trim] }}"), "[Markup('5'), Markup('[5]')]");
+  EXPECT_EQ(rendered("{{ 'abcdef' | safe | truncate(3, true, '<', 0) }}{{ 'abcdef' | truncate(3, true, '<', 0) }}"),
+            "ab&lt;ab<");
+}
+
+TEST(Jinja, OnlyInParenthesesTargetsEndWithAComma) {
+  EXPECT_EQ(rendered("{% for (x,) in [[1]] %}{{ x }}{% endfor %}{% set (y,) = [2] %}{{ y }}"), "12");
+  EXPECT_THAT(refusal("{% for x, in [[1]] %}{{ x }}{% endfor %}"), StartsWith("t: line 1: expected"));
+  EXPECT_THAT(refusal("{% set x, = [1] %}"), StartsWith("t: line 1: expected"));
+}
+
 TEST(Jinja, FormatsOfPercentSignsMayLeaveOutWhatHasItemsByKeys) {
   EXPECT_EQ(rendered("{{ 'a' % [1] }}{{ 'b' % range(2) }}{{ 'c' % missing }}{{ 'd' % {} }}"), "abcd");
   for (const char* const source : {"{{ 'a' % 1 }}", "{{ 'a' % (1,) }}", "{{ 'a' % 'b' }}", "{{ 'a' % none }}"}) {
