@@ -96,7 +96,7 @@ TEST_F(Checks, AcceptanceCorrectComparesEveryPartOfARoundWithTheKeys) {
   check([](Played& run) { round_of(run, true).targets.back().high ^= 1; }, "was verified with another p");
   check([](Played& run) { round_of(run, true).targets.pop_back(); }, "was verified with another p");
   check([](Played& run) { round_of(run, false).emitted.back() ^= 1; }, "p and the keys give");
-  check([](Played& run) { round_of(run, true).emitted[0] ^= 1; }, "are not the accepted draft tokens");
+  check([](Played& run) { round_of(run, true).emitted[0] ^= 1; }, "are not the accepted draft tokens: [");
   check([](Played& run) { round_of(run, true).emitted.resize(1); }, "accepted draft tokens were not emitted");
   check([](Played& run) { round_of(run, true).emitted.push_back(0); }, "p and the keys give");
   check([](Played& run) { round_of(run, true).proposal.drawn_from.pop_back(); }, "without the q");
@@ -131,10 +131,17 @@ TEST_F(Checks, ConfigInvarianceComparesRoundsOfTheSameKindInAnyOrder) {
   serial.verification = Verification::serial;
   Trial trial = trial_of(asked(1), {with("none", 0, matching), with("perturbed", 3, matching), serial});
   ASSERT_EQ(config_invariance.examine(trial).outcome, Outcome::pass);
-  trial.runs[2].trace.rounds[1].logits[0].low ^= 1;
-  const Finding finding = config_invariance.examine(trial);
-  EXPECT_EQ(finding.outcome, Outcome::fail);
-  EXPECT_THAT(finding.message, StartsWith("draft perturbed (at most 3), matching, serial, 1 thread, round 1, "));
+  const auto finds = [&](auto change, const char* words) {
+    Trial changed = trial;
+    change(changed.runs[2].trace.rounds[1]);
+    const Finding finding = config_invariance.examine(changed);
+    EXPECT_EQ(finding.outcome, Outcome::fail);
+    EXPECT_THAT(finding.message, StartsWith("draft perturbed (at most 3), matching, serial, 1 thread, round 1, "));
+    EXPECT_THAT(finding.message, HasSubstr(words));
+  };
+  finds([](Round& round) { round.logits[0].low ^= 1; }, "differs in its rows");
+  finds([](Round& round) { round.verdict.next ^= 1; }, "differs in its verdict");
+  finds([](Round& round) { round.proposal.tokens[0] ^= 1; }, "differs in its draft tokens");
 }
 
 TEST_F(Checks, ConfigInvarianceAllowsAnotherTextWithAnotherDraftUnderRejection) {

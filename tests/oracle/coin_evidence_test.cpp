@@ -77,6 +77,16 @@ TEST(CoinEvidence, RaisesNoAlarmForRightGenerators) {
   EXPECT_LE(alarms, 12) << "of 240 at 0.05";
 }
 
+/// Their 24 bits repeat; the digits would be enough for 29.
+TEST(CoinEvidence, ShortestDecimalsOfFloatsShowNoMoreBitsThanFloatsHave) {
+  for (const auto& [name, generator] : generators()) {
+    if (!name.ends_with("shortest decimal of a float")) continue;
+    const CoinEvidence evidence = fed(generator, 7, 20000);
+    EXPECT_FALSE(evidence.alarm()) << evidence.describe();
+    EXPECT_THAT(evidence.describe(), testing::Not(HasSubstr("no coin was repeated")));
+  }
+}
+
 TEST(CoinEvidenceSlow, AMillionCoinsOfEveryRightGeneratorRaiseNoAlarm) {
   for (const auto& [name, generator] : generators()) {
     const std::clock_t start = std::clock();

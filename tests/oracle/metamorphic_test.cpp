@@ -151,6 +151,10 @@ TEST(ChunkedPrefillAndResume, FindsACancelledRunThatKeepsTooMuchOrDiffers) {
                 "it emits another token");
 }
 
+TEST(ChunkedPrefillAndResume, CancelsARunOfEveryDraftInItsMiddleAndBehindItsFirstRound) {
+  EXPECT_THAT(make_finding(chunked_prefill_and_resume, matching, nullptr).message, HasSubstr(" 6 runs cancelled"));
+}
+
 TEST(ChunkedPrefillAndResume, FindsARunThatResumesDifferently) {
   expect_caught(
       chunked_prefill_and_resume,
