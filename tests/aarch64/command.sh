@@ -69,7 +69,17 @@ for run in "$source"/fixtures/snapshots/*.h5; do
   there max "$command" fixture replay "$run"
 done
 
-# Traces name the kernels that made them, and differ in nothing else.
+# Traces name the kernels that made them and end with the digest of what they say, and differ in nothing else. They name
+# the file of their rows, too: both traces have the same name, in two folders.
+same_but_for_kernels() {
+  for side in here there; do
+    sed 's/"kernels":"[^"]*"/"kernels":""/; $s/"sha256":"[0-9a-f]*"/"sha256":""/' \
+      "$folder/$side/trace.jsonl" >"$folder/$side/compared"
+  done
+  cmp "$folder/here/compared" "$folder/there/compared"
+  rows=trace.jsonl.rows.h5
+  [ ! -e "$folder/here/$rows" ] || cmp "$folder/here/$rows" "$folder/there/$rows"
+}
 written() {
   name=$1
   shift
@@ -77,14 +87,13 @@ written() {
     for temperature in 0 1; do
       set -- generate "$models/$name" --draft "$draft" --prompt "Once upon a time" -n 24 --temperature $temperature \
         --seed 5 --rule rejection --trace
-      "$here" "$@" "$folder/here.jsonl" >"$folder/here"
+      rm -rf "$folder/here" "$folder/there"
+      mkdir "$folder/here" "$folder/there"
+      "$here" "$@" "$folder/here/trace.jsonl" >"$folder/here/text"
       for cpu in max cortex-a72; do
-        there $cpu "$command" "$@" "$folder/there.jsonl" >"$folder/there"
-        cmp "$folder/here" "$folder/there"
-        for trace in here there; do
-          sed -i 's/"kernels":"[a-z0-9]*"/"kernels":""/' "$folder/$trace.jsonl"
-        done
-        cmp "$folder/here.jsonl" "$folder/there.jsonl"
+        there $cpu "$command" "$@" "$folder/there/trace.jsonl" >"$folder/there/text"
+        cmp "$folder/here/text" "$folder/there/text"
+        same_but_for_kernels
       done
     done
   done
@@ -95,7 +104,8 @@ written tale-hybrid "mtp:$models/tale-hybrid-mtp"
 written tale-gemma "mtp:$models/tale-gemma-assistant"
 written tale-llama suffix
 
-there max "$command" trace check "$folder/here.jsonl" --target "$models/tale-llama"
+there max "$command" trace check "$folder/here/trace.jsonl" --target "$models/tale-llama"
+"$here" trace check "$folder/there/trace.jsonl" --target "$models/tale-llama"
 there max "$command" verify "$models/tale-small" --draft self --effort quick -n 12 --prompt "Once upon a time"
 for test in ${TESTS:-}; do
   there max "$folder/build/$test" --gtest_filter='-*Slow*.*:*Sweep*.*'
