@@ -4,6 +4,8 @@
 # SPDX-License-Identifier: MIT
 #
 #     twice.sh FOLDER [CMAKE_OPTION ...]
+#
+# JOBS says with how many processes.
 set -eu
 source=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1"
@@ -19,7 +21,8 @@ made() {
   rm -rf "${folder:?}/$name"
   git clone -q "$source" "$folder/$name"
   cmake -S "$folder/$name" -B "$folder/$name/build" -G Ninja "$@" >"$folder/log" || { cat "$folder/log"; exit 1; }
-  cmake --build "$folder/$name/build" --target draftproof draftproof_python >"$folder/log" || { cat "$folder/log"; exit 1; }
+  cmake --build "$folder/$name/build" --parallel "${JOBS:-$(nproc)}" --target draftproof draftproof_python \
+    >"$folder/log" || { cat "$folder/log"; exit 1; }
   (cd "$folder/$name/build" && umask 022 && cpack >"$folder/log" && sha256sum draftproof *.a python/draftproof/*.so *.deb) >"$folder/$name.sha256" ||
     { cat "$folder/log"; exit 1; }
 }
