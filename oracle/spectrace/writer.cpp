@@ -395,7 +395,11 @@ std::string Writer::residual_draw(const Round& round, std::size_t row, int draft
 std::string Writer::rows_text(const Round& round) {
   const auto& drawn_from = round.proposal.drawn_from;
   if (rows_file_ != nullptr) {
-    return placed("p_rows", rows_file_->append(round.rows)) + placed("q_rows", rows_file_->append(drawn_from));
+    // Two statements: of the terms of one sum g++ computes the second one first on x86-64, and the first one on
+    // aarch64.
+    std::string places = placed("p_rows", rows_file_->append(round.rows));
+    places += placed("q_rows", rows_file_->append(drawn_from));
+    return places;
   }
   if (!short_rows(round.rows) || !short_rows(drawn_from)) return "";
   return list("p_rows", round.rows) + list("q_rows", drawn_from);

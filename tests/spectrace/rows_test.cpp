@@ -745,6 +745,25 @@ TEST(RowsCommand, RowsOfGenerateAndVerifyAreReplayedWithoutTheModel) {
   }
 }
 
+TEST(RowsCommand, RowsOfARoundStandInTheFileInTheOrderOfTheirFieldsWhateverTheCompiler) {
+  const test::Folder folder;
+  const std::string trace = folder.path() / "t.jsonl";
+  ASSERT_EQ(test::run_command({"generate", target, "--draft", "always-reject", "--rule", "rejection", "--temperature",
+                               "1", "--max-new-tokens", "12", "--prompt-tokens", "1,2,3", "--trace", trace, "--quiet"})
+                .status,
+            0);
+  std::uint64_t rows = 0;
+  for (const std::string& text : lines_of(test::text_of(trace))) {
+    const Json line = Json::parse(text);
+    for (const char* field : {"p_rows", "q_rows"}) {
+      if (!line.contains(field)) continue;
+      EXPECT_EQ(line[field]["row"], rows) << line << ' ' << field;
+      rows += line[field]["count"].get<std::uint64_t>();
+    }
+  }
+  EXPECT_GT(rows, 12u);
+}
+
 TEST(RowsCommand, RowsAreWrittenWhereResidualsNeedThemEvenWithoutTheFlag) {
   const std::pair<std::vector<std::string>, bool> table[] = {{{"--rule", "rejection", "--temperature", "1"}, true},
                                                              {{"--rule", "rejection", "--temperature", "0"}, false},
