@@ -77,8 +77,8 @@ class Draft {
   /// text, is passed only after the next round. On an exception none of the tokens counts as observed.
   virtual void observe(std::span<const Token> committed, std::span<const float> features) = 0;
 
-  /// Says that the text before the anchor has been observed, as far as it was read: rounds follow. It may be said before
-  /// every round.
+  /// Says that the text before the anchor has been observed, as far as it was read: rounds follow. It may be said
+  /// before every round.
   virtual void begin_rounds() {}
 
   /// Adds at most `limit` >= 1 draft tokens after `anchor` to `builder`. Does not change what was observed.
