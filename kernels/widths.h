@@ -3,7 +3,7 @@
 #pragma once
 
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer)  // clang 19 then leaves out inline functions that only versions call
+#if __has_feature(coverage_sanitizer)  // for libFuzzer: clang 19 leaves out inline functions that only versions call
 #define DRAFTPROOF_FOR_EACH_WIDTH
 #endif
 #endif

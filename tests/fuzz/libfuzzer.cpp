@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <string>
 
@@ -21,7 +22,7 @@ std::string text_in(const std::uint8_t* data, std::size_t size) { return {reinte
 
 std::size_t put(const std::string& text, std::uint8_t* to, std::size_t size_max) {
   const std::size_t size = std::min(text.size(), size_max);
-  std::copy_n(text.begin(), size, to);
+  std::memcpy(to, text.data(), size);
   return size;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ref/acceptance/token_set.h"
 #include "ref/base/error.h"
 #include "ref/grammar/grammar.h"
 #include "ref/grammar/grammar_states.h"
@@ -13,7 +14,35 @@
 namespace draftproof::fuzz {
 namespace {
 
-/// Bytes that may come, at most a few steps, and texts of JSON.
+/// What masks ask of a state (ref/grammar/rule_masks.cpp).
+void ask(GrammarStates& states, int state) {
+  states.accepts(state);
+  states.complete(state);
+  states.description(state);
+  states.reads_any_plain(state, 3);
+  const std::vector<int> stacks = states.stacks(state);
+  if (stacks.empty()) return;
+  for (const int stack : stacks) states.breadth(stack);
+  const GrammarStates::Part part = states.part(stacks, 1);
+  states.either(part.within, part.behind);
+  states.state_of(part.others);
+}
+
+/// The state after the last token of eight that the grammar names and that may come; dead where none may.
+int after_named_token(GrammarStates& states, int state) {
+  constexpr int vocabulary = 8;
+  TokenSet named(vocabulary);
+  states.add_named_tokens(state, vocabulary, named);
+  int after = GrammarStates::dead;
+  for (Token token = 0; token < vocabulary; ++token) {
+    const int next = states.next_token(state, token);
+    if (named.has(token) != (next != GrammarStates::dead)) throw std::runtime_error("a named token that cannot come");
+    if (next != GrammarStates::dead) after = next;
+  }
+  return after;
+}
+
+/// Bytes and tokens that may come, at most a few steps, and texts of JSON.
 void read_texts(const Grammar& compiled) {
   GrammarStates states(compiled);
   accepted([&] {
@@ -23,10 +52,9 @@ void read_texts(const Grammar& compiled) {
       for (int byte = 0; byte < 256 && next == GrammarStates::dead; ++byte) {
         next = states.next(state, static_cast<unsigned char>(step * 37 + byte));
       }
-      states.accepts(state);
-      states.complete(state);
-      if (step % 8 == 0) states.description(state);  // takes longer than all else
-      state = next;
+      const int named = after_named_token(states, state);
+      if (step % 8 == 0) ask(states, state);  // takes longer than all else
+      state = next != GrammarStates::dead ? next : named;
     }
   });
   for (const std::string text : {R"({"a": 1, "b": [true, "x\u00e4"]})", "aab", "\xF0\x9F\x98\x80"}) {
