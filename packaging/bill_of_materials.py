@@ -29,8 +29,13 @@ def packages_of(files):
         for path in (file, os.path.realpath(file)):
             paths.update((path, re.sub("^/usr", "", path)))
     found = subprocess.run(["dpkg", "-S", *sorted(paths)], capture_output=True, text=True).stdout  # of some nothing is known
-    owners = [line.split(": /")[0] for line in found.splitlines() if ": /" in line]
-    return {name.strip() for names in owners for name in names.split(",")}
+    return owners(found)
+
+
+def owners(found):
+    """The packages in what dpkg -S says: lines `libc6:amd64, libc6:i386: /file`, and others of files that it moved."""
+    names = [line.split(": /")[0].split(", ") for line in found.splitlines() if ": /" in line]
+    return {name for of_line in names for name in of_line if " " not in name}
 
 
 def libraries(command):
