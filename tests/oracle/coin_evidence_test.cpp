@@ -77,11 +77,11 @@ TEST(CoinEvidence, RaisesNoAlarmForRightGenerators) {
   EXPECT_LE(alarms, 12) << "of 240 at 0.05";
 }
 
-/// Their 24 bits repeat; the digits would be enough for 29.
+/// Their 24 bits repeat; the 8 digits would be enough for 26.
 TEST(CoinEvidence, ShortestDecimalsOfFloatsShowNoMoreBitsThanFloatsHave) {
   for (const auto& [name, generator] : generators()) {
     if (!name.ends_with("shortest decimal of a float")) continue;
-    const CoinEvidence evidence = fed(generator, 7, 20000);
+    const CoinEvidence evidence = fed(generator, 7, 100000);
     EXPECT_FALSE(evidence.alarm()) << evidence.describe();
     EXPECT_THAT(evidence.describe(), testing::Not(HasSubstr("no coin was repeated")));
   }
