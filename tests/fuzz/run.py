@@ -47,9 +47,9 @@ LENGTH_MAX = {"folder": 1 << 16, "adapter": 1 << 16, "gguf": 72 << 10, "safetens
               "chat_template": 1 << 13, "json": 1 << 12, "schema": 1 << 12, "grammar": 1 << 11, "http": 1 << 10,
               "lookup_file": 1 << 13, "request": 1 << 12}
 FAILURES = ("crash-*", "timeout-*", "oom-*", "leak-*")
-COMMON = "allocator_may_return_null=1:detect_leaks=0"
-# What takes time in every execution and finds little; the kept inputs are then run with all of it, for the coverage.
-QUICK = f"{COMMON}:malloc_context_size=2:detect_stack_use_after_return=0:quarantine_size_mb=4"
+WHOLE = "allocator_may_return_null=1"
+# Without what takes time in every execution and finds little; the kept inputs are then run with all, for the coverage.
+QUICK = f"{WHOLE}:detect_leaks=0:malloc_context_size=2:detect_stack_use_after_return=0:quarantine_size_mb=4"
 
 
 def stats_of(folder):
@@ -97,7 +97,9 @@ def coverage(build, target, folder):
     command = [build / f"fuzz_{target}", "-runs=0", "-print_coverage=1", f"-artifact_prefix={folder}/",
                f"-max_len={LENGTH_MAX[target]}", folder / "corpus", folder / "seeds"]
     run = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace",
-                         env={**os.environ, "ASAN_OPTIONS": COMMON})
+                         env={**os.environ, "ASAN_OPTIONS": WHOLE})
+    if run.returncode != 0:
+        (folder / "crash-of-kept-inputs").write_text(run.stderr[-1_000_000:])
     lines = re.findall(r"COVERED_FUNC: hits: \d+ edges: (\d+)/(\d+) .* (\S+?):\d+\s*$", run.stderr, re.M)
     edges = [(int(some), int(of)) for some, of, place in lines if any("/" + home in place for home in HOMES[target])]
     pairs = [(1 if some > 0 else 0, 1) for some, of in edges], edges
