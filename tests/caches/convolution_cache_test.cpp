@@ -139,6 +139,8 @@ TEST(ConvolutionCache, ASnapshotRestoresItsLengthAndNoOther) {
   other.cache().clear();
   EXPECT_EQ(other.cache().digest(), Pair(4).cache().digest());
   EXPECT_FALSE(Pair(3).cache().fits(snapshot)) << "another width";
+  EXPECT_TRUE(pair.cache().layer<ConvolutionCache>(0).fits(*snapshot.layers[0]));
+  EXPECT_FALSE(ConvolutionCache(ConvolutionShape{3 * channels, 2}, 12).fits(*snapshot.layers[0])) << "as many numbers";
 }
 
 TEST(ConvolutionCache, BytesAreThoseOfTailsAndRows) {
