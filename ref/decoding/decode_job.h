@@ -29,7 +29,7 @@ struct DecodeJob {
   const std::atomic<bool>* cancelled = nullptr;  // ends the text once it is set; looked at between passes
   /// DraftLengths limit its draft tokens, so there may be none for long: its draft observes late (chain.h).
   bool limited_by_load = false;
-  StopCondition* stop = nullptr;                 // ends the text beside the stop tokens
+  StopCondition* stop = nullptr;  // ends the text beside the stop tokens
 };
 
 }  // namespace draftproof
