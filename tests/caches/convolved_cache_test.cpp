@@ -189,6 +189,14 @@ TYPED_TEST(ConvolvedCaches, ASnapshotRestoresItsLengthIntoTheSameShape) {
   EXPECT_FALSE(this->new_cache(wider).fits(snapshot));
 }
 
+TYPED_TEST(ConvolvedCaches, TheDigestIsOfTheStateToo) {
+  const std::vector<int> tail = {2, 3, 4, 5, 6};  // more than the inputs that are kept
+  std::vector<int> text = tail, other = tail;
+  text.insert(text.begin(), 1);
+  other.insert(other.begin(), 9);
+  EXPECT_NE(this->digest_of(text), this->digest_of(other));
+}
+
 TYPED_TEST(ConvolvedCaches, TheFirstPositionHasASnapshotAndOnlyTheStateBehindItsLastFits) {
   Cache cache = this->new_cache();
   EXPECT_EQ(cache.snapshot(0).layers[0], nullptr);

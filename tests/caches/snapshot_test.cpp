@@ -428,6 +428,7 @@ TEST(Snapshots, ThatAreNotOfTheLayerDoNotFit) {
   rows.open(6);
   rows.write(0, std::vector<float>(12));
   rows.settle(6);
+  EXPECT_EQ(rows.row(1).size(), 2U);
   const LayerSnapshot of_rows = *rows.snapshot(2);
   EXPECT_TRUE(rows.fits(of_rows));
   EXPECT_FALSE(wider.fits(of_rows));
