@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <optional>
 #include <random>
 #include <span>
+#include <thread>
 #include <vector>
 
+#include "ref/base/stopwatch.h"
 #include "ref/decoding/scheduler.h"
 #include "tests/decoding/support.h"
 
@@ -93,60 +96,38 @@ TEST(DraftLengths, AreTheBestOfAllLengthsOfThreeTexts) {
   }
 }
 
-TEST(DraftLengths, WhatIsNeverAcceptedIsTriedAgainInAHundredthOfTheTime) {
-  DraftCosts given = costs(10, 1);
-  for (std::size_t n = 1; n < given.draft[0].size(); ++n) given.draft[0][n] = static_cast<double>(n);
-  DraftLengths lengths(given);
-  std::vector<Text> texts(2);
-  for (Text& text : texts) {
-    for (int i = 0; i < 300; ++i) lengths.learn(text, 1, 0);
-  }
-  double plain = 0;
-  double all = 0;
-  std::vector<int> tries(2);
-  for (int pass = 0; pass < 5000; ++pass) {
-    const std::vector<int> chosen = choose(lengths, texts);
-    const DraftLengths::Proposals proposals = proposals_of(chosen);
-    const double seconds = 12 + proposals.draft_tokens;
-    lengths.learn_pass(2 + proposals.draft_tokens, seconds, proposals, proposals.longest);
-    plain += 12;
-    all += seconds + proposals.longest;
-    for (std::size_t i = 0; i < 2; ++i) {
-      tries[i] += chosen[i] > 0 ? 1 : 0;
-      lengths.learn(texts[i], chosen[i], 0);
+/// `late`: what drafts take to observe first what was decoded without them, two passes.
+TEST(DraftLengths, WhatIsNeverAcceptedIsTriedAgainInAHundredthOfTheTimeWhateverDraftsHaveToObserveFirst) {
+  for (const double late : {0.0, 24.0}) {
+    DraftCosts given = costs(10, 1);
+    for (std::size_t n = 1; n < given.draft[0].size(); ++n) given.draft[0][n] = static_cast<double>(n);
+    DraftLengths lengths(given);
+    std::vector<Text> texts(2);
+    for (Text& text : texts) {
+      for (int i = 0; i < 300; ++i) lengths.learn(text, 1, 0);
     }
+    const double before = lengths.seconds(2, {.longest = 4, .draft_tokens = 4});
+    double plain = 0;
+    double all = 0;
+    std::vector<int> tries(2);
+    for (int pass = 0; pass < 10000; ++pass) {
+      const std::vector<int> chosen = choose(lengths, texts);
+      const DraftLengths::Proposals proposals = proposals_of(chosen);
+      const double late_now = proposals.draft_tokens > 0 ? late : 0;
+      const double seconds = 12 + proposals.draft_tokens;
+      lengths.learn_pass(2 + proposals.draft_tokens, seconds, proposals, proposals.longest, late_now);
+      plain += 12;
+      all += seconds + proposals.longest + late_now;
+      for (std::size_t i = 0; i < 2; ++i) {
+        tries[i] += chosen[i] > 0 ? 1 : 0;
+        lengths.learn(texts[i], chosen[i], 0);
+      }
+    }
+    EXPECT_GT(tries[0], 5) << late;
+    EXPECT_NEAR(tries[0], tries[1], 1) << late;
+    EXPECT_LT(all / plain, 1.0105) << late;
+    EXPECT_NEAR(lengths.seconds(2, {.longest = 4, .draft_tokens = 4}), before, 0.5) << "no cost of proposals, " << late;
   }
-  EXPECT_GT(tries[0], 5);
-  EXPECT_NEAR(tries[0], tries[1], 1);
-  EXPECT_LT(all / plain, 1.0105);
-}
-
-/// Drafts that observe late take two passes to do so before each try.
-TEST(DraftLengths, WhatATryLetsDraftsObserveIsPaidForAndIsNoCostOfProposals) {
-  DraftCosts given = costs(10, 1);
-  for (std::size_t n = 1; n < given.draft[0].size(); ++n) given.draft[0][n] = static_cast<double>(n);
-  DraftLengths lengths(given);
-  std::vector<Text> texts(2);
-  for (Text& text : texts) {
-    for (int i = 0; i < 300; ++i) lengths.learn(text, 1, 0);
-  }
-  const double before = lengths.seconds(2, {.longest = 4, .draft_tokens = 4});
-  double plain = 0;
-  double all = 0;
-  int tries = 0;
-  for (int pass = 0; pass < 20000; ++pass) {
-    const DraftLengths::Proposals proposals = proposals_of(choose(lengths, texts));
-    const double late = proposals.draft_tokens > 0 ? 24 : 0;
-    const double seconds = 12 + proposals.draft_tokens;
-    lengths.learn_pass(2 + proposals.draft_tokens, seconds, proposals, proposals.longest, late);
-    plain += 12;
-    all += seconds + proposals.longest + late;
-    tries += proposals.draft_tokens > 0 ? 1 : 0;
-    for (Text& text : texts) lengths.learn(text, 1, 0);
-  }
-  EXPECT_GT(tries, 5);
-  EXPECT_LT(all / plain, 1.0105);
-  EXPECT_NEAR(lengths.seconds(2, {.longest = 4, .draft_tokens = 4}), before, 0.5);
 }
 
 TEST(DraftLengths, WhereNearlyAllWouldHaveToBeAcceptedNothingIsTried) {
@@ -350,6 +331,41 @@ TEST(DraftLengths, InASchedulerTheyChangeNoTextAndAreKept) {
     }
     EXPECT_LT(lengths.seconds(1, {}), 4) << "what passes take is learned";
   }
+}
+
+/// Its drafts take time to observe something first, and say so.
+class LateDrafter final : public Drafter {
+ public:
+  std::unique_ptr<Draft> open(int, int) override { return nullptr; }
+  void propose(std::span<ProposeJob> jobs) override {
+    double seconds = 0;
+    {
+      const Stopwatch watch(seconds);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    Drafter::propose(jobs);
+    for (ProposeJob& job : jobs) job.late_seconds = seconds;
+  }
+};
+
+TEST(DraftLengths, InASchedulerLearnWhatProposalsTakeWithoutWhatDraftsObserveFirst) {
+  const auto target = make_hash_model({.vocabulary = 12, .levels = 3, .seed = 8});
+  DraftCosts given = costs(4, 0, 5);
+  for (std::size_t n = 1; n < given.draft[0].size(); ++n) given.draft[0][n] = 0.1;
+  DraftLengths lengths(given);
+  const Asked request = asked({1, 2, 3}, 12, 5);
+  PerfectDraft draft(*target, 64, 5);
+  PhiloxSource random(9);
+  LateDrafter drafter;
+  Sequence sequence(
+      Collaborators{.target = *target, .draft = draft, .rule = matching, .random = random, .drafter = &drafter},
+      request, request, Recording::counts);
+  Scheduler scheduler(*target, {}, nullptr, &lengths);
+  scheduler.add(sequence);
+  while (scheduler.step()) {
+  }
+  EXPECT_GT(sequence.trace().rounds.front().proposal.size(), 0);
+  EXPECT_LT(lengths.seconds(1, {.longest = 1, .draft_tokens = 1}) - lengths.seconds(2, {}), 0.01);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // Engines assembled by name, and the guarantee end to end on the trained models of the repository.
 #include "ref/decoding/engine.h"
 #include "ref/base/error.h"
+#include "ref/decoding/draft_lengths.h"
+#include "ref/decoding/scheduler.h"
 #include "ref/decoding/stop_at_strings.h"
 #include "ref/models/models.h"
 #include "ref/text/tokenizer.h"
@@ -660,6 +662,35 @@ TEST(Engine, CountsHowOftenEachDraftIsAskedAndWhatItHasRead) {
     EXPECT_EQ(stages.back().passed, draft.ends_with("window=16") ? read - 63 : 0) << draft;
   }
   EXPECT_TRUE(statistics_by_stage(engine.decode({.request = request, .random = random})).empty());
+}
+
+TEST(Engine, ADraftThatLoadLeavesNoTokensReadsThePromptOnlyUntilItsCacheIsKept) {
+  const Threads one(1);
+  ModelFiles files(models / "tale-target");
+  Engine engine(files, best_kernels());
+  PhiloxSource random(1);
+  Asked request = tale_request(20);
+  request.stops = {};
+  const std::vector<Token> plain = engine.decode({.request = request, .random = random}).output;
+  const DraftCosts dear = {.verify = {1, 2}, .draft = {{1, 1e9}}, .reading = {0}};  // a proposal never pays
+  for (const std::string& draft : {dflash(), eagle3()}) {
+    for (const bool limited : {false, true}) {
+      DraftLengths lengths(dear);
+      const Engine::Opened opened =
+          engine.open({.request = request, .draft = draft, .random = random, .limited_by_load = limited});
+      Scheduler scheduler(engine.target({}), {}, nullptr, &lengths);
+      scheduler.add(*opened.sequence, opened.cost);
+      while (scheduler.step()) {
+      }
+      EXPECT_EQ(opened.sequence->trace().output, plain) << draft;
+      const int read = static_cast<int>(request.prompt.size() + plain.size()) - 1;
+      const int held = limited ? static_cast<int>(request.prompt.size()) - 1 : read;
+      EXPECT_EQ(opened.draft->positions().at(0).held, held) << draft;
+      EXPECT_EQ(opened.draft->positions().at(0).unread, read - held) << draft;
+      ASSERT_NE(opened.draft->context(), nullptr);
+      EXPECT_EQ(opened.draft->context()->length(), read) << draft;
+    }
+  }
 }
 
 /// Its draft tokens are the target's whatever its own tokenizer says, so the text stays and a remark says why fewer may
