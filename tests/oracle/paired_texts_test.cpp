@@ -148,6 +148,27 @@ TEST(PairedTexts, UnitsOfThePromptThatAreAvoidedAreFoundSoonerWhereThePromptIsKn
   EXPECT_FALSE(compare(false, true).alarm());
 }
 
+TEST(PairedTexts, TwoWeakFaultsTogetherAreFoundByTheBetOnAllViews) {
+  std::mt19937_64 random(1);
+  PairedTexts test;
+  for (int i = 0; i < 4000 && !test.alarm(); ++i) {
+    const auto draw = [&](bool wrong) {
+      std::vector<Token> text;
+      const std::size_t length = wrong && random() % 8 == 0 ? 8 : 8 + random() % 4;
+      while (text.size() < length) {
+        const auto unit = static_cast<Token>(random() % 40);
+        if (!wrong || unit >= 6 || random() % 4 != 0) text.push_back(unit);
+      }
+      return text;
+    };
+    const std::vector<Token> first = draw(false);
+    const std::vector<Token> second = draw(true);
+    test.observe(i, {first}, {second});
+  }
+  EXPECT_TRUE(test.alarm()) << test.e_value();
+  EXPECT_EQ(test.suspect(), "several of these together");
+}
+
 /// How many of `count` null comparisons have an e-value of 20 or more; none may alarm.
 int null_comparisons_at_0_05(int count) {
   int at_0_05 = 0;
