@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -321,18 +323,54 @@ TEST(TopLevel, SeesAStranger) {
   EXPECT_THAT(strangers({"README.md", ".gitignore", "numpy.whl"}), ElementsAre(HasSubstr("numpy.whl")));
 }
 
-TEST(TopLevel, HasNone) {
-  if (!fs::exists(root / ".git")) GTEST_SKIP() << "no repository, so nothing says which files are of it";
-  const std::string list = "git -c safe.directory='*' -C '" + root.string() + "' ls-files ':(top,glob)*'";
-  const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(list.c_str(), "r"), pclose);
-  std::vector<std::string> names;
+/// What `git ls-files` prints with these arguments, by line; nothing where there is no repository.
+std::vector<std::string> listed(const std::string& arguments) {
+  const std::string command = "git -c safe.directory='*' -C '" + root.string() + "' ls-files " + arguments;
+  const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(command.c_str(), "r"), pclose);
+  std::vector<std::string> lines;
   char line[4096];
   while (output && std::fgets(line, sizeof line, output.get())) {
-    names.emplace_back(line);
-    names.back().pop_back();
+    lines.emplace_back(line);
+    lines.back().pop_back();
   }
+  return lines;
+}
+
+TEST(TopLevel, HasNone) {
+  if (!fs::exists(root / ".git")) GTEST_SKIP() << "no repository, so nothing says which files are of it";
+  const std::vector<std::string> names = listed("':(top,glob)*'");
   EXPECT_GE(names.size(), 8U) << "git does not list the tree";
   EXPECT_THAT(strangers(names), IsEmpty());
+}
+
+/// Scripts that name their interpreter and cannot be started by their name, of lines as `ls-files --stage` prints them:
+/// mode, hash, stage, tabulator, path.
+template <class TextOf>
+std::vector<std::string> scripts_not_executable(const std::vector<std::string>& lines, const TextOf& text) {
+  std::vector<std::string> found;
+  for (const std::string& line : lines) {
+    const std::string path = line.substr(line.find('\t') + 1);
+    if (line.starts_with("100644") && text(path).starts_with("#!")) found.push_back(path + ": chmod +x");
+  }
+  return found;
+}
+
+TEST(Scripts, SeesOneThatCannotBeStarted) {
+  const std::vector<std::string> lines = {"100644 1 0\ta.py", "100755 1 0\tb.py", "100644 1 0\tdata"};
+  const auto text = [](const std::string& path) { return std::string(path == "data" ? "1\n" : "#!/bin/sh\n"); };
+  EXPECT_THAT(scripts_not_executable(lines, text), ElementsAre("a.py: chmod +x"));
+}
+
+TEST(Scripts, CanBeStarted) {
+  if (!fs::exists(root / ".git")) GTEST_SKIP() << "no repository, so nothing says which files are of it";
+  const std::vector<std::string> lines = listed("--stage");
+  EXPECT_GE(lines.size(), 1000U) << "git does not list the tree";
+  const auto beginning = [](const std::string& path) {
+    std::string two(2, ' ');
+    std::ifstream(root / path, std::ios::binary).read(two.data(), 2);
+    return two;
+  };
+  EXPECT_THAT(scripts_not_executable(lines, beginning), IsEmpty());
 }
 
 TEST(PlainWords, SeesPrivateWordsAndBritishSpelling) {
