@@ -159,7 +159,7 @@ void ChainDraft::note(const ProposalBuilder& builder) {
 }
 
 void ChainDraft::begin_proposal() {
-  proposed_.emplace();
+  proposed_ = Proposed();  // clang does not take emplace(), as the members of Proposed have initializers in a class
   begin_rounds();
 }
 
