@@ -3,7 +3,8 @@
 #pragma once
 
 #if defined(__has_feature)
-#if __has_feature(coverage_sanitizer)  // for libFuzzer: clang 19 leaves out inline functions that only versions call
+// clang 19 leaves out inline functions that only versions call, where these sanitizers keep it from inlining them.
+#if __has_feature(coverage_sanitizer) || __has_feature(thread_sanitizer)
 #define DRAFTPROOF_FOR_EACH_WIDTH
 #endif
 #endif

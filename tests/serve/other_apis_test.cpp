@@ -442,7 +442,7 @@ TEST(OtherApis, OfLlamaServerContinueTexts) {
     EXPECT_EQ(last.at("stop"), end + 2 == body.size());
     at = end + 2;
   }
-  EXPECT_EQ(text, choice.at("text"));
+  EXPECT_EQ(text, choice.at("text").get<std::string>());
   request = {{"prompt", "Once upon a time"}, {"n_predict", 40}, {"seed", 3}, {"stop", {" the"}}};
   const json stopped = server.answer("/completion", request);
   EXPECT_EQ(stopped.at("stop_type"), "word");
