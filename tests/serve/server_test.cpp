@@ -203,7 +203,7 @@ TEST(Server, AStreamIsTheWholeAnswerInParts) {
       }
     }
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      EXPECT_EQ(texts[i], whole["choices"][i]["text"]);
+      EXPECT_EQ(texts[i], whole["choices"][i]["text"].get<std::string>());
       EXPECT_EQ(finishes[i], whole["choices"][i]["finish_reason"]);
       EXPECT_EQ(tokens[i], tokens_of(whole["choices"][i]["rounds"]));
     }
@@ -263,7 +263,7 @@ TEST(Server, APromptHasTheLogprobsThatItsTokensHadAsAnAnswer) {
         logprobs.push_back(one);
       }
     }
-    EXPECT_EQ(streamed, whole["text"]);
+    EXPECT_EQ(streamed, whole["text"].get<std::string>());
     EXPECT_EQ(logprobs, whole["logprobs"]["token_logprobs"]);
   }
 }
@@ -337,7 +337,7 @@ TEST(Server, AChatHasRoleContentAndUsageAndItsNextTurnReadsNothingAgain) {
     EXPECT_EQ(chunk["object"], "chat.completion.chunk");
     streamed += chunk["choices"][0]["delta"].value("content", "");
   }
-  EXPECT_EQ(streamed, second["choices"][0]["message"]["content"]);
+  EXPECT_EQ(streamed, second["choices"][0]["message"]["content"].get<std::string>());
 }
 
 TEST(Server, AnAnswerOfASchemaSatisfiesItAndForcedTokensAreDrafted) {

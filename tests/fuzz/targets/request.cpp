@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Bodies of requests of every API; the first byte of an input chooses the API. What is accepted can be decoded, and
-// what is refused is refused in a sentence that the API can send.
+// Bodies of requests of every API; the first byte of an input chooses the API, and whether the model's chat template
+// knows tools and thinking. What is accepted can be decoded, and what is refused is refused in a sentence that the API
+// can send.
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "ref/chat/chat_template.h"
 #include "ref/formats/checkpoint.h"
+#include "ref/formats/json.h"
 #include "serve/api.h"
 #include "serve/completion_request.h"
 #include "tests/fuzz/request_json.h"
@@ -18,32 +20,37 @@ namespace draftproof::serve::request_target {
 const Api* const apis[] = {&openai_completions,       &openai_chats, &openai_responses, &anthropic_messages,
                            &llama_server_completions, &ollama_chats, &ollama_generates};
 
-/// The shipped model, without its weights.
-const ServedModel& served() {
+/// The shipped model, without its weights; or the same with the template of Qwen 3.
+const ServedModel& served(bool knows_tools) {
   static const std::string folder = (fuzz::fixtures() / "models" / "tale-target").string();
   static const Tokenizer tokenizer = Tokenizer::load(folder);
-  static const auto chat = ChatTemplate::find(Checkpoint(folder));
-  static const ServedModel model = [] {
+  static const auto own = ChatTemplate::find(Checkpoint(folder));
+  static const std::string file = (fuzz::fixtures() / "external" / "chat-templates" / "qwen-3.template.json").string();
+  static const ChatTemplate other(Json::read(file).at("template").string(), file, jinja::Dict());
+  static const auto with = [](const ChatTemplate* chat) {
     ServedModel of;
     of.name = "tale";
     of.tokenizer = &tokenizer;
-    of.chat = chat ? &*chat : nullptr;
+    of.chat = chat;
     of.vocabulary = static_cast<int>(tokenizer.vocabulary());
     of.tokens = std::make_shared<const TokenTrie>(tokenizer, of.vocabulary);
     of.context = 1024;
     of.max_new_tokens = 40;
     return of;
-  }();
-  return model;
+  };
+  static const ServedModel models[] = {with(own ? &*own : nullptr), with(&other)};
+  return models[knows_tools ? 1 : 0];
 }
 
 bool run(const std::string& input) {
   if (input.empty()) return false;
-  const Api& api = *apis[static_cast<unsigned char>(input[0]) % std::size(apis)];
+  const auto choice = static_cast<unsigned char>(input[0]);
+  const Api& api = *apis[choice % std::size(apis)];
+  const ServedModel& model = served(choice / std::size(apis) % 2 == 1);
   const std::string body = input.substr(1);
   try {
-    if (api.at_once != nullptr && api.at_once(body, served())) return true;
-    const CompletionRequest request = api.read(body, served());
+    if (api.at_once != nullptr && api.at_once(body, model)) return true;
+    const CompletionRequest request = api.read(body, model);
     if (request.job.choices.empty()) throw std::runtime_error("a request without a choice was accepted");
     return true;
   } catch (const Error& error) {
@@ -54,23 +61,79 @@ bool run(const std::string& input) {
   }
 }
 
+/// Bodies for the APIs, by their place in `apis`, which together have all fields that are read.
+const std::pair<std::size_t, const char*> bodies[] = {
+    {0, R"({"prompt":["a b",[5,6]],"echo":true,"logprobs":3,"max_tokens":3,"stop_token_ids":[2],"ignore_eos":true,)"
+        R"("dry_multiplier":0.8,"dry_sequence_breakers":["\n"],"xtc_probability":0.5,"xtc_threshold":0.1,"nsigma":1})"},
+    {0, R"({"prompt":"a","min_tokens":2,"bad_words":["the","a b"],"guided_json":{"type":"array","items":{}},)"
+        R"("logit_bias":{"5":-1.5,"7":100},"dynatemp_range":0.5,"adaptive_target":0.5,"parse_special":false})"},
+    {0, R"({"prompt":"a","structured_outputs":{"choice":["p","q"]},"prediction":{"type":"content","content":"b"},)"
+        R"("samplers":"transformers"})"},
+    {1, R"({"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function")"
+        R"(,"function":{"name":"f","parameters":)"
+        R"({"type":"object","properties":{"a":{"type":"string"}}},"strict":true}}],"tool_choice":"required"})"},
+    {1, R"({"messages":[{"role":"system","content":"s"},{"role":"user","name":"u",)"
+        R"("content":[{"type":"text","text":"x"}]},)"
+        R"({"role":"assistant","reasoning_content":"r","content":null,"tool_calls":[{"id":"1","type":"function",)"
+        R"("function":{"name":"f","arguments":"{\"a\":[1,{}]}"}},{"function":{"name":"g","arguments":{"b":true}}}]},)"
+        R"({"role":"tool","tool_call_id":"1","name":"f","content":"5"}],"tools":[{"type":"function","function":)"
+        R"({"name":"f","description":"d","parameters":{"type":"object","properties":{"a":{"type":"array"}}}}},)"
+        R"({"type":"function","function":{"name":"g"}}],"tool_choice":{"type":"function","function":{"name":"g"}},)"
+        R"("parallel_tool_calls":false,"logprobs":true,"top_logprobs":2,"prompt_logprobs":2})"},
+    {1, R"({"messages":[{"role":"developer","content":"s"},{"role":"user","content":"a"},)"
+        R"({"role":"assistant","content":" b "}],"continue_final_message":true,"include_reasoning":false,)"
+        R"("chat_template_kwargs":{"enable_thinking":false,"x":[null,1.5,{"y":"z"}]},"thinking_budget_tokens":9})"},
+    {1,
+     R"({"messages":[{"role":"user","content":"a"}],"sampler_order":[6,0,1,3,4,2,5],"reasoning_format":"none","n":3,)"
+     R"("response_format":{"type":"json_object"},"add_generation_prompt":true,"stop":"x","min_p":0.1,"seed":-1})"},
+    {2, R"({"input":[{"role":"user","content":"hi"}],"instructions":"x","text":{"format":{"type":"json_object"}}})"},
+    {2, R"({"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]},)"
+        R"({"type":"reasoning","content":[{"type":"reasoning_text","text":"r"}],"summary":[]},)"
+        R"({"type":"function_call","call_id":"1","name":"f","arguments":"{}","status":"completed"},)"
+        R"({"type":"function_call_output","call_id":"1","output":[{"type":"output_text","text":"5"}]},)"
+        R"({"role":"assistant","content":[{"type":"output_text","text":"b"}],"id":"m"}],"include":)"
+        R"(["reasoning.encrypted_content"],"truncation":"disabled","reasoning":{"summary":"auto"},)"
+        R"("tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true}],)"
+        R"("tool_choice":{"type":"function","name":"f"},"store":false,"max_output_tokens":3,"top_p":0.5})"},
+    {2, R"({"input":"hi","text":{"verbosity":"medium","format":{"type":"json_schema","name":"n","schema":)"
+        R"({"type":"object","properties":{"a":{"type":"number"}},"additionalProperties":false}}},"seed":1})"},
+    {3, R"({"model":"m","max_tokens":4,"system":"x","messages":[{"role":"user")"
+        R"(,"content":[{"type":"text","text":"hi"}]}],)"
+        R"("tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"}})"},
+    {3,
+     R"({"model":"m","max_tokens":4,"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":"a"},)"
+     R"({"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},)"
+     R"({"type":"redacted_thinking","data":"d"},{"type":"text","text":"b"},)"
+     R"({"type":"tool_use","id":"1","name":"f","input":{"a":1}}]},{"role":"user","content":[)"
+     R"({"type":"tool_result","tool_use_id":"1","is_error":true,"content":[{"type":"text","text":"5"}]},)"
+     R"({"type":"text","text":"c"}]},{"role":"assistant","content":"d"}],"tools":[{"type":"custom","name":"f",)"
+     R"("description":"d","strict":true,"input_schema":{"type":"object","properties":{"a":{"type":"integer"}}}}],)"
+     R"("tool_choice":{"type":"tool","name":"f","disable_parallel_tool_use":true},"stop_sequences":["x"],)"
+     R"("thinking":{"type":"enabled","budget_tokens":20,"display":"omitted"},"top_k":5,"stream":true})"},
+    {4, R"({"prompt":"a","n_predict":3,"samplers":["top_k","temperature"],"mirostat":2,"dry_multiplier":0.5})"},
+    {4, R"({"prompt":[5,6],"json_schema":{"enum":[1,"b",null]},"n_probs":0,"cache_prompt":true,"id_slot":-1,)"
+        R"("repeat_last_n":-1,"t_max_predict_ms":0,"mirostat":2,"mirostat_tau":3,"typ_p":0.9})"},
+    {5, R"({"model":"m","messages":[{"role":"user","content":"hi"}],"options":{"num_predict":3)"
+        R"(,"seed":4},"format":"json"})"},
+    {5, R"({"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","thinking":"t","tool_calls":)"
+        R"([{"function":{"name":"f","arguments":{"a":1}}}]},{"role":"tool","tool_name":"f","content":"5"}],)"
+        R"("tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"think":true,)"
+        R"("format":{"type":"object","required":["a"]},"stream":false,"keep_alive":"5m",)"
+        R"("options":{"stop":["x"],"num_ctx":64,"tfs_z":1,"mirostat":0,"num_predict":-1}})"},
+    {5, R"({"model":"m","messages":[],"keep_alive":0})"},
+    {6, R"({"model":"m","prompt":"hi","raw":true,"options":{"stop":["a"],"min_p":0.1}})"},
+    {6, R"({"model":"m","prompt":"a","system":"s","think":false,"format":{"type":"string","pattern":"^a+$"}})"},
+};
+
 std::vector<std::string> seeds() {
-  const std::pair<int, const char*> bodies[] = {
-      {1, R"({"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function")"
-          R"(,"function":{"name":"f","parameters":)"
-          R"({"type":"object","properties":{"a":{"type":"string"}}},"strict":true}}],"tool_choice":"required"})"},
-      {2, R"({"input":[{"role":"user","content":"hi"}],"instructions":"x","text":{"format":{"type":"json_object"}}})"},
-      {3, R"({"model":"m","max_tokens":4,"system":"x","messages":[{"role":"user")"
-          R"(,"content":[{"type":"text","text":"hi"}]}],)"
-          R"("tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"}})"},
-      {4, R"({"prompt":"a","n_predict":3,"samplers":["top_k","temperature"],"mirostat":2,"dry_multiplier":0.5})"},
-      {5, R"({"model":"m","messages":[{"role":"user","content":"hi"}],"options":{"num_predict":3)"
-          R"(,"seed":4},"format":"json"})"},
-      {6, R"({"model":"m","prompt":"hi","raw":true,"options":{"stop":["a"],"min_p":0.1}})"}};
   std::vector<std::string> all;
   for (const std::string& body : completion_bodies) all.push_back('\0' + body);
   for (const std::string& body : chat_bodies) all.push_back('\1' + body);
-  for (const auto& [api, body] : bodies) all.push_back(std::string(1, static_cast<char>(api)) + body);
+  for (const auto& [api, body] : bodies) {
+    for (const std::size_t knows_tools : {0, 1}) {
+      all.push_back(std::string(1, static_cast<char>(api + knows_tools * std::size(apis))) + body);
+    }
+  }
   return all;
 }
 
