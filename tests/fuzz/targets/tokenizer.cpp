@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tokenizers of every format, which their first bytes tell apart; those that are still tokenizers encode and decode.
+// Tokenizers of every format, which their first bytes tell apart; those that are still tokenizers encode and decode. A
+// tiktoken.model has the config beside it in the input, behind a word of our own.
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -7,8 +8,8 @@
 #include "ref/base/error.h"
 #include "ref/text/stop_strings.h"
 #include "ref/text/tokenizer.h"
-#include "ref/text/tokenizer.h"
 #include "tests/fuzz/target.h"
+#include "tests/fuzz/two_parts.h"
 
 namespace draftproof::fuzz::tokenizer_target {
 
@@ -45,7 +46,15 @@ void use(const Tokenizer& tokenizer) {
   }
 }
 
+constexpr std::string_view tiktoken = "TIKTOKEN";
+
 bool run(const std::string& input) {
+  if (input.starts_with(tiktoken)) {
+    const auto [config, ranks] = parted(input.substr(tiktoken.size()));
+    scratch("tokenizer_config.json", config);
+    const std::filesystem::path file = scratch("tiktoken.model", ranks);
+    return accepted([&] { use(Tokenizer::load(file)); });
+  }
   const bool is_json =
       input.find_first_not_of(" \t\r\n\xEF\xBB\xBF") == input.find('{') && input.find('{') != input.npos;
   const char* const name = input.starts_with("GGUF") ? "vocabulary.gguf"
@@ -59,6 +68,11 @@ std::vector<std::string> seeds() {
   std::vector<std::string> all;
   for (const auto& file : files_of(fixtures() / "external", {"tokenizer.json", "tokenizer.model", "vocabulary.gguf"})) {
     all.push_back(bytes_of_file(file));
+  }
+  const std::string config = R"({"tokenizer_class":"TikTokenTokenizer","added_tokens_decoder":)"
+                             R"({"405":{"content":"<s>","special":true},"406":{"content":"x","lstrip":true}}})";
+  for (const auto& file : files_of(fixtures() / "external", {"tiktoken.model"})) {
+    all.push_back(std::string(tiktoken) + joined(config, bytes_of_file(file)));
   }
   return all;
 }
