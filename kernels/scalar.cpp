@@ -7,10 +7,11 @@
 #include "kernels/canonical.h"
 #include "kernels/exp.h"
 #include "kernels/tables.h"
+#include "kernels/widths.h"
 
 // Compiles a function twice, with and without the fma instruction. Without it std::fma is a library call, which gives
 // equal bits and is ten times slower.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)  // which runs no code before it has set itself up
+#if defined(__x86_64__) && !defined(DRAFTPROOF_ONE_VERSION)
 #define DRAFTPROOF_WITH_AND_WITHOUT_FMA __attribute__((target_clones("default", "fma")))
 #else
 #define DRAFTPROOF_WITH_AND_WITHOUT_FMA
