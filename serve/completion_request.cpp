@@ -219,6 +219,15 @@ std::vector<std::string> texts_of_prompts(const Json& prompt, const std::vector<
 }
 
 /// The text that the answer is expected to be like: content as that of a message, or token ids; empty: none.
+std::string read_cache_salt(const Json& json) {
+  constexpr std::size_t bytes_max = 256;
+  const auto salt = json.find("cache_salt");
+  if (!salt) return "";
+  if (salt->string().empty()) salt->fail("is empty; give a text, or leave it out");
+  if (salt->string().size() > bytes_max) salt->fail("has more than " + std::to_string(bytes_max) + " bytes");
+  return salt->string();
+}
+
 std::vector<Token> read_prediction(const Json& json, const ServedModel& model) {
   const auto prediction = json.find("prediction");
   if (!prediction) return {};
@@ -331,6 +340,7 @@ CompletionRequest read_common(const Json& json, const ServedModel& model, Reques
   }
   completion.return_tokens = read_boolean(json, "return_tokens", false);
   completion.job.speculative = read_boolean(json, "speculative", true);
+  completion.job.cache_salt = read_cache_salt(json);
   completion.job.prediction = read_prediction(json, model);
   completion.job.stops = read_stops(json, model);
   completion.job.seed = read_seed(json);

@@ -33,7 +33,7 @@ std::vector<ApiField> make_fields() {
        "dry_sequence_breakers", "mirostat", "mirostat_tau", "mirostat_eta", "adaptive_target", "adaptive_decay",
        "min_tokens", "bad_words", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort",
        "reasoning_format", "include_reasoning", "thinking_budget_tokens", "continue_final_message",
-       "add_generation_prompt", "echo", "prompt_logprobs", "parse_special"
+       "add_generation_prompt", "echo", "prompt_logprobs", "parse_special", "cache_salt"
   });
   add(alias, "max_tokens", {"max_completion_tokens", "n_predict", "max_new_tokens", "max_length"});
   add(alias, "repetition_penalty", {"repeat_penalty", "rep_pen"});
@@ -47,7 +47,7 @@ std::vector<ApiField> make_fields() {
   add(harmless, "",
       {
        "model", "user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
-       "prompt_cache_retention", "cache_prompt", "cache_salt", "id_slot", "slot_id", "n_keep", "n_cache_reuse",
+       "prompt_cache_retention", "cache_prompt", "id_slot", "slot_id", "n_keep", "n_cache_reuse",
        "priority", "request_id", "rid", "session_id", "timings_per_token", "return_progress", "keep_alive", "verbose",
        "guided_decoding_backend", "genkey", "quiet",
        "spaces_between_special_tokens"

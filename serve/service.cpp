@@ -152,6 +152,12 @@ std::shared_ptr<SuffixPool> Service::pool_of(int tenant) {
   return pool;
 }
 
+/// Empty for the first tenant, which is often the only one, and without a salt.
+std::string Service::prefix_owner_of(const Job& job) const {
+  const int tenant = options_.share_prefixes ? 0 : job.tenant;
+  return tenant == 0 && job.cache_salt.empty() ? "" : fmt::format("{}/{}", tenant, job.cache_salt);
+}
+
 /// The prompt was read.
 void Service::tell_prompt(Running& running, const Trace& so_far) {
   running.counted = true;
@@ -195,6 +201,7 @@ void Service::begin(const std::shared_ptr<Arrival>& arrival, int choice) {
                                     .prediction = job.speculative ? job.prediction : std::vector<Token>(),
                                     .pool = job.speculative ? pool_of(job.tenant) : nullptr,
                                     .random = running.random,
+                                    .prefix_owner = prefix_owner_of(job),
                                     .watch = {on_round},
                                     .limited_by_load = lengths_.has_value(),
                                     .stop = running.stop.get()});

@@ -34,6 +34,7 @@ struct Job {
   bool speculative = true;             // false: plain decoding, which gives the same text
   std::vector<Token> prediction = {};  // what the answers are expected to be like
   int tenant = 0;                      // who asks: the number of the API key
+  std::string cache_salt = {};         // texts with different ones share nothing in the prefix cache
   StopStrings stops;
   std::vector<Token> shown = {};  // special tokens that are part of the text
 };
@@ -45,9 +46,10 @@ struct ServiceOptions {
   std::optional<DraftCosts> costs;  // by which load decides the lengths of drafts; nullopt: it does not
   /// Called for every choice that was decoded to its end, in the engine's thread; it throws nothing.
   std::function<void(const Trace& answer)> on_answer = {};
-  int pool_tokens = 0;        // of earlier answers of a tenant, which later ones are looked up in; 0: none
-  int waiting_max = 64;       // most choices that wait; more are refused
-  double drain_seconds = 30;  // after drain(), what has not ended by then is cancelled
+  int pool_tokens = 0;          // of earlier answers of a tenant, which later ones are looked up in; 0: none
+  bool share_prefixes = false;  // tenants share the prefix cache
+  int waiting_max = 64;         // most choices that wait; more are refused
+  double drain_seconds = 30;    // after drain(), what has not ended by then is cancelled
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
@@ -120,6 +122,7 @@ class Service {
   struct Running;
 
   std::shared_ptr<SuffixPool> pool_of(int tenant);
+  std::string prefix_owner_of(const Job& job) const;
   std::vector<std::shared_ptr<Arrival>> taken_arrivals();
   void end_waiting(Arrival& arrival, Finish finish, const char* why) noexcept;
   void begin(const std::shared_ptr<Arrival>& arrival, int choice);

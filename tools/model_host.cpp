@@ -48,6 +48,7 @@ serve::ServiceOptions service_options_of(const ServeOptions& options, const std:
                     .cache_bytes = cache_bytes};
   if (options.draft_max == 0) service.costs = engine.shared_pass_costs(draft, {}, DraftLengths::rows_measured);
   service.pool_tokens = options.pool_tokens;
+  service.share_prefixes = options.share_prefixes;
   service.waiting_max = options.waiting_max;
   service.drain_seconds = options.drain_seconds;
   return service;

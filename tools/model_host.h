@@ -39,6 +39,7 @@ struct ServeOptions {
   ByteCount kv_budget;  // 0: what memory has room for
   std::string prefix_folder;
   ByteCount prefix_cache_size = {std::uint64_t{1} << 30};
+  bool share_prefixes = false;
   int pool_tokens = 0;
   std::string lookup_file;  // empty: nothing is counted
   int drain_seconds = 30;

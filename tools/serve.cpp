@@ -133,6 +133,10 @@ Exit serve_models(const std::vector<ServeOptions>& all) {
                 " has several API keys, whose texts stay apart; leave it out, or give each key "
                 "a server and a file of its own");
   }
+  if (!options.prefix_folder.empty() && keys.size() > 1 && !options.share_prefixes) {
+    throw Error("--prefix-cache saves texts of all clients in one file, and " + options.api_key_file +
+                " has several API keys, whose texts stay apart; leave it out, or add --share-prefixes");
+  }
   const serve::Log events(log_format_of(options));
   serve::Wakeup wakeup;
   const Hosts models = open_files(all);
@@ -244,6 +248,9 @@ void add_serve(Command& app) {
       .option("--prefix-cache-size", options->prefix_cache_size,
               "memory for the KV caches of what was read; what was used least recently is dropped")
       .show_default();
+  command.flag("--share-prefixes", options->share_prefixes,
+               "reuse for every API key what was read for any; then the count of reused tokens and the time tell a "
+               "client that another one's prompt begins like its own");
   command.action([options, &command] {
     std::vector<ServeOptions> all = {*options};
     for (const std::string& target : options->also) {

@@ -67,7 +67,7 @@ PrefixCache::~PrefixCache() {
   for (const auto& [id, edge] : edges_) REQUIRE(edge.leases == 0, "a prefix cache outlives its leases");
 }
 
-PrefixCache::Place PrefixCache::walk(std::span<const Token> tokens) const {
+PrefixCache::Place PrefixCache::walk(EdgeId root, std::span<const Token> tokens) const {
   Place place{root, 0};
   while (place.length < static_cast<int>(tokens.size())) {
     const Edge& here = edges_.at(place.edge);
@@ -84,7 +84,7 @@ PrefixCache::Place PrefixCache::walk(std::span<const Token> tokens) const {
 
 std::vector<PrefixCache::EdgeId> PrefixCache::path_to(EdgeId edge) const {
   std::vector<EdgeId> path;
-  for (; edge != root; edge = edges_.at(edge).parent) path.push_back(edge);
+  for (; !edges_.at(edge).is_root(); edge = edges_.at(edge).parent) path.push_back(edge);
   std::reverse(path.begin(), path.end());
   return path;
 }
@@ -106,12 +106,15 @@ bool PrefixCache::restorable(const Place& place, const std::string& part) const 
   return !snapshots.empty() && restores_empty(snapshots, place.length);
 }
 
-PrefixCache::Lease PrefixCache::find(std::span<const Token> tokens, int limit, const std::vector<std::string>& names) {
+PrefixCache::Lease PrefixCache::find(std::span<const Token> tokens, int limit, const std::vector<std::string>& names,
+                                     const std::string& owner) {
   REQUIRE(!names.empty(), "a prefix is found for the caches of at least one part");
   const auto within = std::min(tokens.size(), static_cast<std::size_t>(std::max(0, limit)));
   // At no other length can a layer be restored that cannot be restored here, or else at the end of an edge before.
-  Place place = walk(tokens.first(within));
-  while (place.edge != root) {
+  const auto known = roots_.find(owner);
+  if (known == roots_.end()) return Lease(*this, ownerless, 0);
+  Place place = walk(known->second, tokens.first(within));
+  while (!edges_.at(place.edge).is_root()) {
     const bool all =
         std::all_of(names.begin(), names.end(), [&](const std::string& name) { return restorable(place, name); });
     if (all) {
@@ -121,7 +124,7 @@ PrefixCache::Lease PrefixCache::find(std::span<const Token> tokens, int limit, c
     place.edge = edges_.at(place.edge).parent;
     place.length = edges_.at(place.edge).end;
   }
-  return Lease(*this, root, 0);
+  return Lease(*this, ownerless, 0);
 }
 
 void PrefixCache::restore(const Lease& lease, const Parts& parts) const {
@@ -203,7 +206,16 @@ void PrefixCache::fill(EdgeId leaf, const std::string& part, const Cache& cache)
   }
 }
 
-void PrefixCache::insert(std::span<const Token> tokens, const Parts& parts) {
+PrefixCache::EdgeId PrefixCache::root_of(const std::string& owner) {
+  const auto [root, added] = roots_.emplace(owner, next_);
+  if (added) {
+    edges_[next_++];
+    bytes_ += owner.size();
+  }
+  return root->second;
+}
+
+void PrefixCache::insert(std::span<const Token> tokens, const Parts& parts, const std::string& owner) {
   REQUIRE(!parts.empty(), "what is inserted has at least one part");
   const int length = parts.begin()->second->length();
   for (const auto& [name, cache] : parts) {
@@ -214,7 +226,7 @@ void PrefixCache::insert(std::span<const Token> tokens, const Parts& parts) {
   if (length == 0) return;
   tokens = tokens.first(static_cast<std::size_t>(length));
 
-  const Place place = walk(tokens);
+  const Place place = walk(root_of(owner), tokens);
   EdgeId leaf = place.edge;
   const bool known = place.length == length && std::all_of(parts.begin(), parts.end(), [&](const auto& part) {
                        return restorable(place, part.first);
@@ -228,23 +240,36 @@ void PrefixCache::insert(std::span<const Token> tokens, const Parts& parts) {
   evict();
 }
 
+/// With its root, when it was the last one of an owner.
+void PrefixCache::remove(EdgeId leaf) {
+  const Edge& edge = edges_.at(leaf);
+  const EdgeId parent = edge.parent;
+  bytes_ -= edge.bytes();
+  edges_.at(parent).children.erase(edge.tokens.front());
+  edges_.erase(leaf);
+  if (parent == ownerless || !edges_.at(parent).is_root() || !edges_.at(parent).children.empty()) return;
+  const auto root = std::find_if(roots_.begin(), roots_.end(), [&](const auto& one) { return one.second == parent; });
+  bytes_ -= root->first.size();
+  roots_.erase(root);
+  edges_.erase(parent);
+}
+
 void PrefixCache::evict() {
   while (bytes_ > budget_) {
     auto oldest = edges_.end();
     for (auto edge = edges_.begin(); edge != edges_.end(); ++edge) {
-      if (edge->first == root || edge->second.leases > 0 || !edge->second.children.empty()) continue;
+      if (edge->second.is_root() || edge->second.leases > 0 || !edge->second.children.empty()) continue;
       if (oldest == edges_.end() || edge->second.used < oldest->second.used) oldest = edge;
     }
     if (oldest == edges_.end()) return;
-    bytes_ -= oldest->second.bytes();
-    edges_.at(oldest->second.parent).children.erase(oldest->second.tokens.front());
-    edges_.erase(oldest);
+    remove(oldest->first);
   }
 }
 
 std::vector<PrefixCache::Node> PrefixCache::nodes() const {
   std::vector<Node> nodes;
-  std::vector<std::pair<EdgeId, int>> open = {{root, -1}};  // edges whose children are to be visited, and their indices
+  std::vector<std::pair<EdgeId, int>> open = {
+      {ownerless, -1}};  // edges whose children are to be visited, and their indices
   while (!open.empty()) {
     const auto [id, index] = open.back();
     open.pop_back();
@@ -259,7 +284,7 @@ std::vector<PrefixCache::Node> PrefixCache::nodes() const {
 }
 
 void PrefixCache::take(std::vector<Node> nodes) {
-  REQUIRE(edges_.size() == 1 && edges_.at(root).leases == 0, "nodes are taken into an empty prefix cache");
+  REQUIRE(edges_.size() == 1 && edges_.at(ownerless).leases == 0, "nodes are taken into an empty prefix cache");
   PrefixCache loaded(budget_);
   loaded.now_ = rank_uses(nodes);
   std::vector<EdgeId> ids;
@@ -267,7 +292,7 @@ void PrefixCache::take(std::vector<Node> nodes) {
     Node& node = nodes[i];
     const auto fail = [&](const std::string& what) { throw Error("node " + std::to_string(i) + " " + what); };
     if (node.parent < -1 || node.parent >= static_cast<int>(i)) fail("has a parent that is not an earlier node");
-    const EdgeId parent = node.parent < 0 ? root : ids[static_cast<std::size_t>(node.parent)];
+    const EdgeId parent = node.parent < 0 ? ownerless : ids[static_cast<std::size_t>(node.parent)];
     const Edge& before = loaded.edges_.at(parent);
     if (node.tokens.empty()) fail("has no tokens");
     if (std::any_of(node.tokens.begin(), node.tokens.end(), [](Token token) { return token < 0; })) {
@@ -280,7 +305,7 @@ void PrefixCache::take(std::vector<Node> nodes) {
     const int end = before.end + static_cast<int>(node.tokens.size());
     for (const auto& [part, snapshot] : node.parts) {
       if (!lies_on(snapshot, before.end, end)) fail("has a snapshot of other positions than its own");
-      if (parent != root && !before.parts.contains(part)) fail("has a part that its parent lacks");
+      if (parent != ownerless && !before.parts.contains(part)) fail("has a part that its parent lacks");
     }
     const EdgeId id = loaded.add(parent, node.tokens);
     for (auto& [part, snapshot] : node.parts) loaded.set(id, part, std::move(snapshot));

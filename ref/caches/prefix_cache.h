@@ -18,6 +18,9 @@
 //     prefixes.insert(text, parts);
 //
 // The last token of a prompt is always read, because its row is the first to be sampled from: hence length - 1.
+//
+// Texts may have owners, as the clients of a server: each owner has a trie of its own, so that nothing that is found,
+// nor its length, tells of the texts of others. They share the budget only.
 #pragma once
 
 #include <cstddef>
@@ -76,7 +79,8 @@ class PrefixCache {
   PrefixCache& operator=(const PrefixCache&) = delete;
 
   /// Returns the largest length, at most `limit`, of a prefix of `tokens` to which all named parts can be restored.
-  Lease find(std::span<const Token> tokens, int limit, const std::vector<std::string>& names);
+  Lease find(std::span<const Token> tokens, int limit, const std::vector<std::string>& names,
+             const std::string& owner = {});
 
   /// Drops what the caches hold and restores what was found. They are parts that were named to find(), settled, and
   /// have capacity for length().
@@ -85,13 +89,13 @@ class PrefixCache {
   /// Keeps what the caches hold. They are settled and of equal length, and have read exactly tokens[0, length); parts
   /// of unequal length are inserted one by one. Evicts what was used least recently, from the leaves on, until bytes()
   /// is within the budget.
-  void insert(std::span<const Token> tokens, const Parts& parts);
+  void insert(std::span<const Token> tokens, const Parts& parts, const std::string& owner = {});
 
-  /// Returns the bytes of all snapshots and tokens. At most the budget, unless leases hold more.
+  /// Returns the bytes of all snapshots, tokens and owners. At most the budget, unless leases hold more.
   std::size_t bytes() const noexcept { return bytes_; }
   std::size_t budget() const noexcept { return budget_; }
 
-  /// Returns all nodes, every one after its parent. They share the snapshots with this cache.
+  /// Returns all nodes of texts without an owner, every one after its parent. They share the snapshots with this cache.
   std::vector<Node> nodes() const;
 
   /// Takes such nodes into an empty cache, and evicts as insert() does. Throws Error, and takes none, when they are not
@@ -104,10 +108,11 @@ class PrefixCache {
     int end = 0;  // tokens from the start of the text to the end of this edge
     std::uint64_t used = 0;
     int leases = 0;
-    std::vector<Token> tokens;
+    std::vector<Token> tokens;         // none of a root
     std::map<Token, EdgeId> children;  // by first token
     std::map<std::string, Snapshot> parts;
 
+    bool is_root() const { return tokens.empty(); }
     int begin() const { return end - static_cast<int>(tokens.size()); }
     std::size_t bytes() const;
   };
@@ -117,7 +122,7 @@ class PrefixCache {
     int length;
   };
 
-  Place walk(std::span<const Token> tokens) const;
+  Place walk(EdgeId root, std::span<const Token> tokens) const;
   std::vector<EdgeId> path_to(EdgeId edge) const;
   std::vector<const Snapshot*> snapshots_of(EdgeId edge, const std::string& part, int length) const;
   bool restorable(const Place& place, const std::string& part) const;
@@ -125,14 +130,17 @@ class PrefixCache {
   EdgeId split_edge(EdgeId edge, int at);
   void set(EdgeId edge, const std::string& part, Snapshot snapshot);
   void fill(EdgeId leaf, const std::string& part, const Cache& cache);
+  EdgeId root_of(const std::string& owner);
+  void remove(EdgeId leaf);
   void evict();
 
-  static constexpr EdgeId root = 0;
+  static constexpr EdgeId ownerless = 0;  // the root that is always there
   std::size_t budget_;
   std::size_t bytes_ = 0;
   std::uint64_t now_ = 0;  // counts uses
   EdgeId next_ = 1;
-  std::map<EdgeId, Edge> edges_ = {{root, {}}};
+  std::map<EdgeId, Edge> edges_ = {{ownerless, {}}};
+  std::map<std::string, EdgeId> roots_ = {{"", ownerless}};  // by owner; others are there while they have edges
 };
 
 }  // namespace draftproof

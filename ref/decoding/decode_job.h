@@ -25,6 +25,7 @@ struct DecodeJob {
   const Rule& rule = matching;
   RandomSource& random;
   Recording recording = Recording::counts;
+  std::string prefix_owner = {};  // of its text in a prefix cache
   RoundCallback watch = {};
   const std::atomic<bool>* cancelled = nullptr;  // ends the text once it is set; looked at between passes
   /// DraftLengths limit its draft tokens, so there may be none for long: its draft observes late (chain.h).

@@ -340,7 +340,8 @@ Engine::Opened Engine::open(DecodeJob job) {
                               .drafter = shared,
                               .stop = job.stop,
                               .own_stages = std::move(own_stages),
-                              .draft_name = speculative ? job.draft : ""};
+                              .draft_name = speculative ? job.draft : "",
+                              .prefix_owner = std::move(job.prefix_owner)};
   opened.sequence = std::make_unique<Sequence>(with, std::move(job.request), execution, job.recording);
   opened.sequence->watch(std::move(job.watch), job.cancelled);
   return opened;

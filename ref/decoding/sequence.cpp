@@ -254,7 +254,8 @@ void Sequence::reuse(PrefixCache& prefixes) {
   if (cache_->length() > 0 || parts.empty() || prompt_rows_left() > 0) return;
   std::vector<std::string> names;
   for (const auto& [name, cache] : parts) names.push_back(name);
-  const PrefixCache::Lease found = prefixes.find(text_, std::min(positions() - 1, capacity()), names);
+  const PrefixCache::Lease found =
+      prefixes.find(text_, std::min(positions() - 1, capacity()), names, with_.prefix_owner);
   if (found.length() == 0) return;
   prefixes.restore(found, parts);
   with_.draft.skip(std::span<const Token>(text_).first(static_cast<std::size_t>(found.length())));
@@ -267,7 +268,8 @@ void Sequence::publish(PrefixCache& prefixes) {
   const PrefixCache::Parts parts = this->parts();
   if (cache_->length() == 0 || parts.empty()) return;
   if (dropped_ > 0) return;  // what is left of the text is not what reading it would give
-  prefixes.insert(std::span<const Token>(text_).first(static_cast<std::size_t>(cache_->length())), parts);
+  prefixes.insert(std::span<const Token>(text_).first(static_cast<std::size_t>(cache_->length())), parts,
+                  with_.prefix_owner);
 }
 
 int Sequence::tokens_left() const noexcept {

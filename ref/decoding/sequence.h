@@ -61,7 +61,8 @@ struct Collaborators {
   Drafter* drafter = nullptr;                // that opened the draft; nullptr: the draft works alone
   StopCondition* stop = nullptr;             // ends the text beside the stop tokens
   std::vector<std::string> own_stages = {};  // Trace::own_stages
-  std::string draft_name = {};  // of what the draft keeps of the text, in a prefix cache; empty: it keeps nothing
+  std::string draft_name = {};    // of what the draft keeps of the text, in a prefix cache; empty: it keeps nothing
+  std::string prefix_owner = {};  // of the text there
 };
 
 /// Scratch memory that the sequences of a scheduler share.

@@ -281,6 +281,50 @@ void insert_full(PrefixCache& prefixes, const Text& text) {
   prefixes.insert(text, both.parts());
 }
 
+RC_GTEST_PROP(PrefixCache, OwnersFindWhatEachWouldFindInACacheOfItsOwn, ()) {
+  const std::array<std::string, 3> owners = {"", "a", "some other"};
+  const auto steps = *rc::gen::container<std::vector<Step>>(rc::gen::container<Step>(rc::gen::inRange(0, 1 << 16)));
+  const Windows windows{*rc::gen::inRange(0, 10), *rc::gen::inRange(0, 10)};
+  PrefixCache shared(unlimited);
+  std::array<PrefixCache, 3> alone = {PrefixCache(unlimited), PrefixCache(unlimited), PrefixCache(unlimited)};
+  for (const auto& [which, seed, size, limit, unused] : steps) {
+    const auto owner = static_cast<std::size_t>(which % 3);
+    Text text;  // of few tokens, so that those of different owners begin alike
+    for (int i = 0, state = seed; i <= size % 12; ++i, state /= 2) text.push_back(static_cast<Token>(state % 2));
+    Both both({}, windows);
+    {
+      const PrefixCache::Lease found = shared.find(text, limit % 12, both_names, owners[owner]);
+      RC_ASSERT(found.length() == alone[owner].find(text, limit % 12, both_names).length());
+      shared.restore(found, both.parts());
+      RC_ASSERT(holds(both, both_names, first(text, found.length()), windows));
+    }
+    both.read(text);
+    shared.insert(text, both.parts(), owners[owner]);
+    alone[owner].insert(text, both.parts());
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < owners.size(); ++i)
+      bytes += alone[i].bytes() + (alone[i].bytes() > 0 ? owners[i].size() : 0);
+    RC_ASSERT(shared.bytes() == bytes);
+    RC_ASSERT(shared.nodes().size() == alone[0].nodes().size());
+  }
+}
+
+TEST(PrefixCache, NothingIsLeftOfAnOwnerWhoseTextsWereEvicted) {
+  PrefixCache prefixes(100'000);
+  const Text text = {1, 2, 3};
+  Both both(text, {});
+  prefixes.insert(text, both.parts());
+  const std::size_t of_one = prefixes.bytes();
+  PrefixCache small(of_one + 6);  // with the longest owner
+  for (const char* const owner : {"first", "second", "third"}) {
+    small.insert(text, both.parts(), owner);
+    EXPECT_EQ(small.bytes(), of_one + std::string(owner).size()) << owner;
+    EXPECT_EQ(small.find(text, 2, both_names, owner).length(), 2);
+  }
+  EXPECT_EQ(small.find(text, 2, both_names, "second").length(), 0);
+  EXPECT_EQ(small.find(text, 2, both_names).length(), 0);
+}
+
 TEST(PrefixCache, IsEmptyAtFirst) {
   PrefixCache prefixes(unlimited);
   EXPECT_EQ(length_of(prefixes, {1, 2}), 0);

@@ -318,6 +318,19 @@ TEST(ServeProcess, CountsNoAnswersOfSeveralKeysTogetherAndRefusesAFileThatHoldsN
   EXPECT_EQ(text_of(file), "no counts") << "it is left as it was";
 }
 
+TEST(ServeProcess, SavesNoPrefixesOfSeveralKeysUnlessTheyShareThem) {
+  const Folder folder;
+  const std::string keys = (folder.path() / "keys").string();
+  const std::string saved = (folder.path() / "saved").string();
+  put(keys, "one\ntwo\n");
+  const Outcome apart = run_command({"serve", target, "--port", "0", "--prefix-cache", saved, "--api-key-file", keys});
+  EXPECT_EQ(apart.status, 3);
+  EXPECT_THAT(apart.err, AllOf(HasSubstr("several API keys"), HasSubstr("--share-prefixes")));
+  EXPECT_FALSE(std::filesystem::exists(saved));
+  { const ServeProcess shared({"--prefix-cache", saved, "--api-key-file", keys, "--share-prefixes"}); }
+  EXPECT_TRUE(std::filesystem::exists(saved));
+}
+
 TEST(ServeProcess, GoesOnWhereTheLookupFileCannotBeWrittenAndKeepsTheOldOne) {
   const Folder folder;
   const std::string file = (folder.path() / "counts").string();

@@ -35,6 +35,7 @@ struct RunOptions {
   bool chat = true;
   std::string chat_template = {};  // in place of the model's
   int pool_tokens = 0;
+  bool share_prefixes = false;
 };
 
 class RunningServer {
@@ -116,6 +117,7 @@ class RunningServer {
     service_options.limits = options.limits;
     service_options.waiting_max = options.waiting_max;
     service_options.pool_tokens = options.pool_tokens;
+    service_options.share_prefixes = options.share_prefixes;
     service_options.drain_seconds = options.drain_seconds;
     PrefixCache prefixes(options.prefix_bytes);
     Metrics metrics({"dflash"});

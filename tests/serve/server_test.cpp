@@ -176,6 +176,46 @@ TEST(Server, EarlierAnswersOfAKeyDraftItsLaterOnesOfNoOtherKeyAndChangeNone) {
   }
 }
 
+/// How many tokens of the prompt were reused for a second request, of another key or salt than the first.
+int reused(bool share, const char* first_key, const char* second_key, const Json& first_salt, const Json& second_salt) {
+  const RunningServer server({.draft = "none", .api_keys = {"one", "two"}, .share_prefixes = share});
+  const auto answered = [&](const char* key, const Json& salt) {
+    httplib::Client client = server.client();
+    client.set_bearer_token_auth(key);
+    const Json request = {{"prompt", "Once upon a time there was a fox"},
+                          {"max_tokens", 2},
+                          {"seed", 1},
+                          {"logprobs", 1},
+                          {"return_tokens", true},
+                          {"cache_salt", salt}};
+    return Json::parse(client.Post(completions, request.dump(), "application/json")->body);
+  };
+  const Json before = answered(first_key, first_salt);
+  const Json after = answered(second_key, second_salt);
+  EXPECT_EQ(content(after), content(before)) << "nothing but the time differs";
+  return after["usage"]["prompt_tokens_details"]["cached_tokens"];
+}
+
+TEST(Server, PromptsOfOneKeyAndSaltAreReusedForNoOther) {
+  const Json none;
+  EXPECT_GT(reused(false, "one", "one", none, none), 0);
+  EXPECT_GT(reused(false, "two", "two", "a", "a"), 0);
+  EXPECT_EQ(reused(false, "one", "two", none, none), 0);
+  EXPECT_EQ(reused(false, "two", "one", none, none), 0);
+  EXPECT_EQ(reused(false, "one", "one", "a", "b"), 0);
+  EXPECT_EQ(reused(false, "one", "one", none, "a"), 0);
+  EXPECT_GT(reused(true, "one", "two", none, none), 0);
+  EXPECT_EQ(reused(true, "one", "two", "a", none), 0);
+}
+
+TEST(Server, ACacheSaltIsATextOfLimitedLength) {
+  for (const Json& salt : {Json(""), Json(5), Json(std::string(257, 'x'))}) {
+    const auto result = server().post(completions, {{"prompt", "a"}, {"cache_salt", salt}});
+    EXPECT_EQ(result->status, 400) << salt;
+    EXPECT_THAT(result->body, HasSubstr("cache_salt"));
+  }
+}
+
 TEST(Server, ATopPOfZeroIsGreedy) {
   const Json zero = {{"prompt", "Once upon a time"}, {"temperature", 1}, {"seed", 5}, {"top_p", 0}};
   const Json greedy = {{"prompt", "Once upon a time"}, {"temperature", 0}};
