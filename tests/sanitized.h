@@ -5,12 +5,20 @@
 
 namespace draftproof::test {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)  // g++
-inline constexpr bool sanitized = true;
-#elif defined(__has_feature)  // clang++
-inline constexpr bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#if defined(__has_feature)  // clang++
+inline constexpr bool threads_sanitized = __has_feature(thread_sanitizer);
+inline constexpr bool sanitized = threads_sanitized || __has_feature(address_sanitizer);
 #else
-inline constexpr bool sanitized = false;
+#if defined(__SANITIZE_THREAD__)  // g++
+inline constexpr bool threads_sanitized = true;
+#else
+inline constexpr bool threads_sanitized = false;
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool sanitized = true;
+#else
+inline constexpr bool sanitized = threads_sanitized;
+#endif
 #endif
 
 }  // namespace draftproof::test

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -149,7 +150,11 @@ class Proxy {
   }
 
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  int spoiled_request() const { return spoiled_; }  // 0: none
+  /// 0: none. What a callback wrote before can be read behind the call.
+  int spoiled_request() {
+    const std::lock_guard lock(mutex_);
+    return spoiled_;
+  }
 
   SpoilStream stream;
   SpoilWhole whole;
@@ -165,6 +170,7 @@ class Proxy {
   }
 
   std::string spoiled_stream(const ordered_json& asked, const std::string& body) {
+    const std::lock_guard lock(mutex_);
     if (!stream || !may_spoil(asked)) return body;
     Events events;
     std::size_t at = 0;
@@ -180,6 +186,7 @@ class Proxy {
     return text + (done ? "data: [DONE]\n\n" : "");
   }
   std::string spoiled_whole(const ordered_json& asked, const std::string& body) {
+    const std::lock_guard lock(mutex_);
     if (!whole || !may_spoil(asked)) return body;
     ordered_json answer = ordered_json::parse(body);
     if (!whole(asked, answer)) return body;
@@ -192,7 +199,8 @@ class Proxy {
   std::thread thread_;
   int port_ = 0;
   std::atomic<int> requests_{0};
-  std::atomic<int> spoiled_{0};
+  std::mutex mutex_;  // of what follows, and of the callbacks: requests come in several threads
+  int spoiled_ = 0;
   ordered_json spoiled_one_;
 };
 

@@ -243,7 +243,7 @@ Asked asked(bool tools, bool think) {
   request.anthropic["tool_choice"] = {{"type", "any"}, {"disable_parallel_tool_use", true}};
   json flat = {{"type", "function"}};
   flat.update(function);
-  request.responses["tools"] = {flat};
+  request.responses["tools"] = json::array({flat});
   request.responses["tool_choice"] = "required";
   return request;
 }
@@ -294,7 +294,7 @@ TEST(OtherApis, CarryCallsAndTheirAnswers) {
       {"id", "abc"}, {"type", "function"}, {"function", {{"name", "now"}, {"arguments", "{\"zone\": \"UTC\"}"}}}};
   json chat = {{"messages",
                 {{{"role", "user"}, {"content", "When?"}},
-                 {{"role", "assistant"}, {"content", "Hm."}, {"tool_calls", {call}}},
+                 {{"role", "assistant"}, {"content", "Hm."}, {"tool_calls", json::array({call})}},
                  {{"role", "tool"}, {"tool_call_id", "abc"}, {"content", "12:00"}}}},
                {"max_tokens", 20},
                {"seed", 3}};
@@ -386,7 +386,7 @@ TEST(OtherApis, NameAFieldInErrorsAsTheirClientsDo) {
   const json odd_schema = {{"type", "object"}, {"properties", {{"a", {{"type", "odd"}}}}}};
   const json message = {{"role", "user"}, {"content", "x"}};
 
-  const json anthropic = {{"model", "m"}, {"max_tokens", 5}, {"system", "s"}, {"messages", {message}}};
+  const json anthropic = {{"model", "m"}, {"max_tokens", 5}, {"system", "s"}, {"messages", json::array({message})}};
   const auto of_anthropic = [&](const json& more) { return error("/v1/messages", anthropic, more); };
   EXPECT_THAT(of_anthropic({{"stop_sequences", {1}}}), field("stop_sequences[0]"));
   EXPECT_THAT(of_anthropic({{"thinking", {{"type", "enabled"}, {"budget_tokens", -5}}}}),
@@ -413,7 +413,7 @@ TEST(OtherApis, NameAFieldInErrorsAsTheirClientsDo) {
   const json call = {{"type", "function_call"}, {"call_id", "1"}, {"name", "f"}, {"arguments", "{"}};
   EXPECT_THAT(of_responses({{"input", {message, call}}}), HasSubstr("field input[1].arguments"));
 
-  const json ollama = {{"model", "m"}, {"messages", {message}}};
+  const json ollama = {{"model", "m"}, {"messages", json::array({message})}};
   const auto of_ollama = [&](const json& more) { return error("/api/chat", ollama, more); };
   EXPECT_THAT(of_ollama({{"options", {{"num_predict", 0.5}}}}), field("options.num_predict"));
   EXPECT_THAT(of_ollama({{"options", {{"repeat_penalty", -1}}}}), field("options.repeat_penalty"));

@@ -20,6 +20,7 @@
 
 #include "ref/drafts/lookup_file.h"
 #include "ref/text/tokenizer.h"
+#include "tests/sanitized.h"
 #include "tests/serve/serve_process.h"
 
 namespace draftproof::test::process_test {
@@ -246,6 +247,7 @@ TEST(ServeProcess, StartsWithoutAPrefixCacheThatIsDamagedAndSaysSo) {
 }
 
 TEST(ServeProcess, EndsInOrderWhenTheDiskIsFullAndKeepsTheOldPrefixCache) {
+  if (test::threads_sanitized) GTEST_SKIP() << "under the thread sanitizer no program starts with such a limit";
   const Folder folder;
   const Words with_cache = {"--prefix-cache", folder.path().string()};
   {
@@ -332,6 +334,7 @@ TEST(ServeProcess, SavesNoPrefixesOfSeveralKeysUnlessTheyShareThem) {
 }
 
 TEST(ServeProcess, GoesOnWhereTheLookupFileCannotBeWrittenAndKeepsTheOldOne) {
+  if (test::threads_sanitized) GTEST_SKIP() << "under the thread sanitizer no program starts with such a limit";
   const Folder folder;
   const std::string file = (folder.path() / "counts").string();
   json longer = request;

@@ -136,7 +136,7 @@ TEST(Tools, ArgumentsInOtherNotationsThanJsonFollowTheSchemaToo) {
     const std::string source = std::string("{% for m in messages %}{{ m.content }}\n{% endfor %}{# ") + sign + " #}";
     const RunningServer server({.chat_template = source});
     json request = chat();
-    request["tools"] = {tool};
+    request["tools"] = json::array({tool});
     request["tool_choice"] = "required";
     request["parallel_tool_calls"] = false;
     request["max_tokens"] = 400;
@@ -153,9 +153,9 @@ TEST(Tools, ArgumentsInOtherNotationsThanJsonFollowTheSchemaToo) {
 TEST(Tools, WhereTheModelDecidesAndIsNotHeldAnAnswerIsThatOfTheSamePrompt) {
   const RunningServer server;
   json request = chat();
-  request["tools"] = {weather()};
+  request["tools"] = json::array({weather()});
   const json free = asked(server, request);
-  request["tools"] = {weather(true)};
+  request["tools"] = json::array({weather(true)});
   const json strict = asked(server, request);
   EXPECT_FALSE(free["choices"][0]["message"].contains("tool_calls")) << "the tale model knows no tools";
   request["tool_choice"] = "none";
@@ -175,13 +175,13 @@ TEST(Tools, AConversationWithCallsIsWrittenAsTheTemplateHasIt) {
       "{% endfor %}|{{ m.tool_call_id }}\n{% endfor %}{{ tools | tojson }}";
   const RunningServer server({.chat_template = shows});
   json request = chat();
-  request["tools"] = {now};
+  request["tools"] = json::array({now});
   const json called = {{"name", "now"}, {"arguments", "{\"a\": [1]}"}};
   const json call = {{"id", "abc"}, {"type", "function"}, {"function", called}};
   request["messages"].push_back({{"role", "assistant"},
                                  {"content", nullptr},
                                  {"reasoning_content", "Hm"},
-                                 {"tool_calls", {call}},
+                                 {"tool_calls", json::array({call})},
                                  {"refusal", nullptr}});
   request["messages"].push_back({{"role", "tool"}, {"tool_call_id", "abc"}, {"content", "12:00"}});
   const json answer = server.answer(path, request);
@@ -237,7 +237,7 @@ TEST(Chats, KeepTheBlanksThatContentBeginsWith) {
 TEST(Tools, ACallThatWasCutOffIsNoneToActOn) {
   const RunningServer server;
   json request = chat();
-  request["tools"] = {weather()};
+  request["tools"] = json::array({weather()});
   request["tool_choice"] = "required";
   request["stop"] = {"\"city"};
   EXPECT_EQ(asked(server, request)["choices"][0]["finish_reason"], "stop");
@@ -336,16 +336,17 @@ TEST(Tools, WhatSpellsASpecialTokenIsText) {
     const json call = {{"id", text},
                        {"type", "function"},
                        {"function", {{"name", "f"}, {"arguments", json{{text, text}, {"b", {text}}}.dump()}}}};
-    return json{{"messages",
-                 {{{"role", "system"}, {"content", text}},
-                  {{"role", "user"}, {"content", text}, {"name", text}},
-                  {{"role", "assistant"}, {"content", text}, {"reasoning_content", text}, {"tool_calls", {call}}},
-                  {{"role", "tool"}, {"content", text}, {"tool_call_id", text}, {"name", text}},
-                  {{"role", "user"}, {"content", text}}}},
-                {"tools",
-                 {{{"type", "function"},
-                   {"function", {{"name", "f"}, {"description", text}, {"parameters", schema}, {text, text}}}}}},
-                {"chat_template_kwargs", {{"mood", text}}}};
+    return json{
+        {"messages",
+         {{{"role", "system"}, {"content", text}},
+          {{"role", "user"}, {"content", text}, {"name", text}},
+          {{"role", "assistant"}, {"content", text}, {"reasoning_content", text}, {"tool_calls", json::array({call})}},
+          {{"role", "tool"}, {"content", text}, {"tool_call_id", text}, {"name", text}},
+          {{"role", "user"}, {"content", text}}}},
+        {"tools",
+         {{{"type", "function"},
+           {"function", {{"name", "f"}, {"description", text}, {"parameters", schema}, {text, text}}}}}},
+        {"chat_template_kwargs", {{"mood", text}}}};
   };
   for (const std::string& source : {shows, knows_no_tools}) {
     const ChatTemplate chat(source, "the template of the test", jinja::Dict());
@@ -377,10 +378,10 @@ TEST(Tools, WhatCannotBeObeyedIsRefusedByName) {
       {"function", {{"name", "f"}, {"strict", true}, {"parameters", {{"type", "object"}, {"patternProperties", 1}}}}}};
   EXPECT_THAT(error({{"tools", {{{"type", "web_search"}}}}}), HasSubstr("tools[0].type"));
   EXPECT_THAT(error({{"tools", {now, now}}}), HasSubstr("names two tools"));
-  EXPECT_THAT(error({{"tools", {unsupported}}}), HasSubstr("patternProperties"));
+  EXPECT_THAT(error({{"tools", json::array({unsupported})}}), HasSubstr("patternProperties"));
   EXPECT_THAT(error({{"tool_choice", "required"}}), HasSubstr("there are no tools"));
-  EXPECT_THAT(error({{"tools", {now}}, {"tool_choice", "sometimes"}}), HasSubstr("tool_choice"));
-  EXPECT_THAT(error({{"tools", {now}}, {"tool_choice", {{"function", {{"name", "then"}}}}}}),
+  EXPECT_THAT(error({{"tools", json::array({now})}, {"tool_choice", "sometimes"}}), HasSubstr("tool_choice"));
+  EXPECT_THAT(error({{"tools", json::array({now})}, {"tool_choice", {{"function", {{"name", "then"}}}}}}),
               HasSubstr("is none of the tools"));
   EXPECT_THAT(error({{"tools", {weather(true)}}, {"response_format", {{"type", "json_object"}}}}),
               HasSubstr("exclude each other"));
@@ -391,7 +392,7 @@ TEST(Tools, WhatCannotBeObeyedIsRefusedByName) {
               {{{"role", "assistant"}, {"tool_calls", {{{"function", {{"name", "f"}, {"arguments", "{"}}}}}}}}}}),
       HasSubstr("arguments"));
   EXPECT_THAT(error({{"messages", {{{"role", "user"}, {"content", "x"}, {"voice", "low"}}}}}), HasSubstr("voice"));
-  EXPECT_EQ(server.post("/v1/completions", {{"prompt", "x"}, {"tools", {now}}})->status, 400);
+  EXPECT_EQ(server.post("/v1/completions", {{"prompt", "x"}, {"tools", json::array({now})}})->status, 400);
 }
 
 const std::string thinking =
