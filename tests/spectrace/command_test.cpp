@@ -229,6 +229,19 @@ TEST(TraceCommand, GreedyEnginesOfLowerPrecisionAreNotAccusedAndTheLastLineNames
   EXPECT_GT(differ, 0) << "some of these engines emit a token that is not the target's best";
 }
 
+/// files/draftproof_0_1.jsonl: `generate --draft tale-dflash --temperature 0.8 --top-k 20 --seed 3 -n 24 --trace`,
+/// once.
+TEST(TraceCommand, ATraceThatTheFirstVersionWroteIsReadAndProved) {
+  const std::string kept = DRAFTPROOF_SOURCE_DIR "/tests/spectrace/files/draftproof_0_1.jsonl";
+  const auto alone = run_command({"trace", "check", kept});
+  EXPECT_EQ(alone.status, 0) << alone.out << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("\n  PASS_STAT\n"));
+  const auto with_target = run_command({"trace", "check", kept, "--target", fixture("models/tale-target")});
+  EXPECT_EQ(with_target.status, 0) << with_target.out << with_target.err;
+  EXPECT_THAT(with_target.out, HasSubstr("23 draft tokens verified, 14 accepted"));
+  EXPECT_THAT(with_target.out, HasSubstr("\n  PASS_EXACT\n"));
+}
+
 /// files/transformers_float32.jsonl: two greedy texts of transformers 5.24 in float32, on the shipped model.
 TEST(TraceCommand, AnEngineIsComparedWithAFloat32ReferenceAndAReproducerKeepsAnother) {
   const Folder folder;
