@@ -268,8 +268,8 @@ void PrefixCache::evict() {
 
 std::vector<PrefixCache::Node> PrefixCache::nodes() const {
   std::vector<Node> nodes;
-  std::vector<std::pair<EdgeId, int>> open = {
-      {ownerless, -1}};  // edges whose children are to be visited, and their indices
+  // Edges whose children are to be visited, and their indices.
+  std::vector<std::pair<EdgeId, int>> open = {{ownerless, -1}};
   while (!open.empty()) {
     const auto [id, index] = open.back();
     open.pop_back();
