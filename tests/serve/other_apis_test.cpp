@@ -164,7 +164,7 @@ json ended_response(const std::string& body) {
       EXPECT_EQ(data.at("output_index"), items.size());
       items.push_back(data.at("item"));
     } else if (type == "response.content_part.added") {
-      items.back()["content"] = {data.at("part")};
+      items.back()["content"] = json::array({data.at("part")});
     } else if (type == "response.output_text.delta" || type == "response.reasoning_text.delta") {
       json& part = items.back()["content"][0];
       part["text"] = text_in(part, "text") + text_in(data, "delta");
