@@ -125,6 +125,7 @@ class Proxy {
       const auto got = client.Get(request.path);
       ASSERT_TRUE(got);
       response.status = got->status;
+      const std::lock_guard lock(mutex_);
       response.set_content(request.path == "/v1/models" && models ? models(got->body) : got->body, "text/plain");
     };
     server_.Get("/v1/models", forward);
@@ -133,7 +134,7 @@ class Proxy {
       ++requests_;
       httplib::Client client(upstream_);
       const ordered_json asked = ordered_json::parse(request.body);
-      const auto got = client.Post(request.path, (input ? input(asked) : asked).dump(), "application/json");
+      const auto got = client.Post(request.path, upstream_body(asked), "application/json");
       ASSERT_TRUE(got);
       response.status = got->status;
       response.set_content(
@@ -149,7 +150,11 @@ class Proxy {
     thread_.join();
   }
 
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  /// The callbacks are set before the call.
+  std::string url() {
+    const std::lock_guard lock(mutex_);
+    return "http://127.0.0.1:" + std::to_string(port_);
+  }
   /// 0: none. What a callback wrote before can be read behind the call.
   int spoiled_request() {
     const std::lock_guard lock(mutex_);
@@ -169,6 +174,10 @@ class Proxy {
     spoiled_one_ = asked;
   }
 
+  std::string upstream_body(const ordered_json& asked) {
+    const std::lock_guard lock(mutex_);
+    return (input ? input(asked) : asked).dump();
+  }
   std::string spoiled_stream(const ordered_json& asked, const std::string& body) {
     const std::lock_guard lock(mutex_);
     if (!stream || !may_spoil(asked)) return body;
@@ -199,7 +208,7 @@ class Proxy {
   std::thread thread_;
   int port_ = 0;
   std::atomic<int> requests_{0};
-  std::mutex mutex_;  // of what follows, and of the callbacks: requests come in several threads
+  std::mutex mutex_;  // of what follows and of the callbacks, as every request has a thread
   int spoiled_ = 0;
   ordered_json spoiled_one_;
 };
