@@ -58,7 +58,7 @@ class RunningServer {
 
   httplib::Client client() const {
     httplib::Client client("127.0.0.1", port_);
-    client.set_read_timeout(60);
+    client.set_read_timeout(600);  // longer than any test waits, on a slow machine too
     return client;
   }
   httplib::Result post(const std::string& path, const nlohmann::json& body) const {
