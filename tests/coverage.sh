@@ -23,7 +23,8 @@ else
 fi
 # Debian 12's gcovr cannot merge functions that objects have at different lines.
 [ -x $build/gcovr/bin/gcovr ] || { python3 -m venv $build/gcovr && $build/gcovr/bin/pip -q install 'gcovr>=8,<9'; }
-$build/gcovr/bin/gcovr --root . --merge-mode-functions=separate --gcov-ignore-parse-errors=all --exclude-throw-branches --exclude-unreachable-branches --csv --filter 'kernels/' --filter 'ref/' \
+$build/gcovr/bin/gcovr --root . --merge-mode-functions=separate --gcov-ignore-parse-errors=all \
+  --exclude-throw-branches --exclude-unreachable-branches --csv --filter 'kernels/' --filter 'ref/' \
   --filter 'oracle/' --filter 'zoo/' --filter 'serve/' --filter 'tools/' $build >$build/coverage.csv
 awk -F, '
   NR > 1 {
