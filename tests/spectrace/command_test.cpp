@@ -229,8 +229,7 @@ TEST(TraceCommand, GreedyEnginesOfLowerPrecisionAreNotAccusedAndTheLastLineNames
   EXPECT_GT(differ, 0) << "some of these engines emit a token that is not the target's best";
 }
 
-/// files/draftproof_0_1.jsonl: `generate --draft tale-dflash --temperature 0.8 --top-k 20 --seed 3 -n 24 --trace`,
-/// once.
+/// files/draftproof_0_1.jsonl: 24 tokens of `generate --draft tale-dflash --temperature 0.8 --top-k 20 --seed 3`.
 TEST(TraceCommand, ATraceThatTheFirstVersionWroteIsReadAndProved) {
   const std::string kept = DRAFTPROOF_SOURCE_DIR "/tests/spectrace/files/draftproof_0_1.jsonl";
   const auto alone = run_command({"trace", "check", kept});

@@ -61,12 +61,17 @@ bool run(const std::string& input) {
   }
 }
 
-/// Bodies for the APIs, by their place in `apis`, which together have all fields that are read.
+/// Bodies for the APIs, by their place in `apis`. Together with those of request_json.h they have all fields that are
+/// obeyed but `reasoning_effort`, which neither template knows, and all are accepted.
 const std::pair<std::size_t, const char*> bodies[] = {
     {0, R"({"prompt":["a b",[5,6]],"echo":true,"logprobs":3,"max_tokens":3,"stop_token_ids":[2],"ignore_eos":true,)"
         R"("dry_multiplier":0.8,"dry_sequence_breakers":["\n"],"xtc_probability":0.5,"xtc_threshold":0.1,"nsigma":1})"},
-    {0, R"({"prompt":"a","min_tokens":2,"bad_words":["the","a b"],"guided_json":{"type":"array","items":{}},)"
-        R"("logit_bias":{"5":-1.5,"7":100},"dynatemp_range":0.5,"adaptive_target":0.5,"parse_special":false})"},
+    {0,
+     R"({"prompt":"a","min_tokens":2,"bad_words":["the","a b"],"guided_json":{"type":"array","items":{}},)"
+     R"("logit_bias":{"5":-1.5,"7":100},"dynatemp_range":0.5,"adaptive_target":0.5,"adaptive_decay":0.8,"parse_special":false})"},
+    {0, R"({"prompt":"a","presence_penalty":0.5,"frequency_penalty":-0.5,"repetition_penalty":1.1,"speculative":false,)"
+        R"("top_n_sigma":1,"typical_p":0.9,"dynatemp_range":0.2,"dynatemp_exponent":2,"cache_salt":"s",)"
+        R"("dry_multiplier":0.5,"dry_base":1.5,"dry_allowed_length":3,"dry_penalty_last_n":8})"},
     {0, R"({"prompt":"a","structured_outputs":{"choice":["p","q"]},"prediction":{"type":"content","content":"b"},)"
         R"("samplers":"transformers"})"},
     {1, R"({"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function")"
@@ -112,7 +117,7 @@ const std::pair<std::size_t, const char*> bodies[] = {
      R"("thinking":{"type":"enabled","budget_tokens":20,"display":"omitted"},"top_k":5,"stream":true})"},
     {4, R"({"prompt":"a","n_predict":3,"samplers":["top_k","temperature"],"mirostat":2,"dry_multiplier":0.5})"},
     {4, R"({"prompt":[5,6],"json_schema":{"enum":[1,"b",null]},"n_probs":0,"cache_prompt":true,"id_slot":-1,)"
-        R"("repeat_last_n":-1,"t_max_predict_ms":0,"mirostat":2,"mirostat_tau":3,"typ_p":0.9})"},
+        R"("repeat_last_n":-1,"t_max_predict_ms":0,"mirostat":2,"mirostat_tau":3,"mirostat_eta":0.2,"typ_p":0.9})"},
     {5, R"({"model":"m","messages":[{"role":"user","content":"hi"}],"options":{"num_predict":3)"
         R"(,"seed":4},"format":"json"})"},
     {5, R"({"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","thinking":"t","tool_calls":)"
