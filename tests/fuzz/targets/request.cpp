@@ -66,10 +66,9 @@ bool run(const std::string& input) {
 const std::pair<std::size_t, const char*> bodies[] = {
     {0, R"({"prompt":["a b",[5,6]],"echo":true,"logprobs":3,"max_tokens":3,"stop_token_ids":[2],"ignore_eos":true,)"
         R"("dry_multiplier":0.8,"dry_sequence_breakers":["\n"],"xtc_probability":0.5,"xtc_threshold":0.1,"nsigma":1})"},
-    {0,
-     R"({"prompt":"a","min_tokens":2,"bad_words":["the","a b"],"guided_json":{"type":"array","items":{}},)"
-     R"("logit_bias":{"5":-1.5,"7":100},"dynatemp_range":0.5,)"
-     R"("adaptive_target":0.5,"adaptive_decay":0.8,"parse_special":false})"},
+    {0, R"({"prompt":"a","min_tokens":2,"bad_words":["the","a b"],"guided_json":{"type":"array","items":{}},)"
+        R"("logit_bias":{"5":-1.5,"7":100},"dynatemp_range":0.5,)"
+        R"("adaptive_target":0.5,"adaptive_decay":0.8,"parse_special":false})"},
     {0, R"({"prompt":"a","presence_penalty":0.5,"frequency_penalty":-0.5,"repetition_penalty":1.1,"speculative":false,)"
         R"("top_n_sigma":1,"typical_p":0.9,"dynatemp_range":0.2,"dynatemp_exponent":2,"cache_salt":"s",)"
         R"("dry_multiplier":0.5,"dry_base":1.5,"dry_allowed_length":3,"dry_penalty_last_n":8})"},
