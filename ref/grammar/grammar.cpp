@@ -2,6 +2,9 @@
 #include "ref/grammar/grammar.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
 #include <map>
 #include <optional>
 
@@ -416,8 +419,10 @@ class GrammarCompiler {
     return ranges;
   }
 
+  using SetBits = std::array<std::uint64_t, sizeof(ByteSet) / sizeof(std::uint64_t)>;
   Symbol symbol_of(const ByteSet& set) {
-    const auto [place, fresh] = set_places_.try_emplace(set.to_string(), static_cast<int>(grammar_.sets_.size()));
+    const auto [place, fresh] =
+        set_places_.try_emplace(std::bit_cast<SetBits>(set), static_cast<int>(grammar_.sets_.size()));
     if (fresh) grammar_.sets_.push_back(set);
     return {Symbol::Kind::bytes, place->second};
   }
@@ -501,7 +506,9 @@ class GrammarCompiler {
         return false;
       });
     }
-    if (!ends[static_cast<std::size_t>(grammar_.root_)]) fail("allows no text: every one would go on for ever");
+    if (!ends[static_cast<std::size_t>(grammar_.root_)]) {
+      throw Error(origin_ + ": the grammar allows no text: every one would go on for ever");
+    }
   }
 
   /// Throws Error for a rule that can come back to itself without having read a byte.
@@ -565,8 +572,8 @@ class GrammarCompiler {
   std::size_t counted_ = 0;
   Grammar grammar_;
   std::map<std::string, int> names_;
-  std::vector<bool> defined_;              // [rule]
-  std::map<std::string, int> set_places_;  // of equal sets there is one
+  std::vector<bool> defined_;          // [rule]
+  std::map<SetBits, int> set_places_;  // of equal sets there is one
 };
 
 Grammar Grammar::from_gbnf(std::string_view text, const std::string& origin, const Tokenizer* tokenizer) {

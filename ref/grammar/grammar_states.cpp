@@ -2,6 +2,8 @@
 #include "ref/grammar/grammar_states.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <functional>
 #include <set>
 
@@ -239,7 +241,8 @@ std::string GrammarStates::description(int state) const {
       const auto [kind, index] = grammar_.at(place);
       text += static_cast<char>('a' + static_cast<int>(kind));
       if (kind == Grammar::Symbol::Kind::bytes) {
-        text += grammar_.set(index).to_string();
+        const auto bytes = std::bit_cast<std::array<char, sizeof(ByteSet)>>(grammar_.set(index));
+        text.append(bytes.begin(), bytes.end());
       } else if (kind == Grammar::Symbol::Kind::rule) {
         const auto [number, fresh] = numbers.try_emplace(index, rules.size());
         if (fresh) rules.push_back(index);

@@ -293,7 +293,9 @@ class SchemaCompiler {
     const auto [min, max] = SchemaReader::range_of(schemas, "minProperties", "maxProperties");
     const bool is_open = !names_others || static_cast<std::size_t>(min) > members.size() || opens(schemas);
     const std::string others = one_of(other_pairs(schemas, names, is_open));
-    return rule("\"{\" " + members_from(schemas, members, others, min, max));
+    const std::string inside = members_from(schemas, members, others, min, max);
+    if (inside == nothing) return no(schemas.front(), "there can be fewer properties than it asks for");
+    return rule("\"{\" " + inside);
   }
 
   /// Whether a schema asks for properties beside those that it names.
