@@ -80,7 +80,8 @@ bool ConnectionThreads::enqueue(std::function<void()> task) {
   }
   if (shared_->threads < shared_->max) {
     try {
-      std::thread([shared = shared_, task] { shared->work(task); }).detach();
+      // The thread has nothing of its first task once that has run.
+      std::thread([shared = shared_, task = std::move(task)]() mutable { shared->work(std::move(task)); }).detach();
     } catch (const std::system_error&) {
       return false;
     }

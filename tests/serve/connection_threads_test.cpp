@@ -43,6 +43,18 @@ TEST(ConnectionThreads, EveryTaskRunsOnceAndNoMoreAtATimeThanAllowed) {
   }
 }
 
+TEST(ConnectionThreads, AThreadThatIsIdleKeepsNothingOfWhatItRan) {
+  ConnectionThreads threads(2);
+  for (int i = 0; i < 3; ++i) {  // the first task of a thread, and later ones
+    auto kept = std::make_shared<int>(i);
+    const std::weak_ptr<int> seen = kept;
+    EXPECT_TRUE(threads.enqueue([kept = std::move(kept)] {}));
+    for (int waited = 0; !seen.expired() && waited < 5000; ++waited) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_TRUE(seen.expired()) << i;
+  }
+  EXPECT_GT(threads.threads(), 0U);
+}
+
 TEST(ConnectionThreads, TasksOneAfterAnotherNeedOneThreadHoweverManyThereAre) {
   ConnectionThreads threads(64);
   std::latch all(8);
