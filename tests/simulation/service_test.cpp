@@ -17,14 +17,15 @@
 #include "serve/service.h"
 #include "tests/folder.h"
 #include "tests/scarce_memory.h"
-#include "tests/serve/running_server.h"
 #include "tests/threads.h"
 
-namespace draftproof::serve::simulation_test {
+namespace draftproof::serve::simulated_service_test {
 namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
+
+const std::string models = std::string(DRAFTPROOF_SOURCE_DIR) + "/fixtures/models/";
 
 /// What a wrong server would do.
 enum class Mistake { none, loses_ends, alters_tokens };
@@ -354,4 +355,4 @@ TEST(Simulation, SeesAWrongServer) {
 }
 
 }  // namespace
-}  // namespace draftproof::serve::simulation_test
+}  // namespace draftproof::serve::simulated_service_test
