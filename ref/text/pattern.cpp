@@ -8,10 +8,12 @@
 #include <bitset>
 #include <limits>
 #include <new>
+#include <optional>
 
 #include "ref/base/error.h"
 #include "ref/base/require.h"
 #include "ref/base/utf8.h"
+#include "ref/text/newer_characters.h"
 #include "ref/text/pattern_syntax.h"
 
 namespace draftproof {
@@ -148,10 +150,12 @@ Pattern::Pattern(Pattern&&) noexcept = default;
 Pattern& Pattern::operator=(Pattern&&) noexcept = default;
 
 void Pattern::split(std::string_view text, MatchBudget& budget, std::vector<PatternPart>& parts) const {
+  const std::optional<std::string> older = with_older_characters(text);
+  const std::string_view matched = older ? *older : text;
   std::size_t done = 0;
   std::size_t begin = 0;
   std::size_t end = 0;
-  while (done < text.size() && compiled_->find(text, done, budget, begin, end)) {
+  while (done < text.size() && compiled_->find(matched, done, budget, begin, end)) {
     if (begin > done) parts.push_back({text.substr(done, begin - done), false});
     parts.push_back({text.substr(begin, end - begin), true});
     done = end;

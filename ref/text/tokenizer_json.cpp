@@ -13,6 +13,7 @@
 #include "ref/text/byte_bpe.h"
 #include "ref/text/character_bpe.h"
 #include "ref/text/tokenizer_parts.h"
+#include "ref/text/unicode.h"
 #include "ref/text/unigram.h"
 
 namespace draftproof {
@@ -177,7 +178,7 @@ SplitStep read_digits(const Json& digits) {
 SplitStep read_punctuation(const Json& punctuation) {
   refuse_other_fields(punctuation, {"type", "behavior"});
   const auto behavior = punctuation.find("behavior");
-  return {{R"([!-/:-@\[-`{-~\p{P}])", punctuation.where()},
+  return {{R"([!-/:-@\[-`{-~)" + unicode::old_punctuation() + "]", punctuation.where()},
           behavior ? read_behavior(*behavior) : SplitBehavior::isolated};
 }
 

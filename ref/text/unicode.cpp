@@ -10,10 +10,13 @@
 #include <unicode/unistr.h>
 #include <unicode/utext.h>
 
+#include <array>
+#include <cstdio>
 #include <memory>
 
 #include "ref/base/error.h"
 #include "ref/base/utf8.h"
+#include "ref/text/newer_characters.h"
 
 namespace draftproof::unicode {
 
@@ -23,9 +26,9 @@ void check(UErrorCode status) {
   if (U_FAILURE(status)) throw Error(std::string("ICU cannot normalize the text: ") + u_errorName(status));
 }
 
-icu::UnicodeSet unicode_9() {
+icu::UnicodeSet set_of(const char16_t* pattern) {
   UErrorCode status = U_ZERO_ERROR;
-  icu::UnicodeSet characters(u"[:age=9.0:]", status);
+  icu::UnicodeSet characters(pattern, status);
   check(status);
   characters.freeze();
   return characters;
@@ -66,10 +69,23 @@ void append_graphemes(std::string_view text, icu::BreakIterator& breaks, std::ve
   }
 }
 
+char32_t simple_lower_case(char32_t character) {
+  switch (character) {  // of Unicode 16, which the ICU of Debian 12 does not know
+    case 0x1C89: return 0x1C8A;
+    case 0xA7CB: return 0x264;
+    case 0xA7CC: return 0xA7CD;
+    case 0xA7DA: return 0xA7DB;
+    case 0xA7DC: return 0x19B;
+    default: break;
+  }
+  if (character >= 0x10D50 && character <= 0x10D65) return character + 0x20;
+  return static_cast<char32_t>(u_tolower(static_cast<UChar32>(character)));
+}
+
 }  // namespace
 
 std::string normalized(Form form, std::string_view text) {
-  static const icu::UnicodeSet characters = unicode_9();
+  static const icu::UnicodeSet characters = set_of(u"[:age=9.0:]");
   const icu::FilteredNormalizer2 normalizer(newest(form), characters);
   UErrorCode status = U_ZERO_ERROR;
   std::string result;
@@ -94,7 +110,7 @@ std::string lower_case(char32_t character) {
   constexpr char32_t capital_i_with_dot = 0x130;  // the one character that becomes two
   if (character == capital_i_with_dot) return "i\u0307";
   std::string result;
-  utf8::append(result, static_cast<char32_t>(u_tolower(static_cast<UChar32>(character))));
+  utf8::append(result, simple_lower_case(character));
   return result;
 }
 
@@ -135,12 +151,29 @@ std::vector<std::string_view> graphemes(std::string_view text) {
 bool is_space(char32_t character) { return u_isUWhiteSpace(static_cast<UChar32>(character)); }
 
 bool is_word(char32_t character) {
-  const auto code_point = static_cast<UChar32>(character);
+  const auto code_point = static_cast<UChar32>(older_character(character));
   constexpr std::uint32_t categories = U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK;
   return u_isUAlphabetic(code_point) || (U_GET_GC_MASK(code_point) & categories) != 0 ||
          u_hasBinaryProperty(code_point, UCHAR_JOIN_CONTROL);
 }
 
-bool is_mark(char32_t character) { return (U_GET_GC_MASK(static_cast<UChar32>(character)) & U_GC_M_MASK) != 0; }
+bool is_mark(char32_t character) {
+  // U+111C9 has become one since, U+1CF2 and U+1CF3 are none any more.
+  static const icu::UnicodeSet marks = set_of(u"[[:M:]&[:age=9.0:]-[\\U000111C9]\\u1CF2\\u1CF3]");
+  return marks.contains(static_cast<UChar32>(character)) != 0;
+}
+
+std::string old_punctuation() {
+  // Two of them are other symbols and marks by now.
+  const icu::UnicodeSet characters = set_of(u"[[[:P:]&[:age=8.0:]]\\u166D\\U000111C9]");
+  std::string ranges;
+  for (std::int32_t i = 0; i < characters.getRangeCount(); ++i) {
+    std::array<char, 32> range{};
+    std::snprintf(range.data(), range.size(), "\\x{%X}-\\x{%X}", static_cast<unsigned>(characters.getRangeStart(i)),
+                  static_cast<unsigned>(characters.getRangeEnd(i)));
+    ranges += range.data();
+  }
+  return ranges;
+}
 
 }  // namespace draftproof::unicode

@@ -31,6 +31,10 @@ std::vector<std::string_view> graphemes(std::string_view text);
 
 bool is_space(char32_t character);  // White_Space
 bool is_word(char32_t character);   // \w of Rust's regular expressions (UTS 18, annex C)
-bool is_mark(char32_t character);
+bool is_mark(char32_t character);   // of Unicode 9, as normalized() and for the same reason
+
+/// Returns what is punctuation in Unicode 8, as ranges of a character class in regular expressions: what the reference
+/// implementation's Punctuation takes for it beside symbols of ASCII.
+std::string old_punctuation();
 
 }  // namespace draftproof::unicode

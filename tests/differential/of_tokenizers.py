@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Tokens of texts, and the texts of tokens, beside `tokenizers` and, for tokenizer.model, sentencepiece.
 
-On purpose ref/text/tokenizer.h refuses a text with a byte that the vocabulary lacks, where the packages drop it, and
-takes marks for marks that are younger than the tables of the packages (StripAccents). sentencepiece adds scores as
-floats, so of two divisions that are nearly as good it may take the worse one. It decodes the unknown token to a text of
-its own, so texts of tokens are compared where there is none.
+On purpose ref/text/tokenizer.h refuses a text with a byte that the vocabulary lacks, where the packages drop it.
+sentencepiece adds scores as floats, so of two divisions that are nearly as good it may take the worse one. It decodes
+the unknown token to a text of its own, so texts of tokens are compared where there is none.
 """
 
 import json
 import math
-import unicodedata
 
 import common
 
@@ -60,7 +58,6 @@ class HuggingFace(common.Subject):
         self.tokenizer = tokenizers.Tokenizer.from_file(str(file))
         read = file.read_text(encoding="utf-8")
         self.special = [token["content"] for token in json.loads(read).get("added_tokens", [])]
-        self.strips = "StripAccents" in read
 
     def inputs(self, numbers):
         words = [self.tokenizer.decode([token]) for token in range(self.tokenizer.get_vocab_size())]
@@ -78,17 +75,11 @@ class HuggingFace(common.Subject):
         ids, _, again = ours.decode().partition("\n")
         if [int(token) for token in ids.split()] == tokens and again in (decoded, self.unknown(tokens, again)):
             return common.AGREED
-        if self.strips and any(self.is_young_mark(character) for character in data.decode()):
-            return common.deliberate("a mark that the package does not know")
         return common.WRONG
 
     def unknown(self, tokens, decoded):
         """The text of tokens that no comparison is possible of; None where there is one."""
         return None
-
-    def is_young_mark(self, character):
-        kept = self.tokenizer.normalizer.normalize_str(character) != ""
-        return kept and unicodedata.category(character) == "Mn"
 
 
 class SentencePiece(HuggingFace):
@@ -99,7 +90,6 @@ class SentencePiece(HuggingFace):
         self.arguments = ["tokens-of-text", file]
         self.tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(file))
         self.special = []
-        self.strips = False
 
     def inputs(self, numbers):
         words = [

@@ -5,9 +5,13 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <map>
+#include <sstream>
+
 #include "ref/base/utf8.h"
 #include "ref/text/base64.h"
 #include "tests/text/tokenizer_files.h"
+#include "tests/text/unicode_categories.h"
 
 namespace draftproof::normalizer_test {
 namespace {
@@ -20,6 +24,29 @@ std::string applied(Normalizer::Step step, std::string_view text) {
   normalizer.add(std::move(step));
   MatchBudget budget(text.size());
   return normalizer.apply(text, budget);
+}
+
+TEST(Normalizer, RemovesTheMarksThatTokenizersRemovesAndLowersWhatItLowers) {
+  const std::vector<bool> removed = test::characters_of("StripAccents");
+  const std::vector<bool> unassigned = test::characters_of("Cn");
+  std::map<char32_t, std::string> lowered;
+  std::istringstream rows(test::unicode_categories().at("Lowercase").string());
+  for (std::string row; rows >> row;) {
+    std::istringstream made(row.substr(row.find('=') + 1));
+    std::string& text = lowered[static_cast<char32_t>(std::stoul(row, nullptr, 16))];
+    for (std::string part; std::getline(made, part, '+');) {
+      utf8::append(text, static_cast<char32_t>(std::stoul(part, nullptr, 16)));
+    }
+  }
+  for (char32_t character = 0; character < 0x110000; ++character) {
+    if ((character >= 0xD800 && character <= 0xDFFF) || unassigned[character]) continue;
+    std::string text;
+    utf8::append(text, character);
+    EXPECT_EQ(unicode::is_mark(character), removed[character]) << std::hex << static_cast<unsigned>(character);
+    const auto known = lowered.find(character);
+    EXPECT_EQ(unicode::lower_case(character), known == lowered.end() ? text : known->second)
+        << std::hex << static_cast<unsigned>(character);
+  }
 }
 
 TEST(Normalizer, KnowsTheStepsOfTokenizers) {

@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ref/base/utf8.h"
 #include "ref/text/pattern_syntax.h"
 #include "ref/text/pre_tokenizer.h"
+#include "ref/text/unicode.h"
 #include "tests/text/tokenizer_files.h"
+#include "tests/text/unicode_categories.h"
 
 namespace draftproof::pattern_test {
 namespace {
@@ -37,6 +40,43 @@ TEST(Pattern, SpaceMeansUnicodeWhiteSpace) {
   EXPECT_THAT(split(R"(\s+)", "a\u180E\u0085\u2003b"), ElementsAre("a\u180E", "\u0085\u2003", "b"));
   EXPECT_THAT(split(R"([^\s]+)", "a\u180E b"), ElementsAre("a\u180E", " ", "b"));
   EXPECT_THAT(split(R"(\S+)", "a\u180E b"), ElementsAre("a\u180E", " ", "b"));
+}
+
+// All characters, one after another: the matches of a property are the ranges that `tokenizers` finds. Those that are
+// assigned later may be known to PCRE2 already.
+TEST(Pattern, EveryCharacterHasTheCategoryThatHuggingFacesTokenizersGiveIt) {
+  const std::vector<bool> unassigned = test::characters_of("Cn");
+  for (const std::string& name : test::unicode_categories().fields()) {
+    if (name == "StripAccents" || name == "Word" || name == "Lowercase") continue;
+    const std::vector<bool> theirs = test::characters_of(name);
+    const std::string expression =
+        name == "Punctuation" ? R"([!-/:-@\[-`{-~)" + unicode::old_punctuation() + "]+" : "\\p{" + name + "}+";
+    const Pattern pattern(expression, "FILE: field f");
+    const std::string text = test::every_character();
+    MatchBudget budget(text.size());
+    std::vector<PatternPart> parts;
+    pattern.split(text, budget, parts);
+    int wrong = 0;
+    for (const PatternPart& part : parts) {
+      for (std::size_t at = 0; at < part.text.size();) {
+        const utf8::Character character = utf8::step(part.text, at);
+        const bool is_right = part.matches == theirs[character.code_point] || unassigned[character.code_point];
+        if (!is_right && ++wrong < 5) {
+          ADD_FAILURE() << name << ": " << std::hex << static_cast<unsigned>(character.code_point);
+        }
+        at += character.length;
+      }
+    }
+  }
+}
+
+TEST(Unicode, WordsHaveTheCharactersThatTokenizersFindsInThem) {
+  const std::vector<bool> word = test::characters_of("Word");
+  const std::vector<bool> unassigned = test::characters_of("Cn");
+  for (char32_t character = 0; character < 0x110000; ++character) {
+    if ((character >= 0xD800 && character <= 0xDFFF) || unassigned[character]) continue;
+    EXPECT_EQ(unicode::is_word(character), word[character]) << std::hex << static_cast<unsigned>(character);
+  }
 }
 
 TEST(Pattern, FoldsCaseAsUnicodeDoes) {
