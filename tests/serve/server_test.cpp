@@ -668,7 +668,7 @@ TEST(Server, WhenFullSaysSoAndWhenToComeBack) {
 }
 
 TEST(Server, WhenDrainedEndsWhatRunsAndRefusesWhatIsNew) {
-  RunningServer draining({.draft = "none"});
+  RunningServer draining({.draft = "none", .drain_seconds = 600});  // longer than it takes on a slow machine
   const Json longest = {{"prompt", "Once"}, {"max_tokens", 1000}, {"ignore_eos", true}, {"temperature", 0}};
   auto running = std::async(std::launch::async, [&] { return draining.answer(completions, longest); });
   while (draining.metric("draftproof_answers_running") < 1) std::this_thread::yield();
