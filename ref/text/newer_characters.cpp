@@ -157,7 +157,7 @@ std::optional<std::string> with_older_characters(std::string_view text) {
   std::optional<std::string> older;
   for (std::size_t at = 0; at < text.size();) {
     const auto lead = static_cast<unsigned char>(text[at]);
-    const bool is_short = lead < 0xE0;  // or a byte that goes on
+    const bool is_short = lead < 0xE0;                                // or a byte that goes on
     if (is_short || (lead >= 0xE4 && lead < 0xF0 && lead != 0xEA)) {  // all of these are older
       at += is_short ? 1 : 3;
       continue;

@@ -188,6 +188,7 @@ while read -r part; do
 done <parts
 row 'draftproof trace show run.jsonl --round 12' 0 dp trace show run.jsonl --round 2
 row 'draftproof trace show run.jsonl --position 40' 0 dp trace show run.jsonl --position 40
+row 'draftproof trace show run.jsonl --sequence 0' 0 dp trace show run.jsonl --sequence 0
 row 'draftproof trace diff a.jsonl b.jsonl' 0 dp trace diff a.jsonl b.jsonl
 
 # A trace that fails, and its reproducer.

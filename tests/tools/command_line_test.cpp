@@ -209,6 +209,21 @@ TEST(CommandLine, HelpOfEveryCommandNamesTheGlossaryAndFitsTheTerminal) {
   }
 }
 
+TEST(CommandLine, EveryOptionIsInAPage) {
+  std::string pages = text_of(std::string(DRAFTPROOF_SOURCE_DIR) + "/README.md");
+  for (const auto& page : files::directory_iterator(std::string(DRAFTPROOF_SOURCE_DIR) + "/docs")) {
+    if (page.path().extension() == ".md") pages += text_of(page.path());
+  }
+  const std::set<std::string> named = flags_in(std::regex_replace(pages, std::regex("[`\\[(\"/=]"), " "));
+  EXPECT_FALSE(named.contains("--no-such-option"));
+  for (const CommandHelp& help : all_help()) {
+    for (const std::string& flag : flags_in(help.text)) {
+      const bool is_long = flag.starts_with("--");
+      EXPECT_TRUE(!is_long || named.contains(flag)) << testing::PrintToString(help.words) << " " << flag;
+    }
+  }
+}
+
 bool is_installed(const std::string& program) {
   return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0;
 }
