@@ -276,7 +276,7 @@ class World {
     options.waiting_max = 4;
     options.drain_seconds = 2;
     PrefixCache prefixes(std::size_t{1} << 18);
-    Metrics metrics({"dflash"});
+    Metrics metrics({draft});
     Wakeup wakeup;
     Service service(&stage().tokenizer, metrics, wakeup, options);
     ModelRotation rotation({{service, 0, [&] { service.load(stage().engine, prefixes); }, [&] { service.unload(); }}},
