@@ -153,6 +153,12 @@ char32_t older_character(char32_t character) {
   return range != std::end(newer) && character >= range->first ? range->older : character;
 }
 
+bool is_replaced_among(char32_t first, char32_t last) {
+  return std::ranges::any_of(newer, [&](const NewerRange& range) {
+    return (range.first <= last && range.last >= first) || (range.older >= first && range.older <= last);
+  });
+}
+
 std::optional<std::string> with_older_characters(std::string_view text) {
   std::optional<std::string> older;
   for (std::size_t at = 0; at < text.size();) {

@@ -15,5 +15,7 @@ namespace draftproof {
 std::optional<std::string> with_older_characters(std::string_view text);
 /// The same of one character, which is itself where it is not newer.
 char32_t older_character(char32_t character);
+/// Whether one of these characters is newer, or in the place of newer ones.
+bool is_replaced_among(char32_t first, char32_t last);
 
 }  // namespace draftproof

@@ -90,6 +90,7 @@ struct Pattern::Compiled {
   Held<pcre2_code, pcre2_code_free> code;
   std::string origin;
   std::bitset<256> first_bytes;  // a match begins with one of these
+  bool with_older = false;       // newer characters are matched by older ones in their place
 
   /// Finds the next match in `text` at or after `start`; returns false when there is none.
   bool find(std::string_view text, std::size_t start, MatchBudget& budget, std::size_t& begin, std::size_t& end) const;
@@ -134,6 +135,7 @@ Pattern::Pattern(const std::string& expression, const std::string& origin) : com
   int status = 0;
   PCRE2_SIZE offset = 0;
   compiled_->origin = origin;
+  compiled_->with_older = !names_replaced_characters(translated);
   compiled_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                                       PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &status, &offset,
                                       context.get()));
@@ -150,7 +152,7 @@ Pattern::Pattern(Pattern&&) noexcept = default;
 Pattern& Pattern::operator=(Pattern&&) noexcept = default;
 
 void Pattern::split(std::string_view text, MatchBudget& budget, std::vector<PatternPart>& parts) const {
-  const std::optional<std::string> older = with_older_characters(text);
+  const auto older = compiled_->with_older ? with_older_characters(text) : std::nullopt;
   const std::string_view matched = older ? *older : text;
   std::size_t done = 0;
   std::size_t begin = 0;

@@ -2,8 +2,8 @@
 // The regular expression of a pre-tokenizer. Tokenizer files are written for Oniguruma (Ruby syntax, Unicode); this
 // class uses PCRE2. Constructs with the same meaning in both are accepted, \s \S \d \D are expanded so that their
 // meaning is the same, and everything else is rejected by name. An expression that can match the empty text is
-// rejected, too. Characters have the categories of Unicode 16, whatever PCRE2 has (newer_characters.h); one that is
-// newer than Unicode 14 does not match itself, only a category.
+// rejected, too. Characters have the categories of Unicode 16, whatever PCRE2 has (newer_characters.h), unless
+// the expression itself names characters that are newer than Unicode 14: then they have those of PCRE2.
 //
 // The work is limited in steps of the matcher, never in time: excessive backtracking is an Error. One step may scan the
 // rest of the text, as `a*` does.

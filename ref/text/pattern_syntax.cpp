@@ -4,8 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
+#include <utility>
 
 #include "ref/base/error.h"
+#include "ref/base/utf8.h"
+#include "ref/text/newer_characters.h"
 
 namespace draftproof {
 namespace {
@@ -191,6 +195,41 @@ class Translation {
 };
 
 }  // namespace
+
+bool names_replaced_characters(std::string_view translated) {
+  std::optional<char32_t> before;  // a character that a '-' follows
+  std::optional<char32_t> last;
+  for (std::size_t at = 0; at < translated.size();) {
+    if (translated[at] == '-' && last && !before) {
+      before = std::exchange(last, std::nullopt);
+      ++at;
+      continue;
+    }
+    char32_t character = 0;
+    const bool is_number = translated.substr(at).starts_with("\\x{");
+    const bool is_property = translated.substr(at).starts_with("\\p{") || translated.substr(at).starts_with("\\P{");
+    if (is_number || is_property) {
+      const std::size_t end = translated.find('}', at);
+      unsigned value = 0;
+      if (is_number) std::from_chars(translated.data() + at + 3, translated.data() + end, value, 16);
+      character = value;
+      at = end + 1;
+    } else {
+      if (translated[at] == '\\') ++at;
+      const utf8::Character next = utf8::step(translated, at);
+      character = next.code_point;
+      at += next.length;
+    }
+    if (is_property) {
+      last.reset();
+    } else {
+      last = character;
+      if (is_replaced_among(before.value_or(character), character)) return true;
+    }
+    before.reset();
+  }
+  return false;
+}
 
 std::string translate_pattern(std::string_view expression, const std::string& origin) {
   return Translation(expression, origin).run();

@@ -11,4 +11,8 @@ namespace draftproof {
 /// `origin`, for a construct whose meaning differs or that is unknown in tokenizers.
 std::string translate_pattern(std::string_view expression, const std::string& origin);
 
+/// Whether a translated expression names characters, by themselves or in ranges, that with_older_characters() replaces
+/// or puts in their place: then it cannot be matched with such a text.
+bool names_replaced_characters(std::string_view translated);
+
 }  // namespace draftproof

@@ -46,13 +46,13 @@ TEST(Pattern, SpaceMeansUnicodeWhiteSpace) {
 // assigned later may be known to PCRE2 already.
 TEST(Pattern, EveryCharacterHasTheCategoryThatHuggingFacesTokenizersGiveIt) {
   const std::vector<bool> unassigned = test::characters_of("Cn");
+  const std::string text = test::every_character();
   for (const std::string& name : test::unicode_categories().fields()) {
     if (name == "StripAccents" || name == "Word" || name == "Lowercase") continue;
     const std::vector<bool> theirs = test::characters_of(name);
     const std::string expression =
         name == "Punctuation" ? R"([!-/:-@\[-`{-~)" + unicode::old_punctuation() + "]+" : "\\p{" + name + "}+";
     const Pattern pattern(expression, "FILE: field f");
-    const std::string text = test::every_character();
     MatchBudget budget(text.size());
     std::vector<PatternPart> parts;
     pattern.split(text, budget, parts);
@@ -68,6 +68,16 @@ TEST(Pattern, EveryCharacterHasTheCategoryThatHuggingFacesTokenizersGiveIt) {
       }
     }
   }
+}
+
+// U+1FAAD and U+1C89 are newer, U+10A0 is put in the place of the second, and so is U+10137 in that of the first.
+TEST(Pattern, NewerCharactersThatItNamesMatchThemselvesAndNothingElse) {
+  EXPECT_THAT(split(quote_for_pattern("\U0001FAAD"), "a\U0001FAAD\U0001FAAC\U00010137"),
+              ElementsAre("a", "\U0001FAAD", "\U0001FAAC\U00010137"));
+  EXPECT_THAT(split(R"([\x{1F900}-\x{1FAC5}]+)", "\U00010137\U0001FAAD"), ElementsAre("\U00010137", "\U0001FAAD"));
+  EXPECT_THAT(split(R"([\x{10A0}-\x{10C5}]+)", "\u10A0\u1C89"), ElementsAre("\u10A0", "\u1C89"));
+  EXPECT_THAT(split(R"([a\x{10137}-]+)", "\U00010137\U0001FAAD"), ElementsAre("\U00010137", "\U0001FAAD"));
+  EXPECT_THAT(split(R"([一-龥]|\p{So}+)", "\U0001FAAD\u4E00"), ElementsAre("\U0001FAAD", "\u4E00"));
 }
 
 TEST(Unicode, WordsHaveTheCharactersThatTokenizersFindsInThem) {
