@@ -27,7 +27,7 @@ set(public_headers
     ref/models/hash.h
     ref/models/models.h
     ref/text/tokenizer.h)
-install(CODE "set(source ${CMAKE_SOURCE_DIR})
+install(CODE "set(source \"${CMAKE_SOURCE_DIR}\")
               set(public_headers ${public_headers})
               set(include_folder ${CMAKE_INSTALL_INCLUDEDIR}/draftproof)" COMPONENT libraries)
 install(SCRIPT ${CMAKE_CURRENT_LIST_DIR}/installed_headers.cmake COMPONENT libraries)

@@ -545,7 +545,7 @@ TEST(SimulatedServer, SeesASystemThatIsWrong) {
   }
   EXPECT_NE(histories[0], histories[1]);
   for (const Mistake mistake :
-       {Mistake::loses_bytes, Mistake::alters_bytes, Mistake::leaves_files_open, Mistake::loses_turns}) {
+       {Mistake::loses_bytes, Mistake::alters_bytes, Mistake::leaves_files_open, Mistake::loses_signals}) {
     World world(1, mistake, none);
     EXPECT_NE(world.live(20'000), "") << static_cast<int>(mistake);
   }

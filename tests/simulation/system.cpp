@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -30,7 +29,7 @@ constexpr int first_file = 1 << 24;                       // no number of a real
 constexpr std::size_t pipe_bytes = std::size_t{1} << 13;  // on their way in one direction
 constexpr std::time_t start_of_clocks = 1'800'000'000;
 
-System* system_now = nullptr;
+bool there_is_one = false;
 
 [[noreturn]] void fail(const char* what) {
   std::fprintf(stderr, "simulation: %s\n", what);
@@ -239,7 +238,7 @@ class System::Calls {
   }
   static int signal(pthread_cond_t* condition, bool all) {
     note(6);
-    if (system().mistake_ == Mistake::loses_turns && system().some(50) == 0) return 0;
+    if (system().mistake_ == Mistake::loses_signals && system().some(50) == 0) return 0;
     all ? wake_all(condition) : wake_one(condition);
     if (system().some(4) == 0) give_turn();
     return 0;
@@ -411,12 +410,12 @@ class System::Calls {
 thread_local System::Thread* System::Calls::self = nullptr;
 
 System::System(std::uint64_t seed, Mistake mistake) : random_(seed), mistake_(mistake) {
-  if (std::exchange(system_now, this) != nullptr) fail("there is a system already");
+  if (std::exchange(there_is_one, true)) fail("there is a system already");
 }
 
 System::~System() {
   if (threads() > 0) fail("a thread has not ended");
-  system_now = nullptr;
+  there_is_one = false;
 }
 
 void System::set_failures(int of_threads, int of_files) {

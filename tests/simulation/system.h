@@ -23,7 +23,7 @@
 namespace draftproof::simulation {
 
 /// What a system does wrong, for tests of the tests.
-enum class Mistake { none, loses_bytes, alters_bytes, leaves_files_open, loses_turns };
+enum class Mistake { none, loses_bytes, alters_bytes, leaves_files_open, loses_signals };
 
 /// One at a time. It is driven by the thread that made it, which is not simulated: all others stand still meanwhile.
 class System {

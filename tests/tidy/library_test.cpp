@@ -3,11 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
+
+#include "tests/folder.h"
 
 namespace draftproof::library_test {
 namespace {
@@ -24,22 +25,17 @@ std::set<std::string> found(const std::string& text, const std::string& expressi
   return all;
 }
 
-std::string text_of(const std::string& file) {
-  std::ifstream stream(DRAFTPROOF_SOURCE_DIR "/" + file);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
+std::string read(const std::string& file) { return test::text_of(std::string(DRAFTPROOF_SOURCE_DIR) + "/" + file); }
 
 TEST(Library, InstallsTheHeadersThatItsPageNames) {
-  const std::string page = text_of("docs/library.md");
+  const std::string page = read("docs/library.md");
   const std::set<std::string> named = found(page, R"(^\| `([a-z_/]+\.h)` \|)");
-  const std::string script = text_of("cmake/install.cmake");
+  const std::string script = read("cmake/install.cmake");
   const std::size_t begin = script.find("set(public_headers\n");
   ASSERT_NE(begin, std::string::npos);
   EXPECT_EQ(named, found(script.substr(begin, script.find(")\n", begin) - begin), R"(^ +([a-z_/]+\.h))"));
   EXPECT_GT(named.size(), 10U);
-  for (const std::string& header : named) EXPECT_NE(text_of(header), "") << header;
+  for (const std::string& header : named) EXPECT_NE(read(header), "") << header;
   EXPECT_THAT(found("| `a/b.h` | x\n| `c.h`\n", R"(^\| `([a-z_/]+\.h)` \|)"), testing::ElementsAre("a/b.h"));
 }
 
