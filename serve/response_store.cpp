@@ -28,6 +28,8 @@ std::string ResponseStore::resolve(const std::string& body, int tenant) const {
   const Json request = parse_foreign(body);
   const auto previous = request.find("previous_response_id");
   if (!previous) return body;
+  const Json input = request.at("input");
+  if (!input.is_array() && !input.is_string()) return body;  // which is refused by its reader
   const std::string id = previous->string();
   std::string items;
   {
@@ -42,7 +44,7 @@ std::string ResponseStore::resolve(const std::string& body, int tenant) const {
     previous->fail("has a conversation behind it that is longer than a request may be; begin another one");
   }
   ForeignJson whole = ForeignJson::parse(body);
-  whole["input"] = joined(ForeignJson::parse(items), input_items(foreign(request.at("input"))));
+  whole["input"] = joined(ForeignJson::parse(items), input_items(foreign(input)));
   return whole.dump();
 }
 

@@ -537,6 +537,15 @@ TEST(ResponseStore, OfAKeyThatStoresMuchAnotherLosesNothing) {
   EXPECT_FALSE(store.find("r0", 2));
 }
 
+TEST(ResponseStore, LeavesAnInputThatIsNeitherTextNorAListToItsReader) {
+  ResponseStore store(10'000, 10'000);
+  store.add(json{{"input", "x"}}.dump(), json{{"id", "r"}, {"output", json::array()}}.dump(), 0);
+  for (const json& input : {json(5), json{{"a", {{"role", "user"}, {"content", "y"}}}}}) {
+    const std::string body = json{{"input", input}, {"previous_response_id", "r"}}.dump();
+    EXPECT_EQ(store.resolve(body, 0), body);
+  }
+}
+
 TEST(ResponseStore, RefusesToGoOnWithAConversationThatIsTooLong) {
   ResponseStore store(10'000, 1000);
   const auto add = [&](int i, std::size_t length) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Bodies of requests of every API; the first byte of an input chooses the API, and whether the model's chat template
-// knows tools and thinking. What is accepted can be decoded, and what is refused is refused in a sentence that the API
-// can send.
+// Bodies of requests of every API, and of what counts and names tokens; the first byte of an input chooses the reader,
+// and for an API whether the model's chat template knows tools and thinking. What is accepted can be decoded, and what
+// is refused is refused in a sentence that the API can send.
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -10,8 +11,10 @@
 #include "ref/chat/chat_template.h"
 #include "ref/formats/checkpoint.h"
 #include "ref/formats/json.h"
+#include "serve/anthropic_api.h"
 #include "serve/api.h"
 #include "serve/completion_request.h"
+#include "serve/response_store.h"
 #include "tests/fuzz/request_json.h"
 #include "tests/fuzz/target.h"
 
@@ -19,6 +22,28 @@ namespace draftproof::serve::request_target {
 
 const Api* const apis[] = {&openai_completions,       &openai_chats, &openai_responses, &anthropic_messages,
                            &llama_server_completions, &ollama_chats, &ollama_generates};
+
+/// A store with one response, "r".
+const ResponseStore& store() {
+  static const auto one = [] {
+    auto empty = std::make_unique<ResponseStore>(1 << 20, 1 << 14);
+    empty->add(R"({"input":"a"})",
+               R"({"id":"r","output":[{"role":"assistant","content":[{"type":"output_text","text":"b"}]}]})", 0);
+    return empty;
+  }();
+  return *one;
+}
+
+/// Readers of bodies that ask for no completion, or go on with a response. They are chosen by the bytes behind those
+/// for the APIs.
+using Reader = void (*)(const std::string&, const ServedModel&);
+const Reader readers[] = {
+    [](const std::string& body, const ServedModel& model) { read_tokenize(body, model); },
+    [](const std::string& body, const ServedModel& model) { read_detokenize(body, model); },
+    [](const std::string& body, const ServedModel& model) { count_tokens_json(body, model); },
+    [](const std::string& body, const ServedModel& model) { openai_responses.read(store().resolve(body, 0), model); },
+};
+constexpr std::size_t first_reader = 2 * std::size(apis);
 
 /// The shipped model, without its weights; or the same with the template of Qwen 3.
 const ServedModel& served(bool knows_tools) {
@@ -49,6 +74,10 @@ bool run(const std::string& input) {
   const ServedModel& model = served(choice / std::size(apis) % 2 == 1);
   const std::string body = input.substr(1);
   try {
+    if (choice >= first_reader) {
+      readers[(choice - first_reader) % std::size(readers)](body, model);
+      return true;
+    }
     if (api.at_once != nullptr && api.at_once(body, model)) return true;
     const CompletionRequest request = api.read(body, model);
     if (request.job.choices.empty()) throw std::runtime_error("a request without a choice was accepted");
@@ -130,6 +159,16 @@ const std::pair<std::size_t, const char*> bodies[] = {
     {6, R"({"model":"m","prompt":"a","system":"s","think":false,"format":{"type":"string","pattern":"^a+$"}})"},
 };
 
+/// Bodies for the readers, by their place.
+const std::pair<std::size_t, const char*> other_bodies[] = {
+    {0, R"({"content":"a b","add_special":true,"parse_special":false})"},
+    {1, R"({"tokens":[5,6,7]})"},
+    {2, R"({"model":"m","system":"x","messages":[{"role":"user","content":"hi"}],)"
+        R"("tools":[{"name":"f","input_schema":{"type":"object"}}],"thinking":{"type":"enabled","budget_tokens":20}})"},
+    {3, R"({"previous_response_id":"r","input":"hi"})"},
+    {3, R"({"previous_response_id":"r","input":[{"role":"user","content":"hi"}],"max_output_tokens":3})"},
+};
+
 std::vector<std::string> seeds() {
   std::vector<std::string> all;
   for (const std::string& body : completion_bodies) all.push_back('\0' + body);
@@ -138,6 +177,9 @@ std::vector<std::string> seeds() {
     for (const std::size_t knows_tools : {0, 1}) {
       all.push_back(std::string(1, static_cast<char>(api + knows_tools * std::size(apis))) + body);
     }
+  }
+  for (const auto& [reader, body] : other_bodies) {
+    all.push_back(std::string(1, static_cast<char>(first_reader + reader)) + body);
   }
   return all;
 }
