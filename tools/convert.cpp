@@ -6,6 +6,7 @@
 #include "kernels/threads.h"
 #include "ref/base/error.h"
 #include "ref/base/presence.h"
+#include "ref/formats/whole_file.h"
 #include "ref/models/checkpoint_kind.h"
 #include "ref/models/draft_tables.h"
 #include "ref/models/models.h"
@@ -37,14 +38,14 @@ constexpr const char* probe =
     "na\u00efve \u0928\u092e\u0938\u094d\u0924\u0947 \u4f60\u597d\uff0c\u4e16\u754c "
     "\U0001f600\U0001f468\u200d\U0001f469 3.14e-5 /path/to  trailing   ";
 
-/// Throws Error unless the tokenizer of the written file gives the tokens of the folder's for the probe.
-void check_tokenizer(const std::filesystem::path& folder, const std::filesystem::path& file) {
+/// Throws Error unless a GGUF with these fields gives the tokens of the folder's tokenizer for the probe.
+void check_tokenizer(const std::filesystem::path& folder, const GgufFields& fields, const std::string& to) {
   const std::filesystem::path original = tokenizer_file(folder);
   const std::vector<Token> wanted = Tokenizer::load(original).encode(probe);
-  if (Tokenizer::load(file).encode(probe) == wanted) return;
-  std::error_code error;
-  std::filesystem::remove(file, error);
-  throw Error(file.string() + ": not kept, because its tokenizer does not divide texts as " + original.string() +
+  const PartialFile without_tensors(to);
+  write_gguf(without_tensors.path(), fields, {});
+  if (Tokenizer::load(to, read_gguf_metadata(without_tensors.path())).encode(probe) == wanted) return;
+  throw Error(to + ": is not written, because its tokenizer would not divide texts as " + original.string() +
               " does; what that file says, a GGUF cannot");
 }
 
@@ -85,12 +86,12 @@ Exit convert(const ConvertOptions& options) {
   const Json config =
       checkpoint_kind(from.config()) == eagle3_checkpoint ? layer_config(from.config()) : text_config(from.config());
   add_vocabulary(folder, family.architecture, positive(config, "vocab_size"), fields);
+  check_tokenizer(folder, fields, options.to);
 
   Progress progress(options.quiet);
   const std::vector<GgufTensor> tensors = watched(gguf_tensors(from, family, type), options.to, progress);
   with_workers([&] { write_gguf(options.to, fields, tensors); });
   progress.show("");
-  check_tokenizer(folder, options.to);
   if (!options.quiet) {
     fmt::print("{}: {}, {} tensors, {} bytes\n", options.to, family.architecture, tensors.size(),
                std::filesystem::file_size(options.to));

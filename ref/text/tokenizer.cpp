@@ -120,8 +120,11 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 }
 
 Tokenizer Tokenizer::load(const Checkpoint& files) {
-  if (files.metadata() == nullptr) return load(files.path());
-  return Tokenizer(std::make_unique<Impl>(read_tokenizer_gguf(files.path().string(), *files.metadata())));
+  return files.metadata() == nullptr ? load(files.path()) : load(files.path().string(), *files.metadata());
+}
+
+Tokenizer Tokenizer::load(const std::string& file, const GgufMetadata& metadata) {
+  return Tokenizer(std::make_unique<Impl>(read_tokenizer_gguf(file, metadata)));
 }
 
 bool Tokenizer::is_in(const Checkpoint& files) {

@@ -34,6 +34,8 @@ class Tokenizer {
   static Tokenizer load(const std::filesystem::path& path);
   /// Reads the tokenizer of a model whose files are open.
   static Tokenizer load(const Checkpoint& files);
+  /// Reads the tokenizer of a GGUF that errors call `file`.
+  static Tokenizer load(const std::string& file, const GgufMetadata& metadata);
   static bool is_in(const Checkpoint& files);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;

@@ -1105,6 +1105,33 @@ TEST(Convert, RefusesBadInputInOneSentenceAndWritesNothing) {
   }
 }
 
+/// What cannot be kept is known before anything is written, and a file of an earlier run stays.
+TEST(Convert, KeepsTheOldFileWhereATokenizerHasNoForm) {
+  const Folder copy;
+  const Folder written;
+  const std::string file = (written.path() / "model.gguf").string();
+  files::copy(fixture("models/tale-small"), copy.path());
+  const json sound = json::parse(text_of(copy.path() / "tokenizer.json"));
+  ASSERT_EQ(run_command({"convert", copy.path(), file, "--quiet"}).status, 0);
+  const std::string before = text_of(file);
+
+  json eats_spaces = sound;  // behind a word
+  eats_spaces["added_tokens"].back().update({{"content", "Hello,"}, {"rstrip", true}, {"special", false}});
+  json lacks_a_byte = sound;
+  lacks_a_byte["model"]["vocab"]["**"] = lacks_a_byte["model"]["vocab"]["*"];
+  lacks_a_byte["model"]["vocab"].erase("*");
+  for (const auto& [tokenizer, message] :
+       {std::pair(eats_spaces, file + ": is not written, because its tokenizer would not divide texts as "),
+        std::pair(lacks_a_byte, std::string("tokenizer.json: field model.vocab: has no entry '*'"))}) {
+    put(copy.path() / "tokenizer.json", tokenizer.dump());
+    const Outcome outcome = run_command({"convert", copy.path(), file, "--quiet"});
+    EXPECT_EQ(outcome.status, 3);
+    EXPECT_THAT(outcome.err, testing::HasSubstr(message));
+    EXPECT_EQ(text_of(file), before);
+    EXPECT_EQ(std::distance(files::directory_iterator(written.path()), {}), 1) << "nothing else is left";
+  }
+}
+
 TEST(Convert, WritesOverNothingButAGguf) {
   const Folder folder;
   const files::path model = folder.path() / "model";
