@@ -100,15 +100,14 @@ class CountedRank final : public Ranks {
   void broadcast(std::vector<std::byte>&) override { std::abort(); }
 };
 
-/// What each of several ranks holds, for so many positions. A draft is on rank 0.
+/// What each of several ranks holds, for so many positions.
 ordered_json memory_by_rank_json(ModelFiles& files, const InspectOptions& options, int positions) {
   ordered_json json = ordered_json::object();
   for (int rank = 0; rank < options.ranks; ++rank) {
     CountedRank counted(rank, options.ranks);
     LoadOptions load_options = layout_of(options.load_options);
     load_options.ranks = &counted;
-    const std::string draft = rank == 0 ? options.draft : "none";
-    const MemoryNeed need = memory_need(files, std::span(&draft, 1), load_options);
+    const MemoryNeed need = memory_need(files, std::span(&options.draft, 1), load_options);
     std::uint64_t weights = 0;
     for (const auto& [format, bytes] : need.weights) weights += bytes;
     json[std::to_string(rank)] = {{"weights", weights},

@@ -67,9 +67,9 @@ bool is_tuned(const Execution& execution, const Request& request) {
   return execution.draft_max == Execution::draft_max_auto && tuned_draft_max(request) > 0;
 }
 
-/// The options of a draft. It is whole on rank 0, where there are others.
-LoadOptions alone(LoadOptions options) {
-  options.ranks = nullptr;
+/// The options of a draft, of which rank 0 has all or each rank a part.
+LoadOptions draft_options(const DraftKind& kind, LoadOptions options) {
+  if (!kind.over_ranks) options.ranks = nullptr;
   return options;
 }
 
@@ -121,14 +121,16 @@ MemoryNeed need_beside_draft(const DecodeJob& job, bool speculative) {
   return need;
 }
 
-/// The memory that a draft needs beside its target's.
+/// The memory that a draft needs beside its target's, on the rank of the options.
 MemoryNeed draft_need(const DraftSpec& spec, ModelFiles& files, const MemoryNeed& target,
                       const LoadOptions& load_options) {
   MemoryNeed need;
+  const bool follows = load_options.ranks != nullptr && load_options.ranks->rank() > 0;
   for (const DraftStage& stage : spec.stages) {
-    need += stage.kind->need(stage, files_of(stage, files), target, alone(load_options));
+    if (follows && !stage.kind->over_ranks) continue;
+    need += stage.kind->need(stage, files_of(stage, files), target, draft_options(*stage.kind, load_options));
   }
-  if (spec.stages.size() > 1) need += need_of_waiting(spec);
+  if (spec.stages.size() > 1 && !follows) need += need_of_waiting(spec);
   if (spec.trees()) need += need_of_tree(describe(files.target().config()), load_options.kv);
   return need;
 }
@@ -210,14 +212,10 @@ Engine::LoadedDraft& Engine::load(const std::string& draft) {
     for (const DraftStage& stage : spec.stages) {
       const Checkpoint* const files = files_of(stage, files_);
       const bool reads_features = stage.kind->recognizes != nullptr;
-      const bool assists = reads_features && checkpoint_kind(files->config()) == gemma4_assistant_checkpoint;
-      if (load_options_.ranks != nullptr && (assists || stage.kind == &self_kind)) {
-        throw Error("draft '" + draft + "' reads the target's keys and values, of which each rank has some; over " +
-                    "several ranks choose another draft");
-      }
       std::shared_ptr<Drafter> drafter;
       with_workers([&] {
-        drafter = stage.kind->load(stage, files, {*target_, &files_.target()}, alone(load_options_));
+        drafter =
+            stage.kind->load(stage, files, {*target_, &files_.target()}, draft_options(*stage.kind, load_options_));
       });
       loaded.reach = std::min(loaded.reach, drafter->reach());
       if (reads_features && !stage.path.empty()) {

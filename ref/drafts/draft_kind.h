@@ -37,6 +37,7 @@ struct DraftKind {
   bool (*recognizes)(const Json& config) = nullptr;
   bool trees = false;  // proposes trees, not only chains; so does a kind with the option `tree` when that is not 0
   Keeps keeps;
+  bool over_ranks = false;  // is cut as its target is, where others are whole on rank 0
   std::span<const DraftOption> options = {};
   /// The memory that it needs beside its target. `files`: of the draft; of a kind without a checkpoint, of the target;
   /// nullptr when the target has none.

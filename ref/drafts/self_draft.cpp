@@ -8,6 +8,7 @@
 #include "ref/drafts/drafts.h"
 #include "ref/drafts/network_draft.h"
 #include "ref/models/models.h"
+#include "ref/ranks/led_model.h"
 
 namespace draftproof {
 
@@ -81,7 +82,7 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
                               const LoadOptions& load_options) {
   const LoadOptions as = self_options(stage, load_options);
   require_smaller(*files, load_options, as);
-  return std::make_unique<SelfDrafter>(load_model(*files, as), min_probability_of(stage));
+  return std::make_unique<SelfDrafter>(load_led_model(*files, as), min_probability_of(stage));
 }
 
 }  // namespace
@@ -89,6 +90,7 @@ std::unique_ptr<Drafter> load(const DraftStage& stage, const Checkpoint* files, 
 const DraftKind self_kind = {.name = "self",
                              .summary = "the target itself, its weights in 4 bits, over its own cache",
                              .keeps = Keeps::nothing,
+                             .over_ranks = true,
                              .options = options,
                              .need = memory_need,
                              .load = load};

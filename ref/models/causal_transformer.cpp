@@ -82,6 +82,55 @@ void CausalTransformer::head_row(Token token, float* row) const {
   unpack_rows(kernels_, head_matrix(), {&token, 1}, row);
 }
 
+void CausalTransformer::attend(int layer, const AttentionShape& shape, int stride, std::span<const LentRows> texts,
+                               AttentionScratch& scratch) const {
+  const HeldHeads held = held_heads(shape.heads, shape.kv_heads, ranks_);
+  AttentionShape here = shape;
+  here.heads = held.heads;
+  here.kv_heads = held.kv_heads;
+  const std::ptrdiff_t dim = value_dim(shape);
+  const std::ptrdiff_t width = shape.heads * dim;
+  const std::ptrdiff_t width_here = held.heads * dim;
+  std::size_t rows = 0;
+  for (const LentRows& text : texts) rows += static_cast<std::size_t>(text.rows);
+  std::vector<Visible> visible;
+  visible.reserve(rows);  // jobs point to it
+  std::vector<float> attended_here(ranks_ == nullptr ? 0 : rows * static_cast<std::size_t>(width_here));
+  std::vector<AttentionJob> jobs;
+  std::vector<const LentRows*> seeing;  // of each job
+  int rows_max = 0;
+  int positions_max = 0;
+  for (const LentRows& text : texts) {
+    const AttentionCache& cache = text.cache->layer<AttentionCache>(config_.cache_of(layer));
+    const int position = text.cache->length();
+    const Visible seen = {cache.first_visible(position), position};
+    if (seen.first == seen.end) {
+      std::fill_n(text.attended, text.rows * width, 0.0F);
+      continue;
+    }
+    float* const to = ranks_ == nullptr
+                          ? text.attended
+                          : attended_here.data() + static_cast<std::ptrdiff_t>(visible.size()) * width_here;
+    jobs.push_back(
+        {&cache.kv(), text.queries + held.first * shape.head_dim, visible.data() + visible.size(), text.rows, to});
+    visible.insert(visible.end(), static_cast<std::size_t>(text.rows), seen);
+    seeing.push_back(&text);
+    rows_max = std::max(rows_max, text.rows);
+    positions_max = std::max(positions_max, position);
+  }
+  scratch.reserve(here, rows_max, positions_max);
+  attention(kernels_, here, jobs, stride, scratch);
+  if (ranks_ == nullptr) return;
+  const std::vector<int> bounds = head_bounds(shape.heads, shape.kv_heads, *ranks_);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    float* const attended = seeing[i]->attended;
+    for (std::ptrdiff_t row = 0; row < jobs[i].rows; ++row) {
+      std::copy_n(jobs[i].out + row * width_here, width_here, attended + row * width + held.first * dim);
+    }
+    ranks_->exchange(attended, sizeof(float) * static_cast<std::size_t>(dim), jobs[i].rows, shape.heads, bounds);
+  }
+}
+
 void CausalTransformer::read(std::span<const Segment> batch, Outputs& outputs) {
   placements_.clear();
   for (const Segment& segment : batch) placements_.push_back(placement_of(segment));

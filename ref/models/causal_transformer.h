@@ -34,6 +34,8 @@ class CausalTransformer : public Model, public Embeddings {
   void normalize(const float* rows, int count, float* normed) const override;
   bool unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const override;
   void head_row(Token token, float* row) const override;
+  void attend(int layer, const AttentionShape& shape, int stride, std::span<const LentRows> texts,
+              AttentionScratch& scratch) const override;
 
  protected:
   /// Loads the embedding, LM head and final norm.

@@ -24,6 +24,9 @@ class CountedTarget final : public Model, public Embeddings {
   void normalize(const float*, int, float*) const override { refuse(); }
   bool unembed(const float*, int, PackedActivations&, float*) const override { refuse(); }
   void head_row(Token, float*) const override { refuse(); }
+  void attend(int, const AttentionShape&, int, std::span<const LentRows>, AttentionScratch&) const override {
+    refuse();
+  }
 
  private:
   [[noreturn]] static void refuse() {

@@ -180,7 +180,7 @@ void Gemma4Assistant::forward(std::span<Rows> batch) {
       const Layer& layer = layers_[static_cast<std::size_t>(i)];
       pass.normalize(layer.attention_norm);
       pass.project(config_.attention(i), layer.attention);
-      attend(pass, i);
+      attend(i);
       pass.project_attended(layer.attention);
       pass.normalize_projected(layer.attended_norm);
       pass.add_projected();
@@ -224,28 +224,16 @@ void Gemma4Assistant::project_inputs(const TransformerPass& pass) {
 }
 
 /// attended [rows][heads * d] = attention over the target's keys and values of the text of each row
-void Gemma4Assistant::attend(const TransformerPass& pass, int layer) {
+void Gemma4Assistant::attend(int layer) {
   const AttentionLayer& attention = config_.attention(layer);
   const int stride = attention.projected();
-  const int width = attention.q_width();
-  scratch_.to_attend.clear();
-  int rows_max = 0;
+  lent_.clear();
   for (const Text& text : texts_) {
-    const AttentionCache& cache = text.target->layer<AttentionCache>(attention.donor);
-    const int position = text.target->length();
-    const Visible seen = {cache.first_visible(position), position};
-    float* const attended = scratch_.attended.data() + static_cast<std::ptrdiff_t>(text.first) * width;
-    if (seen.first == seen.end) {
-      std::fill_n(attended, static_cast<std::ptrdiff_t>(text.rows) * width, 0.0F);
-      continue;
-    }
-    std::fill_n(scratch_.visible.begin() + text.first, text.rows, seen);
-    scratch_.to_attend.push_back({&cache.kv(), scratch_.qkv.data() + static_cast<std::ptrdiff_t>(text.first) * stride,
-                                  scratch_.visible.data() + text.first, text.rows, attended});
-    rows_max = std::max(rows_max, text.rows);
+    const std::ptrdiff_t first = text.first;
+    lent_.push_back({text.target, text.rows, scratch_.qkv.data() + first * stride,
+                     scratch_.attended.data() + first * attention.q_width()});
   }
-  scratch_.attention.reserve(attention.shape, rows_max, *std::ranges::max_element(positions_));
-  draftproof::attention(pass.kernels, attention.shape, scratch_.to_attend, stride, scratch_.attention);
+  target_.embeddings()->attend(attention.donor, attention.shape, stride, lent_, scratch_.attention);
 }
 
 /// Computes the logits and features of all wanted rows.

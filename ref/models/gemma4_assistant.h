@@ -76,7 +76,7 @@ class Gemma4Assistant final : public Head {
   };
   void lay_out(std::span<const Rows> batch);
   void project_inputs(const TransformerPass& pass);
-  void attend(const TransformerPass& pass, int layer);
+  void attend(int layer);
   void compute_results(const TransformerPass& pass, std::span<Rows> batch);
 
   const Kernels& kernels_;
@@ -93,6 +93,7 @@ class Gemma4Assistant final : public Head {
   TransformerScratch scratch_;
   std::vector<Text> texts_;     // with wanted rows
   std::vector<int> positions_;  // of all wanted rows of the pass
+  std::vector<LentRows> lent_;  // in the layer that is computed
   std::vector<float> inputs_;   // [rows][2 * width]
   std::vector<float> next_features_;
   std::vector<float> logits_;

@@ -58,10 +58,21 @@ struct Outputs {
   }
 };
 
+class AttentionScratch;    // kernels/operations.h
 class PackedActivations;   // kernels/packed_activations.h
+struct AttentionShape;     // kernels/kernels.h
 struct TransformerConfig;  // transformer_config.h
 
-/// The embedding table, final norm and LM head of a target, for drafts that have none of their own.
+/// Rows of a draft that attend to what a target keeps of a text.
+struct LentRows {
+  const Cache* cache;  // of the target
+  int rows;
+  const float* queries;  // [rows][stride]
+  float* attended;       // [rows][heads * d]
+};
+
+/// What a target lends to drafts that have none of their own: its embedding table, final norm and LM head, and the keys
+/// and values of its layers.
 class Embeddings {
  public:
   virtual ~Embeddings() = default;
@@ -72,6 +83,10 @@ class Embeddings {
   virtual bool unembed(const float* rows, int count, PackedActivations& scratch, float* logits) const = 0;
   /// row [hidden] = what the LM head multiplies with for this token
   virtual void head_row(Token token, float* row) const = 0;
+  /// attended = attention of the queries to what layer `layer` keeps of each text, as far as a row behind it sees that;
+  /// zeros where it sees nothing. `shape` is that of the draft, whose KV heads and head_dim are the layer's.
+  virtual void attend(int layer, const AttentionShape& shape, int stride, std::span<const LentRows> texts,
+                      AttentionScratch& scratch) const = 0;
 };
 
 /// The most tokens of a prompt in one forward pass.

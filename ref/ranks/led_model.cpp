@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/operations.h"
 #include "kernels/packed_activations.h"
 #include "kernels/threads.h"
 #include "ref/base/error.h"
@@ -44,7 +45,8 @@ enum class Order : std::uint8_t {
   forward,
   embed,
   unembed,
-  head_row
+  head_row,
+  attend
 };
 
 /// Every rank says what went wrong, if something did. Returns the first complaint, with the rank; empty: there is none.
@@ -107,6 +109,13 @@ class RankLeader {
     waiting_.clear();
     return turn;
   }
+  /// Takes over what waits for another model, whose caches this one is about to read.
+  void take_over(RankLeader& other) {
+    if (&other == this) return;
+    const std::scoped_lock lock(mutex_, other.mutex_);
+    waiting_.insert(waiting_.end(), other.waiting_.begin(), other.waiting_.end());
+    other.waiting_.clear();
+  }
 
  private:
   void add(const Message& part) { waiting_.insert(waiting_.end(), part.bytes().begin(), part.bytes().end()); }
@@ -157,6 +166,7 @@ class LedCache final : public Cache {
   ~LedCache() override { lead_->tell(part(Order::drop_cache)); }
 
   int id() const noexcept { return id_; }
+  RankLeader& lead() const noexcept { return *lead_; }
 
   Transaction begin(int pending_rows) override {
     lead_->tell(part(Order::begin).add(pending_rows));
@@ -222,9 +232,9 @@ class LedModel final : public Model, public Embeddings {
   void forward(std::span<const Segment> batch, Outputs& outputs) override {
     Message message = part(Order::forward).add(batch.size());
     for (const Segment& segment : batch) {
-      const auto* const cache = dynamic_cast<const LedCache*>(segment.cache);
-      REQUIRE(cache != nullptr, "a model reads into its own caches");
-      message.add(cache->id()).add(segment.logits_from).add_list(segment.tokens).add_list(segment.depths);
+      const LedCache& cache = led(segment.cache);
+      lead_->take_over(cache.lead());
+      message.add(cache.id()).add(segment.logits_from).add_list(segment.tokens).add_list(segment.depths);
     }
     const auto together = lead_->call(message);
     own_->forward(batch, outputs);
@@ -246,8 +256,24 @@ class LedModel final : public Model, public Embeddings {
     const auto together = lead_->call(part(Order::head_row).add(token));
     own_->embeddings()->head_row(token, row);
   }
+  void attend(int layer, const AttentionShape& shape, int stride, std::span<const LentRows> texts,
+              AttentionScratch& scratch) const override {
+    REQUIRE(shape.sinks == nullptr, "a shape is sent without what it points to");
+    Message message = part(Order::attend).add(layer).add(shape).add(stride).add(texts.size());
+    for (const LentRows& text : texts) {
+      const auto floats = static_cast<std::size_t>(text.rows) * static_cast<std::size_t>(stride);
+      message.add(led(text.cache).id()).add(text.rows).add_list(std::span(text.queries, floats));
+    }
+    const auto together = lead_->call(message);
+    own_->embeddings()->attend(layer, shape, stride, texts, scratch);
+  }
 
  private:
+  static const LedCache& led(const Cache* cache) {
+    const auto* const found = dynamic_cast<const LedCache*>(cache);
+    REQUIRE(found != nullptr, "a model over ranks reads caches that are");
+    return *found;
+  }
   Message part(Order order) const { return Message().add(order).add(lead_->model()); }
 
   std::shared_ptr<RankLeader> lead_;
@@ -268,7 +294,8 @@ Message load_message(const Checkpoint& files, const LoadOptions& options, int mo
     const std::filesystem::path& path = adapter.source.path;  // or a name in the hub cache
     message.add_text((is_present(path) ? std::filesystem::absolute(path) : path).string()).add(adapter.source.scale);
   }
-  message.add_text(options.kernels.name).add(options.quantize).add(options.kv).add(options.long_context);
+  message.add_text(options.kernels.name).add(options.quantize).add(options.kv).add(options.requantize);
+  message.add(options.small_tables).add(options.long_context).add(options.layers).add(options.head_tokens);
   return message.add(threads());
 }
 
@@ -305,6 +332,7 @@ class Follower {
       case Order::embed: embed(*models_.at(id), message); return;
       case Order::unembed: unembed(*models_.at(id), message); return;
       case Order::head_row: head_row(*models_.at(id), message); return;
+      case Order::attend: attend(*models_.at(id), message); return;
       case Order::new_cache: {
         const Model& model = *models_.at(message.take<int>());
         const int capacity = message.take<int>();
@@ -344,7 +372,11 @@ class Follower {
     const Kernels& kernels = kernels_like(table);
     const auto quantize = message.take<Quantization>();
     LoadOptions options(kernels, quantize, message.take<KvFormat>());
+    options.requantize = message.take<bool>();
+    options.small_tables = message.take<bool>();
     options.long_context = message.take<bool>();
+    options.layers = message.take<int>();
+    options.head_tokens = message.take<int>();
     options.ranks = &ranks_;
     set_threads(std::min(threads(), message.take<int>()));
     std::string wrong;
@@ -393,6 +425,23 @@ class Follower {
     model.embeddings()->head_row(message.take<Token>(), row.data());
   }
 
+  void attend(const Model& model, MessageReader& message) {
+    const int layer = message.take<int>();
+    const auto shape = message.take<AttentionShape>();
+    const int stride = message.take<int>();
+    std::vector<LentRows> texts(message.take<std::size_t>());
+    std::vector<std::vector<float>> queries;
+    std::vector<std::vector<float>> attended;
+    for (LentRows& text : texts) {
+      text.cache = caches_.at(message.take<int>()).cache.get();
+      text.rows = message.take<int>();
+      text.queries = queries.emplace_back(message.take_list<float>()).data();
+      text.attended =
+          attended.emplace_back(static_cast<std::size_t>(text.rows * shape.heads * value_dim(shape))).data();
+    }
+    with_workers([&] { model.embeddings()->attend(layer, shape, stride, texts, attention_); });
+  }
+
   static void restore(Cache& cache, MessageReader& message) {
     const int length = message.take<int>();
     std::vector<Snapshot> snapshots(message.take<std::size_t>());
@@ -411,6 +460,7 @@ class Follower {
   std::map<int, OwnCache> caches_;
   Outputs outputs_;
   PackedActivations activations_;
+  AttentionScratch attention_;
 };
 
 }  // namespace

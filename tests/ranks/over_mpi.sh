@@ -38,6 +38,8 @@ check "2" eagle3 "$models/tale-target" --draft "eagle3:$models/tale-eagle3" --ma
 check "3" quantized "$models/tale-target" --draft suffix --quantize q4 --kv q8 --max-new-tokens 12
 check "3" hybrid "$models/tale-hybrid" --draft "mtp:$models/tale-hybrid-mtp" --max-new-tokens 12
 check "2" gemma "$models/tale-gemma" --draft suffix --max-new-tokens 12 --kv f32
+check "2 3" assistant "$models/tale-gemma" --draft "mtp:$models/tale-gemma-assistant" --max-new-tokens 12
+check "2 3" self "$models/tale-target" --draft "self?layers=4" --max-new-tokens 12 --temperature 1
 check "2" shifted "$models/tale-target" --context-shift 16 4 4 --max-new-tokens 16
 
 # The file of a prefix cache, written and read.
@@ -65,8 +67,6 @@ refused() {
 }
 refused "over several ranks run generate" 2 inspect "$models/tale-target"
 refused "openblas: has bits of each machine's own" 2 generate "$models/tale-target" --kernels openblas --prompt a
-refused "choose another draft" 2 generate "$models/tale-gemma" --draft "mtp:$models/tale-gemma-assistant" --prompt a
-refused "choose another draft" 2 generate "$models/tale-target" --draft self --prompt a
 refused "no-such-model" 3 generate "$models/no-such-model" --prompt a
 
 # A server: the same answers, then it ends by its signal.

@@ -719,6 +719,37 @@ TEST(Inspect, CountsTheMemoryOfADraftOnItsTerms) {
   EXPECT_EQ(run_command({"inspect", target, "--draft", "dflash"}).status, 3);
 }
 
+/// Every rank has a part of the target. `self` is cut as well; other drafts are on rank 0.
+TEST(Inspect, CountsWhatEachRankHolds) {
+  const std::string tale = fixture("models/tale-target");
+  const auto weights = [&](const std::string& draft, int ranks) {
+    const Outcome outcome =
+        run_command({"inspect", tale, "--draft", draft, "--ranks", std::to_string(ranks), "--json"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    const json said = json::parse(outcome.out);
+    std::vector<int> of_ranks;
+    for (int rank = 0; rank < ranks; ++rank) {
+      of_ranks.push_back(said["memory_bytes_by_rank"][std::to_string(rank)]["weights"]);
+    }
+    return of_ranks;
+  };
+  constexpr int alone = 4'926'720;  // bytes of its weights in one process
+  for (const int ranks : {2, 3}) {
+    const std::vector<int> plain = weights("none", ranks);
+    const std::vector<int> network = weights("dflash:" + fixture("models/tale-dflash"), ranks);
+    const std::vector<int> self = weights("self", ranks);
+    int together = 0;
+    for (std::size_t rank = 0; rank < plain.size(); ++rank) {
+      together += plain[rank];
+      EXPECT_LT(plain[rank], alone);
+      EXPECT_EQ(network[rank] > plain[rank], rank == 0);
+      EXPECT_GT(self[rank], plain[rank]);
+      EXPECT_LT(self[rank], 2 * plain[rank]);
+    }
+    EXPECT_GE(together, alone);
+  }
+}
+
 TEST(Inspect, IsReadByPeopleWithoutJsonAndWithUnits) {
   const Outcome outcome = run_command({"inspect", fixture("models/tale-hybrid"), "--kv", "q8"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
