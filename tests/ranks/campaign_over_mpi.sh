@@ -5,15 +5,7 @@
 source "$(dirname "$0")/mpi.sh"
 cd "$work"
 
-cat > c.json << END
-{"targets": ["$models/tale-target"], "drafts": ["suffix", "model:$models/tale-small"],
- "rules": ["matching", "rejection"], "sampling": [{}, {"temperature": 1}], "seeds": [1, 2],
- "prompts": ["Once upon a time there was a fox. The fox ran. The fox ran."], "max_new_tokens": 16,
- "skip_checks": ["repeatable", "chunked_prefill_and_resume", "sequence_isolation", "prefix_reuse", "batch_invariance",
-                 "cache_rollback", "distribution_exact", "exhaustive_small_cases"]}
-END
-
-results() { { find c.results/trials -name '*.json' 2> /dev/null || true; } | wc -l; }
+write_campaign
 
 # report NAME COMMAND...: the report of a campaign whose results are in the same folder each time.
 report() {

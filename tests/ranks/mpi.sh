@@ -14,3 +14,17 @@ fail() {
   echo "FAILED: $*"
   failed=1
 }
+
+# write_campaign: c.json, a campaign of 12 trials.
+write_campaign() {
+  cat > c.json << END
+{"targets": ["$models/tale-target"], "drafts": ["suffix", "model:$models/tale-small"],
+ "rules": ["matching", "rejection"], "sampling": [{}, {"temperature": 1}], "seeds": [1, 2],
+ "prompts": ["Once upon a time there was a fox. The fox ran. The fox ran."], "max_new_tokens": 16,
+ "skip_checks": ["repeatable", "chunked_prefill_and_resume", "sequence_isolation", "prefix_reuse", "batch_invariance",
+                 "cache_rollback", "distribution_exact", "exhaustive_small_cases"]}
+END
+}
+
+# results: how many of its trials are finished.
+results() { { find c.results/trials -name '*.json' 2> /dev/null || true; } | wc -l; }
