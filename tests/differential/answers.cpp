@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: MIT
 // What our readers make of inputs, for run.py to compare with what others make of them.
 //
-//     differential json | safetensors | tokens FILE | tokens-of-text FILE | template JINJA_JSON | schema
+//     differential json | safetensors | gguf | tokens FILE | tokens-of-text FILE | template JINJA_JSON | schema
 //
 // An input is its length in four bytes and its bytes; so is an answer, in the order of the inputs. It begins with '+'
 // where the input is accepted, and says what it means, or with '-', and says why it is refused.
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "ref/base/error.h"
+#include "ref/formats/gguf.h"
+#include "ref/formats/gguf_types.h"
 #include "ref/formats/json.h"
 #include "ref/formats/safetensors.h"
 #include "ref/grammar/grammar_states.h"
@@ -47,6 +52,56 @@ std::string tensors_in(const std::string& input) {
     text += "]]";
   }
   return text.empty() ? "{}" : text + "}";
+}
+
+std::string hex(const std::string& bytes) {
+  std::string digits;
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    digits += {"0123456789abcdef"[value / 16], "0123456789abcdef"[value % 16]};
+  }
+  return '"' + digits + '"';
+}
+
+template <class Items, class Text>
+std::string list_of(const Items& items, const Text& text_of) {
+  std::string list;
+  for (const auto& item : items) list += (list.empty() ? "" : ", ") + text_of(item);
+  return "[" + list + "]";
+}
+
+/// Numbers as they are, those with a point as the integer of their 64 bits; strings as the digits of their bytes.
+struct ValueText {
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(std::uint64_t value) const { return std::to_string(value); }
+  std::string operator()(std::int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return std::to_string(std::bit_cast<std::uint64_t>(value)); }
+  std::string operator()(const std::string& value) const { return hex(value); }
+  std::string operator()(const GgufElement& element) const { return std::visit(*this, element.value); }
+  template <class Item>
+  std::string operator()(const std::vector<Item>& items) const {
+    return list_of(items, *this);
+  }
+};
+
+/// [{"KEY": VALUE}, {"TENSOR": [TYPE, SHAPE, BYTES]}].
+std::string gguf_in(const std::string& input) {
+  static const test::Folder folder;
+  test::put(folder.path() / "x.gguf", input);
+  const Gguf file(folder.path() / "x.gguf");
+  std::string keys;
+  for (const auto& [key, value] : file.metadata()) {
+    keys += (keys.empty() ? "" : ", ") + json_string(key) + ": " + std::visit(ValueText(), value);
+  }
+  std::string tensors;
+  for (const auto& [name, tensor] : file.tensors()) {
+    const auto type = std::ranges::find(gguf_tensor_types, tensor.type_name, &GgufTensorType::name);
+    std::string bytes(tensor.bytes, '\0');
+    tensor.file->read(tensor.offset, bytes.size(), bytes.data());
+    tensors += (tensors.empty() ? "" : ", ") + json_string(name) + ": [" + std::to_string(type->id) + ", " +
+               ValueText()(tensor.shape) + ", " + hex(bytes) + "]";
+  }
+  return "[{" + keys + "}, {" + tensors + "}]";
 }
 
 /// The tokens of a text and, behind a line feed, the text of the tokens. `special`: those that the file puts around a
@@ -99,6 +154,7 @@ std::optional<Answerer> answerer(const std::vector<std::string>& arguments) {
   const std::string kind = arguments.empty() ? "" : arguments[0];
   if (kind == "json") return [](const std::string& input) { return Json::parse(input, "it").text(); };
   if (kind == "safetensors") return tensors_in;
+  if (kind == "gguf") return gguf_in;
   if (kind == "schema") return judgments_of;
   if (arguments.size() != 2) return std::nullopt;
   if (kind == "template") return template_answerer(arguments[1]);

@@ -4,7 +4,7 @@
 
     tests/differential/run.py build/differential [--inputs N] [--seed N] [KIND ...]
 
-KIND is json (Python's own module), safetensors, tokenizers (sentencepiece for its models), jinja (through transformers)
+KIND is json (Python's own module), safetensors, gguf, tokenizers (sentencepiece for its models), jinja (through transformers)
 or jsonschema; the packages come from PyPI, and a kind without its package is skipped by name. Equal seeds give equal
 inputs. A row says how often both agreed and how often they differed on purpose, with the reason; what differs for no
 known reason is printed and ends the run with status 1.
@@ -21,7 +21,7 @@ import sys
 import warnings
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-KINDS = ["json", "safetensors", "tokenizers", "jinja", "jsonschema"]
+KINDS = ["json", "safetensors", "gguf", "tokenizers", "jinja", "jsonschema"]
 BATCH = 5000
 
 
