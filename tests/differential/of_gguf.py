@@ -188,7 +188,7 @@ class Walk:
             elements, size = TENSORS[kind]
             places.append((offset, offset + math.prod(extents) // elements * size))
         data = len(self.data) - (self.at + -self.at % self.alignment)
-        if any(max(place) > max(0, data) for place in places):
+        if any(max(place) > data for place in places):  # the padding before them may be cut short, too
             self.reasons.append("cut short")
         places = sorted(place for place in places if place[0] < place[1])
         if any(place[0] < before[1] for before, place in zip(places, places[1:])):
