@@ -271,7 +271,7 @@ class LedModel final : public Model, public Embeddings {
  private:
   static const LedCache& led(const Cache* cache) {
     const auto* const found = dynamic_cast<const LedCache*>(cache);
-    REQUIRE(found != nullptr, "a model over ranks reads caches that are");
+    REQUIRE(found != nullptr, "a model over ranks has caches over ranks");
     return *found;
   }
   Message part(Order order) const { return Message().add(order).add(lead_->model()); }

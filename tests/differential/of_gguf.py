@@ -3,8 +3,9 @@
 
 On purpose ref/formats/gguf.h refuses files that are cut short, names that are not ASCII, booleans that are neither 0
 nor 1, more than four extents, tensors that overlap or begin at no multiple of the alignment, and types that it does not
-know. It reads an alignment of any integer type, where the package wants 32 bits, and a tensor of bf16 without extents.
-The package has the elements of arrays of arrays one after the other, all as of one type.
+know, those of empty arrays included. It reads an alignment of any integer type, where the package wants 32 bits, and a
+tensor of bf16 without extents. The package has the elements of arrays of arrays one after the other, all as of one
+type.
 """
 
 import json
@@ -146,6 +147,8 @@ class Walk:
         if length > len(self.data):
             self.endless = True
             raise Cut
+        if kind not in (*SCALARS, STRING, ARRAY):
+            self.reasons.append("an array of a type that is not known")
         if kind != ARRAY:
             leaves.add(kind)
         return [self.value(kind, leaves) for _ in range(length)]
