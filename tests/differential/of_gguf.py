@@ -60,12 +60,14 @@ def pieces_of_file(numbers):
     if numbers.randrange(4) == 0:
         alignment = numbers.choice((1, 8, 32, 64, 256))
         kind = numbers.choice((UINT32, UINT32, UINT32, 10, 5))
-        keys.insert(numbers.randrange(len(keys) + 1), ("general.alignment", kind, struct.pack(SCALARS[kind], alignment)))
+        key = ("general.alignment", kind, struct.pack(SCALARS[kind], alignment))
+        keys.insert(numbers.randrange(len(keys) + 1), key)
     tensors, data = [], b""
     for i in range(numbers.choice((0, 1, 1, 2, 3))):
         kind = numbers.choice(list(TENSORS))
         elements, size = TENSORS[kind]
-        extents = [elements * numbers.choice((1, 1, 2))] + [numbers.choice((1, 1, 2, 3)) for _ in range(numbers.randrange(3))]
+        extents = [elements * numbers.choice((1, 1, 2))]
+        extents += [numbers.choice((1, 1, 2, 3)) for _ in range(numbers.randrange(3))]
         if elements == 1 and numbers.randrange(8) == 0:
             extents = numbers.choice(([], [0], [3, 0]))
         count = math.prod(extents) // elements * size
@@ -258,10 +260,10 @@ class Files(common.Subject):
                 for name, field in reader.fields.items()
                 if not name.startswith("GGUF.")
             }
-            tensors = {
-                one.name: [int(one.tensor_type), [int(extent) for extent in reversed(one.shape)], one.data.tobytes().hex()]
-                for one in reader.tensors
-            }
+            tensors = {}
+            for one in reader.tensors:
+                shape = [int(extent) for extent in reversed(one.shape)]
+                tensors[one.name] = [int(one.tensor_type), shape, one.data.tobytes().hex()]
             return [keys, tensors]
         except Exception as refused:
             return refused
