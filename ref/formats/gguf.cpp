@@ -13,6 +13,7 @@
 #include "kernels/formats.h"
 #include "ref/base/error.h"
 #include "ref/base/presence.h"
+#include "ref/base/utf8.h"
 #include "ref/formats/gguf_types.h"
 #include "ref/formats/printable.h"
 
@@ -439,6 +440,7 @@ const std::string* Gguf::find_text(const std::string& key) const {
   if (found == metadata_.end()) return nullptr;
   const auto* text = std::get_if<std::string>(&found->second);
   if (text == nullptr) fail(key, "must be a string");
+  if (!utf8::is_valid(*text)) fail(key, "is not UTF-8; the file is damaged, fetch it again");
   return text;
 }
 

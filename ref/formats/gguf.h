@@ -45,7 +45,7 @@ class Gguf {
 
   /// Return metadata by key; nullptr or nothing when absent. Throw Error, naming file and key, when the value has
   /// another type.
-  const std::string* find_text(const std::string& key) const;
+  const std::string* find_text(const std::string& key) const;              // UTF-8
   std::optional<std::int64_t> find_integer(const std::string& key) const;  // of any integer type
   std::optional<double> find_number(const std::string& key) const;         // of any numeric type
   [[noreturn]] void fail(const std::string& key, const std::string& what) const;

@@ -8,6 +8,7 @@
 
 #include "kernels/formats.h"
 #include "ref/base/error.h"
+#include "ref/formats/gguf_writer.h"
 #include "tests/formats/files.h"
 #include "tests/formats/gguf_bytes.h"
 
@@ -185,6 +186,20 @@ TEST(GgufFiles, OfGgufPyAreReadAsOneFileAsASplitAndAtAnotherAlignment) {
               GgufValue(std::vector<GgufElement>{{std::vector<std::int64_t>{1, 2}}, {std::vector<std::int64_t>{3}}}));
     EXPECT_EQ(file.stored_value("number"), GgufBytes::raw(std::uint32_t{4}) + GgufBytes::raw(4'000'000'000U)) << name;
   }
+}
+
+/// What a model is said to be becomes JSON, which is UTF-8.
+TEST(GgufFiles, TextsOfAModelThatAreNotUtf8AreRefusedByTheirKey) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "x.gguf";
+  GgufFields fields;
+  fields.text("general.architecture", "bitnet");
+  fields.text("bitnet.hidden_activation", "\x8Elu2");
+  write_gguf(path, fields, {});
+  const Gguf file(path);
+  EXPECT_EQ(*file.find_text("general.architecture"), "bitnet");
+  EXPECT_EQ(error_of([&] { file.find_text("bitnet.hidden_activation"); }),
+            path.string() + ": field bitnet.hidden_activation: is not UTF-8; the file is damaged, fetch it again");
 }
 
 }  // namespace
