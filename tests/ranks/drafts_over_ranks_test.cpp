@@ -67,7 +67,7 @@ int expect_same(const std::filesystem::path& target, const std::string& draft, c
   return accepted;
 }
 
-/// Every architecture drafts for itself in 4 bits.
+/// Every tiny model that 4 bits make smaller drafts for itself.
 TEST(DraftsOverRanks, SelfProposesWhatItProposesInOneProcess) {
   int seen = 0;
   int accepted = 0;
