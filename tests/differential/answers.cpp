@@ -9,7 +9,9 @@
 #include <bit>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,27 +34,6 @@ namespace draftproof::differential {
 namespace {
 
 using Answerer = std::function<std::string(const std::string&)>;
-
-/// {"TENSOR": [TYPE, SHAPE, BYTES]}.
-std::string tensors_in(const std::string& input) {
-  static const test::Folder folder;
-  test::put(folder.path() / "x.safetensors", input);
-  const SafeTensors file(folder.path() / "x.safetensors");
-  std::string text;
-  for (const auto& [name, tensor] : file.tensors()) {
-    std::string bytes(tensor.bytes, '\0');
-    tensor.file->read(tensor.offset, bytes.size(), bytes.data());
-    text += (text.empty() ? "{" : ", ") + json_string(name) + ": [" + json_string(tensor.type_name) + ", [";
-    for (std::size_t i = 0; i < tensor.shape.size(); ++i)
-      text += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[i]);
-    text += "], [";
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-      text += (i == 0 ? "" : ", ") + std::to_string(static_cast<unsigned char>(bytes[i]));
-    }
-    text += "]]";
-  }
-  return text.empty() ? "{}" : text + "}";
-}
 
 std::string hex(const std::string& bytes) {
   std::string digits;
@@ -84,24 +65,42 @@ struct ValueText {
   }
 };
 
-/// [{"KEY": VALUE}, {"TENSOR": [TYPE, SHAPE, BYTES]}].
-std::string gguf_in(const std::string& input) {
+/// {"TENSOR": [TYPE, SHAPE, BYTES]}; `type_of` names a tensor's type.
+template <class Type>
+std::string text_of_tensors(const std::map<std::string, StoredTensor>& tensors, const Type& type_of) {
+  std::string text;
+  for (const auto& [name, tensor] : tensors) {
+    std::string bytes(tensor.bytes, '\0');
+    tensor.file->read(tensor.offset, bytes.size(), bytes.data());
+    text += (text.empty() ? "" : ", ") + json_string(name) + ": [" + type_of(tensor) + ", " +
+            ValueText()(tensor.shape) + ", " + hex(bytes) + "]";
+  }
+  return "{" + text + "}";
+}
+
+/// The input as a file, in a folder of its own.
+std::filesystem::path file_of(const std::string& input, const char* name) {
   static const test::Folder folder;
-  test::put(folder.path() / "x.gguf", input);
-  const Gguf file(folder.path() / "x.gguf");
+  test::put(folder.path() / name, input);
+  return folder.path() / name;
+}
+
+std::string safetensors_in(const std::string& input) {
+  const SafeTensors file(file_of(input, "x.safetensors"));
+  return text_of_tensors(file.tensors(), [](const StoredTensor& tensor) { return json_string(tensor.type_name); });
+}
+
+/// [{"KEY": VALUE}, {"TENSOR": [NUMBER OF ITS TYPE, SHAPE, BYTES]}].
+std::string gguf_in(const std::string& input) {
+  const Gguf file(file_of(input, "x.gguf"));
   std::string keys;
   for (const auto& [key, value] : file.metadata()) {
     keys += (keys.empty() ? "" : ", ") + json_string(key) + ": " + std::visit(ValueText(), value);
   }
-  std::string tensors;
-  for (const auto& [name, tensor] : file.tensors()) {
-    const auto type = std::ranges::find(gguf_tensor_types, tensor.type_name, &GgufTensorType::name);
-    std::string bytes(tensor.bytes, '\0');
-    tensor.file->read(tensor.offset, bytes.size(), bytes.data());
-    tensors += (tensors.empty() ? "" : ", ") + json_string(name) + ": [" + std::to_string(type->id) + ", " +
-               ValueText()(tensor.shape) + ", " + hex(bytes) + "]";
-  }
-  return "[{" + keys + "}, {" + tensors + "}]";
+  const auto number_of_type = [](const StoredTensor& tensor) {
+    return std::to_string(std::ranges::find(gguf_tensor_types, tensor.type_name, &GgufTensorType::name)->id);
+  };
+  return "[{" + keys + "}, " + text_of_tensors(file.tensors(), number_of_type) + "]";
 }
 
 /// The tokens of a text and, behind a line feed, the text of the tokens. `special`: those that the file puts around a
@@ -153,7 +152,7 @@ Answerer template_answerer(const std::string& file) {
 std::optional<Answerer> answerer(const std::vector<std::string>& arguments) {
   const std::string kind = arguments.empty() ? "" : arguments[0];
   if (kind == "json") return [](const std::string& input) { return Json::parse(input, "it").text(); };
-  if (kind == "safetensors") return tensors_in;
+  if (kind == "safetensors") return safetensors_in;
   if (kind == "gguf") return gguf_in;
   if (kind == "schema") return judgments_of;
   if (arguments.size() != 2) return std::nullopt;

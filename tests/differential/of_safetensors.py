@@ -132,7 +132,7 @@ class Files(common.Subject):
     def theirs(self, data):
         try:
             return {
-                name: [entry["dtype"], list(entry["shape"]), list(entry["data"])]
+                name: [entry["dtype"], list(entry["shape"]), bytes(entry["data"]).hex()]
                 for name, entry in self.package.deserialize(data)
             }
         except BaseException as refused:  # a panic of Rust is one of these

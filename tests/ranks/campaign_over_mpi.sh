@@ -5,7 +5,7 @@
 source "$(dirname "$0")/mpi.sh"
 cd "$work"
 
-write_campaign
+write_campaign "1, 2"
 
 # report NAME COMMAND...: the report of a campaign whose results are in the same folder each time.
 report() {

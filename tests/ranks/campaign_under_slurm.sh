@@ -56,7 +56,7 @@ for _ in $(seq 300); do
   sleep 0.1
 done
 
-write_campaign
+write_campaign "1, 2, 3, 4, 5"  # more trials than end before Slurm has cancelled them
 draftproof campaign c.json --quiet --json alone.json || fail "the campaign in one process"
 rm -r c.results
 
@@ -73,10 +73,10 @@ done
 scancel --name=job.sh
 until [ -z "$(squeue -h)" ]; do sleep 0.2; done
 kept=$(results)
-{ [ "$kept" -gt 0 ] && [ "$kept" -lt 12 ]; } || fail "$kept results are left by a cancelled job: $(cat first.txt)"
+{ [ "$kept" -gt 0 ] && [ "$kept" -lt 30 ]; } || fail "$kept results are left by a cancelled job: $(cat first.txt)"
 sbatch --wait --output=second.txt job.sh > /dev/null || fail "the second job: $(cat second.txt)"
 cmp alone.json report.json || fail "the report of a job that was cancelled and sent again"
 [ "$(grep -c '^rank . of 3$' second.txt)" = 3 ] || fail "the job had not three processes: $(cat second.txt)"
 
-[ "$failed" = 0 ] && echo "cancelled after $kept of 12 trials and sent again: the report is that of one process"
+[ "$failed" = 0 ] && echo "cancelled after $kept of 30 trials and sent again: the report is that of one process"
 exit "$failed"

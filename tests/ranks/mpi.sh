@@ -15,11 +15,11 @@ fail() {
   failed=1
 }
 
-# write_campaign: c.json, a campaign of 12 trials.
+# write_campaign SEEDS: c.json, a campaign of six trials for each seed.
 write_campaign() {
   cat > c.json << END
 {"targets": ["$models/tale-target"], "drafts": ["suffix", "model:$models/tale-small"],
- "rules": ["matching", "rejection"], "sampling": [{}, {"temperature": 1}], "seeds": [1, 2],
+ "rules": ["matching", "rejection"], "sampling": [{}, {"temperature": 1}], "seeds": [$1],
  "prompts": ["Once upon a time there was a fox. The fox ran. The fox ran."], "max_new_tokens": 16,
  "skip_checks": ["repeatable", "chunked_prefill_and_resume", "sequence_isolation", "prefix_reuse", "batch_invariance",
                  "cache_rollback", "distribution_exact", "exhaustive_small_cases"]}
