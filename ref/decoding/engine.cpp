@@ -14,7 +14,6 @@
 #include "ref/drafts/none.h"
 #include "ref/drafts/prediction.h"
 #include "ref/drafts/suffix_pool.h"
-#include "ref/models/checkpoint_kind.h"
 #include "ref/models/models.h"
 #include "ref/ranks/led_model.h"
 #include "ref/text/vocabulary_match.h"

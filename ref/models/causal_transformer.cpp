@@ -88,9 +88,8 @@ void CausalTransformer::attend(int layer, const AttentionShape& shape, int strid
   AttentionShape here = shape;
   here.heads = held.heads;
   here.kv_heads = held.kv_heads;
-  const std::ptrdiff_t dim = value_dim(shape);
-  const std::ptrdiff_t width = shape.heads * dim;
-  const std::ptrdiff_t width_here = held.heads * dim;
+  const std::ptrdiff_t width = shape.heads * value_dim(shape);
+  const std::ptrdiff_t width_here = held.heads * value_dim(shape);
   std::size_t rows = 0;
   for (const LentRows& text : texts) rows += static_cast<std::size_t>(text.rows);
   std::vector<Visible> visible;
@@ -120,14 +119,8 @@ void CausalTransformer::attend(int layer, const AttentionShape& shape, int strid
   }
   scratch.reserve(here, rows_max, positions_max);
   attention(kernels_, here, jobs, stride, scratch);
-  if (ranks_ == nullptr) return;
-  const std::vector<int> bounds = head_bounds(shape.heads, shape.kv_heads, *ranks_);
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    float* const attended = seeing[i]->attended;
-    for (std::ptrdiff_t row = 0; row < jobs[i].rows; ++row) {
-      std::copy_n(jobs[i].out + row * width_here, width_here, attended + row * width + held.first * dim);
-    }
-    ranks_->exchange(attended, sizeof(float) * static_cast<std::size_t>(dim), jobs[i].rows, shape.heads, bounds);
+  for (std::size_t i = 0; ranks_ != nullptr && i < jobs.size(); ++i) {
+    exchange_heads(shape, *ranks_, jobs[i].rows, jobs[i].out, seeing[i]->attended);
   }
 }
 

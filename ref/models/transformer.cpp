@@ -497,6 +497,16 @@ void TransformerPass::project(const AttentionLayer& layer, const AttentionWeight
   });
 }
 
+void exchange_heads(const AttentionShape& shape, Ranks& ranks, int rows, const float* here, float* attended) {
+  const HeldHeads held = held_heads(shape.heads, shape.kv_heads, &ranks);
+  const std::ptrdiff_t dim = value_dim(shape);
+  for (std::ptrdiff_t row = 0; row < rows; ++row) {
+    std::copy_n(here + row * held.heads * dim, held.heads * dim, attended + (row * shape.heads + held.first) * dim);
+  }
+  ranks.exchange(attended, sizeof(float) * static_cast<std::size_t>(dim), rows, shape.heads,
+                 head_bounds(shape.heads, shape.kv_heads, ranks));
+}
+
 void TransformerPass::see(int layer) const {
   const AttentionLayer& attention = config.attention(layer);
   const int donor = attention.donor;
@@ -559,13 +569,7 @@ void TransformerPass::attend(const AttentionLayer& layer, const AttentionWeights
     store(s.to_store, stride);
     attention(kernels, shape, s.to_attend, stride, s.attention);
   }
-  if (ranks == nullptr) return;
-  const std::ptrdiff_t all = layer.attended_width();
-  float* to = s.attended.data() + held.first * value_dim(shape);
-  for (std::ptrdiff_t row = 0; row < rows; ++row, to += all) std::copy_n(attended + row * width, width, to);
-  const std::vector<int> bounds = head_bounds(layer.shape.heads, layer.shape.kv_heads, *ranks);
-  const std::size_t head = sizeof(float) * static_cast<std::size_t>(value_dim(shape));
-  ranks->exchange(s.attended.data(), head, rows, layer.shape.heads, bounds);
+  if (ranks != nullptr) exchange_heads(layer.shape, *ranks, rows, attended, s.attended.data());
 }
 
 void TransformerScratch::recall(const RowRange& range, AttentionCache& cache) const {

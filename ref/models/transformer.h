@@ -123,6 +123,10 @@ void soft_cap(std::span<float> logits, float cap);
 /// Makes the logits of the tokens from `first` on, in rows of `vocabulary`, -infinity: they are never proposed.
 void leave_out_tokens(int first, int vocabulary, std::span<float> logits);
 
+/// attended [rows][heads * d] = the heads of all ranks, of which this one has `here` [rows][held heads * d]. `shape` is
+/// that of all heads.
+void exchange_heads(const AttentionShape& shape, Ranks& ranks, int rows, const float* here, float* attended);
+
 /// Where the rows of one segment go.
 struct Placement {
   Cache* cache;

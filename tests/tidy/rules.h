@@ -260,6 +260,23 @@ inline Faults never_iterated(const Source& source, const std::set<std::string>& 
   return faults;
 }
 
+/// A loop over a part of what a call of `parse` returns: C++20 ends the life of the whole before the first turn.
+inline Faults loops_over_what_lives(const Source& source) {
+  static const std::regex loop_over_call(R"(\bfor \(.+ : [\w:]*\bparse\()");
+  Faults faults;
+  for (std::size_t i = 0; i < source.code.size(); ++i) {
+    std::smatch found;
+    if (!std::regex_search(source.code[i], found, loop_over_call)) continue;
+    const std::string rest = found.suffix();
+    std::size_t end = 0;  // of the call
+    for (int open = 1; open > 0 && end < rest.size(); ++end) open += rest[end] == '(' ? 1 : rest[end] == ')' ? -1 : 0;
+    if (end >= rest.size() || (rest[end] != '[' && rest[end] != '.')) continue;
+    faults.push_back(at(source, static_cast<int>(i) + 1,
+                        "what parse() returns is gone before the loop begins; give it a name first"));
+  }
+  return faults;
+}
+
 inline Faults form(const Source& source) {
   Faults faults;
   if (source.lines.empty() || source.lines[0] != "// SPDX-License-Identifier: MIT") {

@@ -284,6 +284,19 @@ TEST(HashedContainers, AreNeverWalked) {
   }
 }
 
+TEST(Loops, OverAPartOfATemporaryAreSeen) {
+  expect_seen(loops_over_what_lives,
+              {
+                  {"tests/a.cpp", "for (const json& x : json::parse(out)[\"a\"]) use(x);\n", "give it a name"},
+                  {"tests/a.cpp", "for (const std::string& x : json::parse(run({1}).out).at(\"a\")) use(x);\n",
+                   "give it a name"},
+                  {"tests/a.cpp", "for (const json& x : json::parse(out)) use(f(x)[1]);\n", nullptr},
+                  {"tests/a.cpp", "for (const json& x : said[\"a\"]) use(json::parse(x)[\"b\"]);\n", nullptr},
+              });
+}
+
+TEST(Loops, RunOverWhatLives) { expect_kept(loops_over_what_lives); }
+
 TEST(Form, SeesAMissingLicenceALongLineAndAPromise) {
   const std::string spdx = "// SPDX-License-Identifier: MIT\n";
   const auto faults_of = [](const char* path, const std::string& text) { return form(parse(path, text)); };

@@ -734,7 +734,8 @@ TEST(Inspect, CountsWhatEachRankHolds) {
     return of_ranks;
   };
   int alone = 0;  // bytes of its weights in one process
-  for (const json& bytes : json::parse(run_command({"inspect", tale, "--json"}).out)["memory_bytes"]["weights"]) {
+  const json of_one_process = json::parse(run_command({"inspect", tale, "--json"}).out);
+  for (const json& bytes : of_one_process["memory_bytes"]["weights"]) {
     alone += bytes.get<int>();
   }
   for (const int ranks : {2, 3}) {

@@ -195,7 +195,9 @@ TEST(VerifyEffortSlow, FindsMixedRowsAtQuick) {
   const std::vector<std::string> openblas{"--effort", "quick", "--kernels", "openblas", "--json", "-", "--quiet"};
   const Outcome mixed = verify_with(openblas, library + "48");
   EXPECT_EQ(mixed.status, 1) << mixed.err;
-  for (const json& check : json::parse(mixed.out)["checks"]) {
+  const json report = json::parse(mixed.out);
+  ASSERT_FALSE(report["checks"].empty());
+  for (const json& check : report["checks"]) {
     EXPECT_TRUE(check["name"] != "logits_equal" || check["outcome"] == "fail") << check.dump();
   }
   const Outcome sound = verify_with(openblas, library + "1");
