@@ -5,6 +5,7 @@
 #     run.sh BUILD CXX FLAGS
 set -eu
 build=$1 compiler=$2 flags=$3
+PATH=/usr/bin:$PATH  # the distribution's CMake first, which may be older than another that is installed
 source=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -5,6 +5,7 @@
 #     run.sh BUILD
 set -eu
 build=$1
+PATH=/usr/bin:$PATH  # the distribution's CMake first, which may be older than another that is installed
 command -v dpkg-shlibdeps >/dev/null || { echo "skipped: the Debian package dpkg-dev is missing" >&2; exit 77; }
 folder=$(mktemp -d)
 server=
