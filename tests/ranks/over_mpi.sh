@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # over_mpi.sh DRAFTPROOF MPIRUN MODELS: traces, texts and files over 1 to 4 ranks are those of one process, to the byte;
-# what cannot run over ranks is refused; and a rank that is killed ends all with a sentence.
+# what cannot run over ranks is refused; and a rank that is killed ends all with a sentence, and the text where it is.
 source "$(dirname "$0")/mpi.sh"
 export OMPI_MCA_odls_base_sigkill_timeout=3  # seconds that the others have to say so, however busy the machine is
 
@@ -78,44 +78,40 @@ answers() {
       sed 's/"id": *"[^"]*"//; s/"created": *[0-9]*//' | grep -o '"text": *"[^"]*"'
   done
 }
-serve() {  # OUTPUT COMMAND...: starts a server, asks it, and ends it
-  local output=$1
-  shift
-  "$@" serve "$models/tale-target" --draft "dflash:$models/tale-dflash" --port 0 --threads 1 > "$work/serve.txt" 2>&1 &
-  local server=$!
-  local port=
+start() {  # COMMAND...: starts a server; leaves `server`, its process, and `port`
+  "$@" serve "$models/tale-target" --draft "dflash:$models/tale-dflash" --port 0 --threads 1 > "$work/serve.txt" \
+    2> "$work/err.txt" &
+  server=$!
+  port=
   for _ in $(seq 300); do
-    port=$(grep -o '127.0.0.1:[0-9]*' "$work/serve.txt" | head -1 | cut -d: -f2) || true
+    port=$(cat "$work/serve.txt" "$work/err.txt" | grep -o '127.0.0.1:[0-9]*' | head -1 | cut -d: -f2) || true
     [ -n "$port" ] && break
     sleep 0.1
   done
-  answers "$port" > "$output" || fail "no answers: $(cat "$work/serve.txt")"
+}
+serve() {  # OUTPUT COMMAND...: starts a server, asks it, and ends it
+  local output=$1
+  shift
+  start "$@"
+  answers "$port" > "$output" || fail "no answers: $(cat "$work/err.txt")"
   local process=$server
   for child in $(pgrep -P "$server"); do
     if grep -qz '^OMPI_COMM_WORLD_RANK=0$' "/proc/$child/environ"; then process=$child; fi
   done
   kill -INT "$process"
-  wait "$server" || fail "the server ended with status $?: $(cat "$work/serve.txt")"
+  wait "$server" || fail "the server ended with status $?: $(cat "$work/err.txt")"
 }
 serve "$work/plain.answers" "$draftproof"
 serve "$work/ranks.answers" "$mpirun" -n 2 "$draftproof"
 [ "$(wc -l < "$work/plain.answers")" = 3 ] || fail "a server gave no answers"
 same "$work/plain.answers" "$work/ranks.answers" "answers of a server over 2 ranks"
 
-# Rank 1 is killed, and rank 0: every other rank says so, and no more text comes.
-for victim in 1 0; do
-  "$mpirun" -n 3 "$draftproof" generate "$models/tale-target" --prompt "Once" --max-new-tokens 400 --threads 1 \
-    --temperature 1 > "$work/text.$victim" 2> "$work/err.txt" &
-  run=$!
-  for _ in $(seq 300); do
-    [ -s "$work/text.$victim" ] && break
-    sleep 0.1
-  done
+# lose RANK RUN: kills a rank of the three of a run, which has to end soon and not well, with a sentence of each other.
+lose() {
+  local victim=$1 run=$2 status=0 began=$SECONDS
   for child in $(pgrep -P "$run"); do
     if grep -qz "^OMPI_COMM_WORLD_RANK=$victim\$" "/proc/$child/environ"; then kill -KILL "$child"; fi
   done
-  began=$SECONDS
-  status=0
   wait "$run" || status=$?
   [ "$status" != 0 ] || fail "a killed rank $victim left status 0"
   [ $((SECONDS - began)) -lt 10 ] || fail "the others took $((SECONDS - began)) s to end"
@@ -125,7 +121,53 @@ for victim in 1 0; do
       grep -q "process rank $victim .* exited on signal 9" "$work/err.txt" ||
       fail "rank $rank said nothing when rank $victim was killed: $(cat "$work/err.txt")"
   done
+}
+appears() {  # FILE: waits until there is something in it
+  for _ in $(seq 300); do
+    [ -s "$1" ] && return
+    sleep 0.1
+  done
+  fail "nothing came into $1"
+}
+begins() {  # TEXT WHOLE: the text is the beginning of the other, and not all of it
+  local size
+  size=$(wc -c < "$1")
+  [ "$size" -lt "$(wc -c < "$2")" ] || fail "a text went on to its end after a rank was killed"
+  head -c "$size" "$2" | cmp - "$1" || fail "a killed rank changed the text before its end"
+}
+
+words=(generate "$models/tale-target" --prompt Once --max-new-tokens 400 --threads 1 --temperature 1)
+"$draftproof" "${words[@]}" > "$work/whole"
+for victim in 1 0; do
+  "$mpirun" -n 3 "$draftproof" "${words[@]}" > "$work/text" 2> "$work/err.txt" &
+  appears "$work/text"
+  lose "$victim" $!
+  begins "$work/text" "$work/whole"
 done
+
+"$mpirun" -n 3 "$draftproof" verify "$models/tale-target" --draft "dflash:$models/tale-dflash" --threads 1 \
+  > "$work/verify.txt" 2> "$work/err.txt" &
+sleep 2  # of about a minute
+lose 1 $!
+! grep -E "PASS|BUG" "$work/verify.txt" || fail "a verdict, though a rank was killed"
+
+stream() {  # the texts of the events of a stream, as long as it goes
+  curl -sN "http://127.0.0.1:$port/v1/completions" -H 'Content-Type: application/json' \
+    -d '{"prompt": "Once", "max_tokens": 400, "temperature": 1, "seed": 5, "stream": true}' > "$work/events" || true
+  grep -o '"text": *"[^"]*"' "$work/events" || true
+}
+start "$draftproof"
+stream > "$work/whole"
+kill -INT "$server"
+wait "$server"
+start "$mpirun" -n 3 "$draftproof"
+rm "$work/events"
+stream > "$work/text" &
+asker=$!
+appears "$work/events"
+lose 1 "$server"
+wait "$asker"
+begins "$work/text" "$work/whole"
 
 [ "$failed" = 0 ] && echo "all as in one process"
 exit "$failed"
