@@ -35,8 +35,8 @@ format:
 	@git ls-files '*.h' '*.cpp' '*.inc' | xargs clang-format -i
 
 test-slow: configure
-	@tools/install_packages.sh chromium clang-format dpkg-dev file g++-aarch64-linux-gnu pybind11-dev python3-dev \
-	  python3-numpy python3-venv qemu-user-static
+	@tools/install_packages.sh chromium clang-format dpkg-dev file g++-aarch64-linux-gnu locales pybind11-dev \
+	  python3-dev python3-numpy python3-venv qemu-user-static
 	@cmake $(BUILD) > $(BUILD).log || { cat $(BUILD).log; exit 1; }; rm -f $(BUILD).log  # finds what came just now
 	@cmake --build $(BUILD) --parallel $(JOBS)
 	@echo "== running the exhaustive tests"

@@ -708,9 +708,8 @@ def judge_started(server, path, body, right):
 def suite_environment(bench, commands):
     cells = Cells()
     few = [c for c in commands if c.cost == 1]
-    locale = made_locale(bench)
     settings = {f"MXCSR {word}": {"FAULTS_MXCSR": word} for word in ("3f80", "5f80", "7f80", "9f80", "1fc0", "ffc0", "0000")}
-    settings["locale"] = {"FAULTS_LOCALE": "de_DE.UTF-8", "LOCPATH": str(locale)} if locale else {"FAULTS_LOCALE": "C.UTF-8"}
+    settings["locale"] = {"FAULTS_LOCALE": "de_DE.UTF-8", "LOCPATH": str(made_locale(bench))}
     for command in few:
         runs = Runs(bench, command)
         for name, more in settings.items():
@@ -733,13 +732,15 @@ def suite_environment(bench, commands):
 
 
 def made_locale(bench):
-    """A folder with a locale whose numbers have a comma; None where none can be made."""
+    """A folder with a locale whose numbers have a comma."""
     folder = bench.folder / "locales"
     folder.mkdir(exist_ok=True)
-    if shutil.which("localedef") is None:
-        return None
-    subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", str(folder / "de_DE.UTF-8")], capture_output=True)
-    return folder if (folder / "de_DE.UTF-8").is_dir() else None
+    made = folder / "de_DE.UTF-8"
+    if shutil.which("localedef"):
+        subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", str(made)], capture_output=True)
+    if not made.is_dir():
+        sys.exit("no locale with commas can be made; install the Debian package locales")
+    return folder
 
 
 # Programs with one mistake each, which the suites must see.
