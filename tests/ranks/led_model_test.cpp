@@ -48,12 +48,12 @@ std::vector<Reading> readings(Model& model) {
   return {read(model, text, taps, {.piece = 7, .refused = 3}), read(model, text, taps, {.piece = 10, .branch = 2})};
 }
 
-void expect_same(const std::filesystem::path& path, const LoadOptions& options, const std::string& which) {
-  const auto alone = load_model(Checkpoint(path), options);
+void expect_same(const Checkpoint& files, const LoadOptions& options, const std::string& which) {
+  const auto alone = load_model(files, options);
   const std::vector<Reading> expected = readings(*alone);
   for (int count = 1; count <= ranks_max; ++count) {
     with_ranks(count, [&](Ranks& ranks) {
-      const auto model = load_led_model(Checkpoint(path), over(ranks, options));
+      const auto model = load_led_model(files, over(ranks, options));
       EXPECT_TRUE(readings(*model) == expected) << which << " over " << count << " ranks";
     });
   }
@@ -61,7 +61,9 @@ void expect_same(const std::filesystem::path& path, const LoadOptions& options, 
 
 class LedModel : public testing::TestWithParam<std::string> {};
 
-TEST_P(LedModel, HasTheBitsOfOneProcess) { expect_same(external_dir / GetParam(), best_kernels(), GetParam()); }
+TEST_P(LedModel, HasTheBitsOfOneProcess) {
+  expect_same(Checkpoint(external_dir / GetParam()), best_kernels(), GetParam());
+}
 
 INSTANTIATE_TEST_SUITE_P(All, LedModel, testing::ValuesIn(all_targets()), printable_name);
 
@@ -69,7 +71,8 @@ TEST(LedModelFormats, AllHaveTheBitsOfOneProcess) {
   for (const char* const name : {"qwen3-tiny-sharded", "qwen3-moe-tiny-mixed", "qwen35-moe-tiny"}) {
     for (const Quantization quantize : {Quantization::f32, Quantization::q8, Quantization::q4}) {
       for (const KvFormat kv : {KvFormat::f32, KvFormat::q8}) {
-        expect_same(external_dir / name, {best_kernels(), quantize, kv}, name + std::string(name_of(quantize)));
+        expect_same(Checkpoint(external_dir / name), {best_kernels(), quantize, kv},
+                    name + std::string(name_of(quantize)));
       }
     }
   }
@@ -87,9 +90,60 @@ TEST(LedModelFormats, OfGgufFilesHaveTheBitsOfOneProcess) {
       continue;  // a vocabulary, an adapter, a part of a file
     }
     ++seen;
-    expect_same(entry.path(), best_kernels(), entry.path().filename().string());
+    expect_same(Checkpoint(entry.path()), best_kernels(), entry.path().filename().string());
   }
-  EXPECT_GT(seen, 0);
+  EXPECT_GE(seen, 20);
+}
+
+TEST(LedModelFormats, OfQuantizedFoldersHaveTheBitsOfOneProcess) {
+  int seen = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(external_dir / "quantized-folders")) {
+    if (!entry.is_directory()) continue;
+    const Checkpoint files(entry.path());
+    if (!files.tensors().contains("model.norm.weight")) continue;  // experts alone
+    ++seen;
+    expect_same(files, best_kernels(), entry.path().filename().string());
+  }
+  EXPECT_GE(seen, 25);
+}
+
+TEST(LedModelFormats, WithALoraAdapterHaveTheBitsOfOneProcess) {
+  Checkpoint plain(external_dir / "qwen3-tiny-tied");
+  Checkpoint merged(external_dir / "qwen3-tiny-tied");
+  merged.merge({.path = external_dir / "lora-qwen3-tiny-tied", .scale = 0.5});
+  EXPECT_FALSE(readings(*load_model(plain, best_kernels())) == readings(*load_model(merged, best_kernels())));
+  expect_same(merged, best_kernels(), "with an adapter");
+}
+
+/// Snapshots hold what each architecture keeps: keys and values, recurrent states, windows.
+TEST_P(LedModel, HasTheSnapshotsOfOneProcess) {
+  const Checkpoint files(external_dir / GetParam());
+  const auto run = [&](Model& model) {
+    const std::vector<Token> text = some_text(model, 20);
+    Outputs outputs;
+    const auto read_on = [&](Cache& to, int first, int count) {
+      Transaction transaction = to.begin(count);
+      forward_alone(model, {.cache = &to, .tokens = std::span(text).subspan(first, count)}, outputs);
+      transaction.commit(count);
+      return to.digest();
+    };
+    const auto cache = model.new_cache(32, 20);
+    std::vector<Fingerprint> seen = {read_on(*cache, 0, 16)};
+    const Snapshot snapshot = cache->snapshot(0);
+    seen.push_back(read_on(*cache, 16, 4));
+    const auto other = model.new_cache(32, 20);
+    EXPECT_TRUE(other->restore(snapshot, 16));
+    seen.push_back(read_on(*other, 16, 4));
+    EXPECT_EQ(seen[1], seen[2]);
+    return seen;
+  };
+  const std::vector<Fingerprint> expected = run(*load_model(files, best_kernels()));
+  for (const int count : {2, 3}) {
+    with_ranks(count, [&](Ranks& ranks) {
+      const auto model = load_led_model(files, over(ranks, best_kernels()));
+      EXPECT_EQ(run(*model), expected) << count << " ranks";
+    });
+  }
 }
 
 TEST(LedModelCache, IsRestoredAndShiftedAsInOneProcess) {
