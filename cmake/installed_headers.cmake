@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Installs `public_headers` of `source`, with the headers that they include, below `include_folder`. There they include
 # each other as their users include them: <draftproof/ref/base/token.h>.
-cmake_minimum_required(VERSION 3.25)  # else an installation runs this with the rules of a much older version
+cmake_minimum_required(VERSION 3.25)  # an installation runs this without any policy, and IN_LIST is one
 set(waiting ${public_headers})
 set(seen ${public_headers})
 while(waiting)
